@@ -1,5 +1,5 @@
-//! Floor 0: why a statement did nothing: the classes of the native protocol with their codes, and
-//! the servers' texts (model 3.5).
+//! Floor 0: the errors of statements: the error classes of the native protocol with their codes,
+//! and Cassandra's error texts (model 3.5).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,64 +9,64 @@ use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
 
-/// The result of every fallible call of this crate.
+/// Result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of error it is.
+/// Class of an error.
 ///
-/// Those of [`ALL`](Class::ALL) are the native protocol's. A database in this process gives the
-/// first ten; a cluster has more ways to fail.
+/// The classes in [`ALL`](Class::ALL) are those of the native protocol. An embedded database
+/// returns the first ten; a cluster can fail in more ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// The store beneath failed, or holds bytes that can't be understood.
+    /// The store failed, or holds bytes that cannot be decoded.
     Server,
-    /// A read steps over more than it may.
+    /// A read passes more tombstones than its limit allows.
     ReadFailure,
-    /// A function failed over its arguments.
+    /// A function failed on its arguments.
     FunctionFailure,
-    /// A name or a password that nobody has.
+    /// No role has this name and password.
     BadCredentials,
-    /// The text is no CQL.
+    /// The text is not valid CQL.
     Syntax,
-    /// What the system keeps may not be changed.
+    /// The role has no permission, or the statement changes a system table.
     Unauthorized,
-    /// The request can't be right.
+    /// The request is invalid.
     Invalid,
-    /// A strategy or an option can't be used.
+    /// A strategy or an option cannot be used.
     Configuration,
-    /// The keyspace or table is there.
+    /// The keyspace or table exists already.
     AlreadyExists,
-    /// The prepared statement isn't known.
+    /// The prepared statement is not known.
     Unprepared,
-    /// A message breaks the rules of the protocol. From servers only, as all below.
+    /// A message violates the protocol. Sent by servers only, like all classes below.
     Protocol,
-    /// Too few replicas are up for the consistency: nothing was done.
+    /// Too few replicas are up for the consistency level. The statement was not executed.
     Unavailable,
-    /// The server has too much to do: nothing was done.
+    /// The server is overloaded. The statement was not executed.
     Overloaded,
-    /// The server is still starting: nothing was done.
+    /// The server is still starting. The statement was not executed.
     IsBootstrapping,
     /// `TRUNCATE` failed on a replica.
     Truncate,
-    /// Too few replicas have answered a write in time. It may have been done.
+    /// Too few replicas acknowledged a write in time. The write may have been executed.
     WriteTimeout,
-    /// Too few replicas have answered a read in time.
+    /// Too few replicas answered a read in time.
     ReadTimeout,
-    /// A write failed on a replica. It may have been done on others.
+    /// A write failed on a replica. Other replicas may have executed it.
     WriteFailure,
-    /// The log of changes for others has no room.
+    /// The change data capture log has no space.
     CdcWriteFailure,
-    /// Whether a condition was met, and its change made, is not known.
+    /// It is not known whether the condition was met and the change was applied.
     CasWriteUnknown,
-    /// No answer came: nobody was reached, the connection broke, or the time was up. Whether the
-    /// statement was carried out is not known. No server sends it; its code is that of
-    /// [`Server`](Class::Server).
+    /// No answer arrived: no server was reachable, the connection broke, or the time limit passed.
+    /// It is not known whether the statement was executed. No server sends this class; its code is
+    /// that of [`Server`](Class::Server).
     Unanswered,
 }
 
 impl Class {
-    /// The classes that servers send.
+    /// All classes that servers send.
     pub const ALL: [Class; 20] = [
         Class::Server,
         Class::Protocol,
@@ -90,7 +90,7 @@ impl Class {
         Class::Unprepared,
     ];
 
-    /// The class with this code of the native protocol.
+    /// Returns the class with this code of the native protocol.
     ///
     /// ```
     /// use firn_cql::Class;
@@ -101,7 +101,7 @@ impl Class {
         Class::ALL.into_iter().find(|class| i32::from(class.code()) == code)
     }
 
-    /// The code of the native protocol.
+    /// Returns the code of the native protocol.
     pub const fn code(self) -> u16 {
         match self {
             Class::Server | Class::Unanswered => 0x0000,
@@ -127,7 +127,7 @@ impl Class {
         }
     }
 
-    /// The name that drivers show.
+    /// Returns the name that drivers show.
     pub const fn name(self) -> &'static str {
         match self {
             Class::Server => "ServerError",
@@ -155,42 +155,43 @@ impl Class {
     }
 }
 
-/// Why a statement did nothing. `Display` is the text and, behind a semicolon, the help; of an
-/// error of syntax the text alone, whose help [`pretty`](SyntaxError::pretty) shows.
+/// Error of a statement, which had no effect. `Display` shows the text and, after a semicolon, the
+/// help. For a syntax error it shows the text alone; [`pretty`](SyntaxError::pretty) shows its
+/// help.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no CQL; with its place.
+    /// The text is not valid CQL. Has the position of the error.
     Syntax(Box<SyntaxError>),
-    /// Another error.
+    /// Any other error.
     #[allow(missing_docs)]
     Refused {
         class: Class,
-        /// In the servers' words, where they refuse it too.
+        /// Error message. It is Cassandra's, if Cassandra refuses the statement too.
         text: String,
-        /// What to do about it, where that is known.
+        /// How to correct it, if that is known.
         help: Option<String>,
     },
-    /// The keyspace is there already, or the table.
+    /// The keyspace or the table exists already.
     #[allow(missing_docs)]
     AlreadyExists { keyspace: String, table: Option<String> },
-    /// A function of a user failed.
+    /// A user-defined function failed.
     #[allow(missing_docs)]
     FunctionFailed {
         keyspace: String,
         name: String,
-        /// The types of its arguments, as CQL writes them.
+        /// Types of its arguments, in CQL syntax.
         arguments: Vec<String>,
         why: String,
     },
-    /// The data model or the engine beneath failed.
+    /// Error of the data model or of the engine.
     Wide(firn_wide::Error),
-    /// Somebody stopped it ([`Run::stop`](crate::session::Run::stop)).
+    /// Another thread stopped the statement ([`Run::stop`](crate::session::Run::stop)).
     Stopped,
 }
 
 impl Error {
-    /// The class.
+    /// Returns the class of the error.
     pub fn class(&self) -> Class {
         match self {
             Error::Syntax(_) => Class::Syntax,
@@ -199,7 +200,7 @@ impl Error {
             Error::FunctionFailed { .. } => Class::FunctionFailure,
             Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
             Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
-            // A key or value that is too long for the engine.
+            // A key or a value is too long for the engine.
             Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
                 Class::Invalid
             }
@@ -207,12 +208,13 @@ impl Error {
         }
     }
 
-    /// The code of the native protocol.
+    /// Returns the code of the native protocol.
     pub fn code(&self) -> u16 {
         self.class().code()
     }
 
-    /// What is wrong, without the help: the text that a server sends, where there is one.
+    /// Returns the error message without the help. It is the text that a server sends, if it sends
+    /// one.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Error::Refused { text, .. } => Cow::Borrowed(text),
@@ -220,8 +222,8 @@ impl Error {
         }
     }
 
-    /// What to do about it, where that is known: the values that are wanted, the index that would
-    /// find the rows.
+    /// Returns how to correct the error, if that is known: for example the expected values, or the
+    /// index that would find the rows.
     pub fn help(&self) -> Option<&str> {
         match self {
             Error::Syntax(e) => e.hint.as_deref(),
@@ -233,12 +235,12 @@ impl Error {
         }
     }
 
-    /// An error of this class, without help.
+    /// Creates an error of this class, without help.
     pub fn refused(class: Class, text: impl Into<String>) -> Error {
         Error::Refused { class, text: text.into(), help: None }
     }
 
-    /// With this help, where a statement was refused.
+    /// Adds this help to an error of the kind `Refused`.
     pub(crate) fn with_help(self, help: impl Into<String>) -> Error {
         match self {
             Error::Refused { class, text, .. } => {
@@ -312,17 +314,17 @@ impl From<TypeError> for Error {
     }
 }
 
-/// An error of the class [`Class::Invalid`].
+/// Creates an error of the class [`Class::Invalid`].
 pub fn invalid(text: impl Into<String>) -> Error {
     Error::refused(Class::Invalid, text)
 }
 
-/// An error of the class [`Class::Configuration`].
+/// Creates an error of the class [`Class::Configuration`].
 pub fn configuration(text: impl Into<String>) -> Error {
     Error::refused(Class::Configuration, text)
 }
 
-/// An error of the class [`Class::Server`]: stored bytes that can't be understood.
+/// Creates an error of the class [`Class::Server`] for stored bytes that cannot be decoded.
 pub fn corrupt(text: impl Into<String>) -> Error {
     Error::Wide(firn_wide::Error::Corrupt(text.into()))
 }

@@ -1,5 +1,5 @@
 //! CQL 3 over the data model of `firn-wide`: tables with partition keys and clustering columns,
-//! collections, user types, counters, batches, conditions, indexes, JSON.
+//! collections, user types, counters, batches, conditional updates, indexes and JSON.
 //!
 //! ```
 //! use firn_cql::Session;
@@ -17,17 +17,17 @@
 //! # Ok::<(), firn_cql::Error>(())
 //! ```
 //!
-//! - [`Session`]: runs statements, prepares them ([`Prepared`]), remembers the keyspace. [`Run`]
-//!   says how: page size, timestamp.
-//! - [`Rows`], [`Row`]: a result, or a page of one. [`Walk`]: rows however many, a page at a time.
-//!   [`FromRow`] makes rows structs.
-//! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: Rust's types as values, and back; [`Value`]
-//!   where no type is known.
-//! - [`StatementLog`]: what sessions ran, as lines of JSON ([`LoggedStatement`]).
-//! - [`Script`] cuts a text into statements; [`quote_if_needed`] writes a name so that it is read
-//!   again.
+//! - [`Session`]: runs statements, prepares them ([`Prepared`]) and holds the current keyspace.
+//!   [`Run`] has the options of one execution, such as page size and timestamp.
+//! - [`Rows`], [`Row`]: a result, or one page of a result. [`Walk`]: iterates over any number of
+//!   rows, one page at a time. [`FromRow`] converts rows to structs.
+//! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: convert Rust types to CQL values and back.
+//!   [`Value`] is a value of a type that is not known at compile time.
+//! - [`StatementLog`]: a log of executed statements, one line of JSON each ([`LoggedStatement`]).
+//! - [`Script`] splits a text into statements. [`quote_if_needed`] writes a name so that the parser
+//!   reads it back.
 //!
-//! What is here stays; the rooms of the language are behind [`internals`], without promises.
+//! The API here is stable. The modules in [`internals`] have no stability promise.
 
 #![warn(missing_debug_implementations)]
 
@@ -58,12 +58,12 @@ pub use syntax::ast::BatchKind;
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
 pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
 
-/// The examples of the page, as tests.
+/// Runs the examples of the CQL page as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cql.md")]
 struct Page;
 
-/// The example of the page on the way to a cluster.
+/// Runs the example of the page about moving to a cluster.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/outgrow.md")]
 struct OutgrowPage;

@@ -205,9 +205,9 @@ fn tables_of_old_releases_are_made_with_a_word_about_their_options() {
     );
     assert_eq!(
         warned,
-        "Option index_interval of table t is of Cassandra 2.0: it is read as min_index_interval; \
-         Option replicate_on_write of table t is of Cassandra 2.0: it is left out; \
-         Options of table t that are kept and shown, and change nothing here: min_index_interval, caching"
+        "Option index_interval of table t belongs to Cassandra 2.0: it is read as min_index_interval; \
+         Option replicate_on_write of table t belongs to Cassandra 2.0: it is left out; \
+         Options of table t that are stored and shown, but have no effect here: min_index_interval, caching"
     );
     assert_eq!(run("ALTER TABLE k.t WITH caching = 'KEYS_ONLY'"), "");
 }

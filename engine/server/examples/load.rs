@@ -1,15 +1,15 @@
-//! Loads a server, Firn's or Cassandra's, with the native protocol and nothing else: statements are
-//! prepared once, requests put together by hand, answers counted. So it takes little of what the
-//! server could have.
+//! Load generator for a server, Firn's or Cassandra's, on the native protocol alone. It prepares
+//! statements once, builds requests by hand and only counts the responses, so it takes little CPU
+//! from the server.
 //!
 //! ```sh
 //! cargo run --release -p firn-server --example load -- 127.0.0.1:9042 8 32 10
 //! ```
 //!
-//! The numbers are connections, requests under way on each, and seconds for each load. A word
-//! behind them chooses the loads whose names have it. It makes the keyspace `load` anew, unless the
-//! word `keep` stands behind that (`all` chooses every load then), and prints of each load the
-//! requests a second and how long they took.
+//! The arguments are the number of connections, the requests in flight on each, and the seconds for
+//! each load. A word after them selects the loads whose names contain it; `all` selects every load.
+//! The program recreates the keyspace `load`, unless the word `keep` follows. For each load it
+//! prints the requests per second and their latencies.
 
 #![allow(clippy::disallowed_methods, reason = "a client measures by the clock of its machine")]
 
@@ -59,7 +59,7 @@ impl Connection {
         Ok(made)
     }
 
-    /// The stream and the opcode of the next answer, whose body is kept.
+    /// Returns stream and opcode of the next response, and stores its body.
     fn receive(&mut self) -> Outcome<(i16, u8)> {
         let mut header = [0; 9];
         self.reader.read_exact(&mut header)?;
@@ -91,14 +91,14 @@ impl Connection {
     }
 }
 
-/// What a load asks for.
+/// The type of a load.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     Insert,
     Read,
     /// Half inserts, half reads.
     Mixed,
-    /// A partition of a hundred rows.
+    /// Reads of a partition of a hundred rows.
     Slice,
 }
 
@@ -116,7 +116,7 @@ struct Ids {
     slice: Vec<u8>,
 }
 
-/// A generator that differs by its seed.
+/// Random number generator with a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -133,7 +133,7 @@ fn put_execute(out: &mut Vec<u8>, stream: i16, id: &[u8], values: &[&[u8]]) {
     let begun = out.len();
     out.extend((id.len() as u16).to_be_bytes());
     out.extend(id);
-    // Consistency ONE; values, no columns in the answer.
+    // Consistency ONE; values, no metadata in the response.
     out.extend([0, 1, 0x03]);
     out.extend((values.len() as u16).to_be_bytes());
     for value in values {
@@ -167,7 +167,7 @@ fn put_row(out: &mut Vec<u8>, stream: i16, ids: &Ids, row: u64) {
     put_execute(out, stream, &ids.put, &values);
 }
 
-/// One connection's part of a load: how long each request took, in nanoseconds.
+/// Runs one connection's part of a load; returns the latency of each request in nanoseconds.
 fn work(
     address: SocketAddr,
     load: Load,
@@ -199,7 +199,7 @@ fn work(
             } else {
                 under_way -= 1;
             }
-            // What has come together goes back together.
+            // Requests for responses that arrived together are sent together.
             if connection.reader.buffer().len() < 9 || under_way == 0 {
                 break;
             }
@@ -209,11 +209,11 @@ fn work(
     Ok(took)
 }
 
-/// Makes the keyspace and its rows, unless those that are there are to be kept.
+/// Creates the keyspace and its rows, unless existing ones are to be used.
 fn prepare(address: SocketAddr, keep: bool) -> Outcome<Ids> {
     let mut connection = Connection::open(address)?;
     if !keep {
-        // Of another run, perhaps.
+        // Left from another run, perhaps.
         let _ = connection.run("DROP KEYSPACE load");
         connection.run(
             "CREATE KEYSPACE load WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

@@ -1,54 +1,54 @@
-//! How a server shares the file descriptors that its process may have between connections, files
-//! of tables and the rest of the store.
+//! Shares the file descriptors of the process between connections, table files and the rest of the
+//! store.
 //!
-//! Invariant: what the store needs for a write is never a connection's; a connection is refused
-//! rather than a write.
+//! Invariant: a connection never takes a descriptor that the store needs for a write; the server
+//! refuses the connection rather than fail a write.
 
 use std::fmt;
 
-/// Descriptors that a process has besides: standard input and output, the directory, the lock, the
-/// manifest, the event log and segments of the log, a backup, connections that are just accepted.
+/// Other descriptors of a process: standard input and output, the directory, the lock, the
+/// manifest, the event log and segments of the log, a backup, connections being accepted.
 const FIXED: u64 = 24;
 /// Files that a flush or a compaction writes at once, for each background thread.
 const BY_THREAD: u64 = 2;
-/// The most files of tables that are kept open at the cost of connections.
+/// Maximum number of table files that stay open at the cost of connections.
 const TABLES: u64 = 64;
-/// The least that a bound on open files of tables may be.
+/// Minimum of the bound on open table files.
 const LEAST_TABLES: u64 = 8;
 
-/// How the descriptors of a process are shared.
+/// Distribution of the descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorPlan {
-    /// How many the process may have.
+    /// Limit of the process.
     pub limit: u64,
-    /// Those of the store and the server, without files of tables and connections.
+    /// Descriptors of the store and the server, without table files and connections.
     pub reserved: u64,
-    /// Those of files of tables.
+    /// Descriptors of table files.
     pub tables: u64,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections that were asked for.
+    /// Requested number of connections.
     pub wanted: usize,
 }
 
-/// What takes descriptors.
+/// Users of descriptors.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorNeeds {
-    /// Connections that are asked for.
+    /// Requested number of connections.
     pub connections: usize,
-    /// Threads that read the store, each a file.
+    /// Threads that read the store, each with one file.
     pub workers: usize,
     /// Threads that flush and compact.
     pub background_threads: usize,
-    /// Ports that are listened at, and what is served at that of `/metrics`.
+    /// Listening ports, and the connections of `/metrics`.
     pub ports: u64,
-    /// The bound on open files of tables, where it is set. `None`: the plan sets it.
+    /// Bound on open table files, if set. `None`: the plan sets it.
     pub tables: Option<u64>,
 }
 
 impl DescriptorPlan {
-    /// Shares this many descriptors. Connections come before files of tables, which are closed and
-    /// opened again.
+    /// Shares this many descriptors. Connections have priority over table files, which can be
+    /// closed and reopened.
     pub fn new(limit: u64, needs: &DescriptorNeeds) -> DescriptorPlan {
         let threads = needs.background_threads as u64 * BY_THREAD;
         let reserved = FIXED + threads + needs.workers as u64 + needs.ports;
@@ -61,7 +61,7 @@ impl DescriptorPlan {
         DescriptorPlan { limit, reserved, tables, connections, wanted: needs.connections }
     }
 
-    /// Whether fewer connections are taken than were asked for.
+    /// Reports whether there are fewer connections than requested.
     pub fn is_short(&self) -> bool {
         self.connections < self.wanted
     }
@@ -112,7 +112,7 @@ mod tests {
         let short = DescriptorPlan::new(128, &NEEDS);
         assert_eq!((short.connections, short.tables, short.reserved), (67, 16, 45));
         assert!(short.to_string().contains("67 connections are taken, not 1024"), "{short}");
-        // There is one connection however few there are.
+        // One connection always remains, even below the limit.
         assert_eq!(DescriptorPlan::new(10, &NEEDS).connections, 1);
     }
 }

@@ -1,5 +1,5 @@
-//! A server for Cassandra's clients over Firn: CQL's native protocol, versions 3, 4 and 5, in one
-//! process, started in milliseconds.
+//! Server for Cassandra clients on top of Firn: CQL's native protocol, versions 3, 4 and 5, in one
+//! process that starts in milliseconds.
 //!
 //! ```
 //! use firn_server::{Options, Server};
@@ -9,10 +9,10 @@
 //! # Ok::<(), firn_server::ServerError>(())
 //! ```
 //!
-//! The command `firn serve` is this. Which client finds what otherwise than at Cassandra is in
-//! `COMPATIBILITY.md` beside this crate.
+//! The command `firn serve` runs this server. `COMPATIBILITY.md` beside this crate lists the
+//! differences from Cassandra that clients can see.
 //!
-//! [`client`] is the other side: a connection to a server, Firn's or Cassandra's.
+//! [`client`] is the client side: a connection to a server, Firn's or Cassandra's.
 //!
 //! Floors: [`options`](Options), `descriptors`, `transport`, `http`, `wire` (0) < `node` (1) < `native`, `thrift` (2) <
 //! `server`, [`client`] (3).
@@ -36,7 +36,7 @@ pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
 pub use transport::{TlsOptions, TlsTrust};
 
-/// The examples of the page, as tests.
+/// Runs the examples of the page as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/serve.md")]
 struct ServePage;

@@ -1,4 +1,4 @@
-//! How a server is started.
+//! Options of a server.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,16 +12,16 @@ use crate::descriptors::{DescriptorNeeds, DescriptorPlan};
 use crate::http::HTTP_DESCRIPTORS;
 use crate::transport::{TlsAcceptor, TlsOptions};
 
-/// Where the data is.
+/// The location of the store.
 #[derive(Clone, Debug)]
 pub enum StorePlace {
-    /// In memory; it goes with the server.
+    /// In memory; the data is lost when the server stops.
     Memory,
-    /// In this directory, which is made when it is missing.
+    /// In this directory, which is created if missing.
     Directory(PathBuf, Box<firn_wide::Options>),
 }
 
-/// How a server is started. All sizes are in bytes.
+/// Options of a server. All sizes are in bytes.
 ///
 /// ```
 /// let options = firn_server::Options::directory("data");
@@ -30,60 +30,62 @@ pub enum StorePlace {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where clients connect to; port 0: any that is free.
+    /// Address for CQL clients. Port 0 means any free port.
     pub address: SocketAddr,
-    /// Where clients of the interface before CQL connect to, which is Thrift's. `None`: nowhere.
+    /// Address for Thrift clients (the interface before CQL). `None`: no Thrift.
     pub thrift: Option<SocketAddr>,
-    /// Whether calls of Thrift are those of Cassandra 0.4, whose first argument is the keyspace.
+    /// Whether Thrift calls are those of Cassandra 0.4, whose first argument is the keyspace.
     pub thrift_0_4: bool,
-    /// Where `/metrics` and `/health` are told over HTTP/1.1, to all who reach it. `None`: nowhere.
+    /// Address that serves `/metrics` and `/health` over HTTP/1.1, without a login. `None`: not
+    /// served.
     pub metrics: Option<SocketAddr>,
-    /// What connections are encrypted with. `None`: nothing is.
+    /// TLS settings. `None`: connections are not encrypted.
     pub tls: Option<TlsOptions>,
-    /// Where the data is.
+    /// The location of the store.
     pub store: StorePlace,
-    /// Whether clients must log in. `None`: where there is a role that may.
+    /// Whether clients must log in. `None`: they must if the store has a role that can log in.
     pub login: Option<bool>,
-    /// Whether everybody who reaches another address than a loopback one may do everything, where
-    /// nobody must log in.
+    /// Whether to allow an address other than a loopback one without logins. Every client that
+    /// reaches it has all permissions.
     pub insecure: bool,
-    /// The largest request; 16 MiB.
+    /// Largest request; 16 MiB.
     pub max_frame: usize,
-    /// The largest request of a client that has not begun a conversation; 4 KiB.
+    /// Largest request before the connection is set up (STARTUP and login); 4 KiB.
     pub max_first_frame: usize,
-    /// How many connections there are at most; 1,024, and fewer where the process may not open as
-    /// many files beside those of the store ([`descriptor_plan`](Options::descriptor_plan)).
+    /// Maximum number of connections; 1,024. The server accepts fewer if the process cannot open as
+    /// many files in addition to those of the store
+    /// ([`descriptor_plan`](Options::descriptor_plan)).
     pub max_connections: usize,
-    /// The requests that wait or run, and their answers, together; 64 MiB. Above it clients are not
-    /// read from, or refused where they asked for that.
+    /// Maximum size of all requests that wait or run, and their responses, together; 64 MiB. Above
+    /// it the server stops reading from clients, or refuses the requests of clients that asked for
+    /// refusals.
     pub max_in_flight: usize,
-    /// The largest result of a statement; 256 MiB. A page ends at a quarter of that.
+    /// Largest result of a statement; 256 MiB. A page ends at a quarter of it.
     pub max_result: usize,
-    /// The memory of all results that are made or sent: twice their bytes. Where it lacks room,
-    /// pages end early, and larger results are refused as overloaded. `None`: twice
+    /// Memory for all results that are being built or sent, counted as twice their bytes. If it
+    /// runs short, pages end early, and larger results are refused as overloaded. `None`: twice
     /// [`max_result`](Options::max_result), 512 MiB.
     pub max_results_memory: Option<usize>,
-    /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
-    /// above 50 KiB refused.
+    /// Limits on the size of batches. As in Cassandra, batches above 5 KiB cause a warning, and
+    /// batches above 50 KiB are refused.
     pub batches: BatchLimits,
-    /// How many deleted rows and cells a read may step over: as servers of Cassandra have it, above
-    /// 1,000 it is warned of, and above 100,000 it fails.
+    /// Limits on the deleted rows and cells that a read may skip. As in Cassandra, a read warns
+    /// above 1,000 and fails above 100,000.
     pub tombstones: TombstoneLimits,
-    /// How long a client may take until its conversation has begun, and until it has read why it is
-    /// sent away; 5 s.
+    /// Maximum time until a connection is set up, and for a refused client to read the reason; 5 s.
     pub login_timeout: Duration,
-    /// After which time without a request a connection is closed. `None`: never.
+    /// Idle time after which a connection is closed. `None`: never.
     pub idle_timeout: Option<Duration>,
-    /// How long a client may leave an answer lying; 60 s.
+    /// Maximum time for a client to read a response; 60 s.
     pub write_timeout: Duration,
-    /// Threads for requests that may take their time. `None`: four for each processor, at least 16.
+    /// Threads for slow requests. `None`: four for each processor, at least 16.
     pub workers: Option<usize>,
-    /// The bytes of prepared statements, texts and plans together: of clients of the native
-    /// protocol, and as many of Thrift's; 10 MiB. Those that were used longest ago are dropped. A
-    /// statement that takes more alone is refused.
+    /// Maximum bytes of prepared statements, texts and plans together; 10 MiB. Native protocol and
+    /// Thrift have this limit each. The least recently used are dropped. A statement that exceeds
+    /// the limit alone is refused.
     pub max_prepared: usize,
-    /// The file that all statements of clients are written to, as a
-    /// [`StatementLog`](firn_cql::StatementLog) has them. `None`: none.
+    /// File for all statements of clients, in the format of
+    /// [`StatementLog`](firn_cql::StatementLog). `None`: not logged.
     pub statement_log: Option<PathBuf>,
 }
 
@@ -115,21 +117,21 @@ impl Options {
         }
     }
 
-    /// For tests: a store in memory and a port that is free.
+    /// Returns options for tests: a store in memory and a free port.
     pub fn ephemeral() -> Options {
         Options::with(StorePlace::Memory, 0)
     }
 
-    /// Over the store in this directory, at 127.0.0.1, port 9042.
+    /// Returns options for the store in this directory, at 127.0.0.1, port 9042.
     pub fn directory(dir: impl Into<PathBuf>) -> Options {
         let store = StorePlace::Directory(dir.into(), Box::default());
         Options::with(store, 9042)
     }
 
-    /// Whether a server can be started so.
+    /// Checks the options.
     ///
     /// # Errors
-    /// What can't be, with what to do instead.
+    /// The invalid option, with a valid alternative.
     pub fn check(&self) -> Result<(), ServerError> {
         let least = |name: &str, value: usize, least: usize| {
             let text =
@@ -140,7 +142,7 @@ impl Options {
         least("the largest first request", self.max_first_frame, 256)?;
         least("the number of connections", self.max_connections, 1)?;
         least("the number of workers", self.workers.unwrap_or(1), 1)?;
-        least("what is in flight", self.max_in_flight, self.max_frame)?;
+        least("the limit of bytes in flight", self.max_in_flight, self.max_frame)?;
         least("the memory of results", self.results_memory(), self.max_result.saturating_mul(2))?;
         match &self.tls {
             None => Ok(()),
@@ -152,8 +154,8 @@ impl Options {
 }
 
 impl Options {
-    /// How the file descriptors that this process may have now would be shared. `None`: there is no
-    /// bound, or it is unknown.
+    /// Returns how the server would share the file descriptors that this process may have now.
+    /// `None`: the limit is absent or unknown.
     pub fn descriptor_plan(&self) -> Option<DescriptorPlan> {
         let (threads, tables) = match &self.store {
             StorePlace::Memory => (0, Some(0)),
@@ -165,8 +167,8 @@ impl Options {
         self.descriptor_plan_of(threads, tables)
     }
 
-    /// The same, where the store flushes and compacts with so many threads, and has this bound on
-    /// open files of tables.
+    /// As [`descriptor_plan`](Options::descriptor_plan), for a store with this number of background
+    /// threads and this bound on open table files.
     pub(crate) fn descriptor_plan_of(
         &self,
         background_threads: usize,
@@ -189,16 +191,16 @@ impl Options {
         self.max_results_memory.unwrap_or(self.max_result.saturating_mul(2))
     }
 
-    /// Threads for requests that may take their time.
+    /// Returns the number of threads for slow requests.
     pub(crate) fn worker_count(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.unwrap_or((processors * 4).max(16))
     }
 
-    /// Whether clients must log in to this database.
+    /// Reports whether clients must log in to this database.
     ///
     /// # Errors
-    /// Nobody could; or everybody could do everything, from other machines.
+    /// No role can log in; or clients on other machines would have all permissions without a login.
     pub(crate) fn wants_login(&self, session: &Session) -> Result<bool, ServerError> {
         let catalog = session.engine().catalog();
         let somebody = catalog.roles().any(|r| r.can_login && r.salted_hash.is_some());
@@ -224,15 +226,15 @@ impl Options {
     }
 }
 
-/// Why a server does not start, or does not end well.
+/// An error of starting or stopping a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Options that can't be.
+    /// Invalid options.
     Options(String),
-    /// The network: what was to be done, and the reason why not.
+    /// A network error: the operation, and its reason.
     Network(String, std::io::Error),
-    /// The store.
+    /// An error of the store.
     Store(firn_cql::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Floor 3: a server: listens, starts a thread for each connection, stops in order.
+//! Floor 3: the server: listens, starts a thread for each connection, stops in order.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -19,38 +19,38 @@ use crate::options::{Options, ServerError, StorePlace};
 use crate::thrift::serve_thrift;
 use crate::transport::{TlsAcceptor, Transport};
 
-/// A server that runs. It stops when it is dropped, or with [`stop`](Server::stop), which says
-/// whether all that was written is safe.
+/// A running server. It stops when it is dropped, or with [`stop`](Server::stop), which reports
+/// whether all writes are durable.
 ///
 /// ```
 /// use firn_server::{Options, Server};
 /// let server = Server::start(Options::ephemeral())?;
 /// println!("connect to {}", server.address());
-/// // What clients do is seen here, too.
+/// // This session sees the changes of clients.
 /// server.session().execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
 /// server.stop()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
     shared: Arc<ServerCore>,
-    /// Where it listens: for CQL, and for Thrift where that is wanted.
+    /// Listening addresses: for CQL, and for Thrift if enabled.
     listening: Vec<(Protocol, SocketAddr)>,
     accepting: Mutex<Vec<Box<dyn Thread>>>,
-    /// Where metrics are told.
+    /// The port of the metrics.
     watched: Option<HttpPort>,
 }
 
-/// Bytes that must be free where the store lies: with less, the next flush or segment of the log
-/// fails.
+/// Bytes that must be free on the store's disk: with less, the next flush or log segment fails.
 const LEAST_FREE: u64 = 16 << 20;
-/// Bytes in memtables that a server which stops does not leave to the log.
+/// Memtable bytes above which a stopping server flushes instead of relying on the log.
 const MUCH: u64 = 1 << 20;
-/// Threads that flush and compact a store, as far as its descriptors are concerned.
+/// Threads that flush and compact a store, as counted for file descriptors.
 const BACKGROUND: usize = 2;
-/// Trees whose memtables it flushes then, those that hold most: each takes a table and a sync.
+/// Maximum number of trees that a stopping server flushes, those with most data first: each costs a
+/// table file and a sync.
 const MOST_FLUSHED: usize = 16;
 
-/// What clients speak.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Native,
@@ -60,13 +60,13 @@ enum Protocol {
 struct ServerCore {
     node: Arc<Node>,
     clients: Arc<Clients>,
-    /// The connections whose threads run, to stop them.
+    /// Connections with a running thread, to stop them.
     open: Mutex<Vec<(u64, Protocol, Arc<Transport>)>>,
-    /// What encrypts them.
+    /// TLS, if enabled.
     tls: Option<TlsAcceptor>,
     left: Condvar,
     next: AtomicU64,
-    /// How many were refused because there were too many.
+    /// Number of connections refused because of the limit.
     refused: AtomicU64,
 }
 
@@ -90,7 +90,7 @@ impl Server {
     /// Opens the store and listens. Clients can connect when it returns.
     ///
     /// # Errors
-    /// Options that can't be, a store that can't be opened, an address that can't be had.
+    /// Invalid options, a store that cannot be opened, an address that cannot be bound.
     pub fn start(options: Options) -> Result<Server, ServerError> {
         options.check()?;
         let mut compactions = None;
@@ -112,8 +112,7 @@ impl Server {
         Server::begin(session, options, compactions)
     }
 
-    /// As [`start`](Server::start), over a database that is open. Of `options` the store is not
-    /// looked at.
+    /// As [`start`](Server::start), on an open database. It ignores the store in `options`.
     ///
     /// # Errors
     /// As [`start`](Server::start).
@@ -192,46 +191,47 @@ impl Server {
         self.listening.iter().find(|(p, _)| *p == protocol).map(|(_, address)| *address)
     }
 
-    /// Where clients connect to.
+    /// Returns the address for CQL clients.
     pub fn address(&self) -> SocketAddr {
         // A server always listens for CQL.
         self.listens(Protocol::Native).unwrap_or(self.shared.node.options.address)
     }
 
-    /// Where clients of Thrift's interface connect to.
+    /// Returns the address for Thrift clients.
     pub fn thrift_address(&self) -> Option<SocketAddr> {
         self.listens(Protocol::Thrift)
     }
 
-    /// Where `/metrics` and `/health` are.
+    /// Returns the address of `/metrics` and `/health`.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.watched.as_ref().map(HttpPort::address)
     }
 
-    /// A conversation with the database from within this process.
+    /// Returns a session with the database from within this process.
     pub fn session(&self) -> Session {
         self.shared.node.session.clone()
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.shared.clients.len()
     }
 
-    /// Reads the certificates again that connections are encrypted with: those that come from now
-    /// on have the new ones, those that are open keep theirs. Without TLS it does nothing.
+    /// Reloads the TLS certificates. New connections use the new ones; open connections are
+    /// unaffected. Without TLS it does nothing.
     ///
     /// # Errors
-    /// `Options` for files that can't be read or used. The server goes on with what it has.
+    /// `Options` for files that cannot be read or used. The server continues with its current
+    /// certificates.
     pub fn reload_certificates(&self) -> Result<(), ServerError> {
         let shared = &self.shared;
         let done = shared.tls.as_ref().map(|tls| tls.reload(&*shared.node.env));
         done.transpose().map_err(ServerError::Options).map(drop)
     }
 
-    /// What the server and its store count, in the text format of Prometheus, version 0.0.4:
-    /// connections, requests by their kind with histograms of how long they took, errors, bytes,
-    /// what is in flight, prepared statements; behind that [`firn_kv::stats::Stats::prometheus`].
+    /// Returns the metrics of the server and its store in the text format of Prometheus, version
+    /// 0.0.4: connections, requests by type with latency histograms, errors, bytes, bytes in
+    /// flight, prepared statements. Those of [`firn_kv::stats::Stats::prometheus`] follow.
     ///
     /// ```
     /// use firn_server::{Options, Server};
@@ -244,8 +244,8 @@ impl Server {
         self.shared.metrics()
     }
 
-    /// Stops: takes no more connections and requests, finishes those that run, tells the clients
-    /// that listen, and closes the store.
+    /// Stops the server: accepts no more connections and requests, finishes running ones, notifies
+    /// the clients that listen to events, and closes the store.
     ///
     /// # Errors
     /// As [`firn_cql::Session::close`].
@@ -254,7 +254,7 @@ impl Server {
         if shared.node.stopping.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The threads that accept find out by a connection.
+        // A connection wakes the accepting threads.
         self.listening.iter().for_each(|(_, address)| drop(TcpStream::connect(address)));
         std::mem::take(&mut *self.accepting.lock()).into_iter().for_each(|t| t.join());
         shared.clients.tell_down();
@@ -274,8 +274,8 @@ impl Server {
         Ok(shared.node.session.close()?)
     }
 
-    /// Writes what lies in memory to tables, where it is much: the next start would read it from
-    /// the log, before it answers anybody. What fails here fails the closing, too.
+    /// Flushes memtables that hold much data: the next start would replay it from the log before it
+    /// answers anybody. A flush that fails here makes the closing fail, too.
     fn shorten_log(&self) {
         let db = self.shared.node.session.engine().wide().db();
         let mut trees = db.stats().trees;
@@ -294,7 +294,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Who wants to know calls `stop`.
+        // Callers that need the result call `stop`.
         let _ = self.stop();
     }
 }
@@ -309,7 +309,7 @@ impl ServerCore {
             match accepted {
                 Ok((socket, peer)) => self.take(socket, peer, protocol),
                 Err(e) => {
-                    // Out of descriptors, most likely: those of others are closed in time.
+                    // Probably out of descriptors: other connections close in time.
                     tracing::warn!("a connection could not be accepted: {e}");
                     self.node.env.sleep(std::time::Duration::from_millis(50));
                 }
@@ -321,11 +321,11 @@ impl ServerCore {
         let most = self.node.options.max_connections;
         if self.open.lock().len() >= most {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%peer, most, "a connection was refused: there are as many as may be");
+            tracing::warn!(%peer, most, "a connection was refused: too many are open");
             return;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        // One descriptor for each connection, however many have to do with it.
+        // One descriptor for each connection, regardless of the number of its users.
         let transport = match &self.tls {
             None => Transport::plain(socket),
             Some(tls) => match tls.accept(socket) {
@@ -366,19 +366,19 @@ impl ServerCore {
         text.each(("firn_server_connections", "gauge"), "Open connections.", "protocol", &open);
         text.counter(
             "firn_server_connections_total",
-            "Connections that were taken.",
+            "Connections that were accepted.",
             self.next.load(Ordering::Relaxed) - 1,
         );
         text.counter(
             "firn_server_connections_refused_total",
-            "Connections that were closed at once because there were as many as may be.",
+            "Connections that were refused because the limit was reached.",
             self.refused.load(Ordering::Relaxed),
         );
         self.node.tell_metrics(&mut text);
         text.into_string()
     }
 
-    /// What is told at a path of the port for those who watch.
+    /// Answers a request for a path of the metrics port.
     fn tell(&self, path: &str) -> Option<HttpAnswer> {
         match path {
             "/metrics" => Some(HttpAnswer {
@@ -391,7 +391,7 @@ impl ServerCore {
         }
     }
 
-    /// Whether requests are answered and writes are taken; else why not.
+    /// Reports whether the server answers requests and accepts writes; if not, the reason.
     fn health(&self) -> HttpAnswer {
         let db = self.node.session.engine().wide().db();
         let (stats, may_write) = (db.stats(), !db.is_read_only());
@@ -402,7 +402,7 @@ impl ServerCore {
             (false, "read-only", Some(refusal.to_string()))
         } else if is_full {
             let free = stats.disk_free.unwrap_or_default();
-            (false, "disk full", Some(format!("{free} bytes are free where the store lies")))
+            (false, "disk full", Some(format!("the store's disk has {free} free bytes")))
         } else {
             (true, "serving", None)
         };
@@ -427,7 +427,7 @@ impl ServerCore {
     }
 }
 
-/// Takes a connection from the list when its thread ends, however it does.
+/// Removes a connection from the list when its thread ends, even by a panic.
 struct Leaving {
     server: Arc<ServerCore>,
     number: u64,

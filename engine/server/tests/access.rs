@@ -1,4 +1,4 @@
-//! Who may read the system tables, and that no password is shown in them.
+//! Permissions of the system tables; and passwords never appear in them.
 
 #![allow(clippy::disallowed_methods, reason = "clients have no environment")]
 
@@ -18,8 +18,7 @@ const AUTH_RESPONSE: u8 = 0x0f;
 const AUTH_SUCCESS: u8 = 0x10;
 const UNAUTHORIZED: i32 = 0x2100;
 
-/// A database in which `nobody` may log in and has no permission, and `admin` may do
-/// everything.
+/// Returns a database in which `nobody` may log in but has no permissions, and `admin` has all.
 fn database() -> Session {
     let session = Session::in_memory().unwrap();
     for cql in [
@@ -48,7 +47,7 @@ fn login(server: &Server, role: &str, password: &str) -> Peer {
     peer
 }
 
-/// A client of Thrift's interface.
+/// A Thrift client.
 struct ThriftPeer(TcpStream);
 
 impl ThriftPeer {
@@ -58,7 +57,7 @@ impl ThriftPeer {
         ThriftPeer(socket)
     }
 
-    /// The bytes of the answer. `None`: the server has closed the connection.
+    /// Returns the bytes of the response. `None`: the server has closed the connection.
     fn call(&mut self, method: &str, arguments: &[u8]) -> Option<Vec<u8>> {
         let text = |text: &str| [&int(text.len() as i32)[..], text.as_bytes()].concat();
         let message = [&[0x80, 1, 0, 1][..], &text(method), &int(7), arguments, &[0]].concat();
@@ -90,7 +89,7 @@ fn has(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|w| w == wanted)
 }
 
-/// The system tables of the page, with whether every role may read them.
+/// Returns the system tables of the page, with whether every role may read them.
 fn documented() -> Vec<(String, bool)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -140,12 +139,12 @@ fn a_role_without_permissions_reads_the_system_tables_that_the_page_names() {
             assert!(has(&by_thrift, text.as_bytes()), "{cql}");
         }
         admin.good(&cql);
-        // Nor by a statement that was prepared.
+        // Nor by a prepared statement.
         let prepared = nobody.prepare(&cql);
         nobody.send(3, EXECUTE, &nobody.execute_body(&prepared, &[], 0));
         assert_eq!(nobody.receive().unwrap().opcode == RESULT, *is_open, "{cql}");
     }
-    // A grant opens one, and a keyspace.
+    // A grant on a table opens it, and so does one on its keyspace.
     admin.good("GRANT SELECT ON system_views.clients TO nobody");
     nobody.good("SELECT * FROM system_views.clients");
     assert_eq!(nobody.query("SELECT * FROM system_views.queries").error().0, UNAUTHORIZED);
@@ -178,7 +177,7 @@ fn no_password_is_shown_in_what_others_can_read() {
     .iter()
     .enumerate()
     {
-        // Traced, both ways.
+        // Traced, as client and as reader of the traces.
         let body = [long_string(cql), plain(4)].concat();
         admin.send_bytes(&frame(4, 2, 1, QUERY, &body));
         let answer = admin.receive().unwrap();
@@ -219,7 +218,7 @@ fn the_connections_of_a_dropped_role_end() {
     let prepared = embedded.prepare("SELECT key FROM system.local").unwrap();
     admin.good("DROP ROLE nobody");
     assert_eq!(nobody.receive(), None, "it is closed without a request");
-    // Whoever has the name now is another one.
+    // A later role of the same name is another role.
     admin.good("CREATE ROLE nobody WITH PASSWORD = 'n' AND LOGIN = true AND SUPERUSER = true");
     let answer = thrift.cql("SELECT * FROM ks.t").unwrap();
     assert!(has(&answer, b"was dropped"));
@@ -234,7 +233,7 @@ fn the_connections_of_a_dropped_role_end() {
         assert!(refused.contains("was dropped; log in again"), "{refused}");
     }
     login(&server, "nobody", "n").good("SELECT * FROM ks.t");
-    // Other changes of a role leave its connections.
+    // Other changes of a role do not affect its connections.
     let mut again = login(&server, "nobody", "n");
     admin.good("ALTER ROLE nobody WITH PASSWORD = 'm' AND SUPERUSER = false");
     admin.good("GRANT SELECT ON ks.t TO nobody");

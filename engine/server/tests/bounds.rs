@@ -1,4 +1,4 @@
-//! What clients can make a server hold is bounded: each test drives one collection of
+//! Memory that clients can make a server use is bounded: each test fills one collection of
 //! `docs/trust.md` ("Bounds") to its bound.
 
 #![allow(clippy::disallowed_methods, reason = "clients have no environment")]
@@ -16,14 +16,14 @@ use firn_wide::{CfDef, Column, ColumnParent, KsDef, SliceRange};
 const AUTH_RESPONSE: u8 = 0x0f;
 const MIB: u64 = 1 << 20;
 
-/// Anonymous memory of this process in bytes.
+/// Returns the anonymous memory of this process in bytes.
 fn anonymous() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// How much more memory this process holds than before, in MiB.
+/// Returns the growth of this process's memory since `before`, in MiB.
 fn grown(before: u64) -> u64 {
     anonymous().saturating_sub(before) / MIB
 }
@@ -40,13 +40,13 @@ fn large_statements_leave_no_memory_behind() {
     peer.good("CREATE TABLE ks.m (k int PRIMARY KEY, v text)");
     let ints = (1..20_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let select = |n: i32| format!("SELECT k FROM ks.m WHERE k IN ({},{ints})", -n);
-    // What the threads and the allocator take for one, they take.
+    // Warm up: threads and the allocator take their memory first.
     (0..8).for_each(|n| drop(peer.good(&select(n))));
     let before = anonymous();
     (8..60).for_each(|n| drop(peer.good(&select(n))));
     assert!(grown(before) < 32, "{} MiB for 52 statements with large lists", grown(before));
 
-    // Each with a plan of 6 MiB: only one fits.
+    // Each has a plan of 6 MiB: only one fits.
     let markers = vec!["?"; 20_000].join(",");
     let ids: Vec<_> = (0..30)
         .map(|n| peer.prepare(&format!("SELECT k FROM ks.m WHERE k IN ({},{markers})", -n)))
@@ -56,12 +56,12 @@ fn large_statements_leave_no_memory_behind() {
     let bytes = metrics.lines().find_map(|l| l.strip_prefix("firn_server_prepared_bytes "));
     let bytes: u64 = bytes.unwrap().parse().unwrap();
     assert!(bytes <= 10 * MIB && bytes > 2 * MIB, "{bytes}");
-    // A client that asks for one that was dropped prepares it again.
+    // A client that executes an evicted statement must prepare it again.
     peer.send(3, EXECUTE, &peer.execute_body(&ids[0], &[], 0));
     assert_eq!(peer.receive().unwrap().error().0, 0x2500);
     let (cached, bytes) = server.session().cached_statements();
     assert!(bytes <= 8 << 20, "{cached} statements of {bytes} bytes are cached");
-    // One that exceeds the bound alone is refused.
+    // A statement that exceeds the bound alone is refused.
     let most = vec!["?"; 60_000].join(",");
     let body = long_string(&format!("SELECT k FROM ks.m WHERE k IN (7,{most})"));
     peer.send(4, PREPARE, &body);
@@ -80,7 +80,7 @@ fn large_texts_are_compiled_a_few_at_a_time() {
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
     peer.good("CREATE TABLE ks.m (k int PRIMARY KEY, v text)");
-    // A plan has 50 times its text while it is made.
+    // A plan takes 50 times the memory of its text while it is compiled.
     let changes: String = (0..9_000).map(|n| format!("DELETE FROM ks.m WHERE k={n};")).collect();
     let before = anonymous();
     std::thread::scope(|scope| {
@@ -94,14 +94,14 @@ fn large_texts_are_compiled_a_few_at_a_time() {
     assert!(peak < 240, "{peak} MiB");
 }
 
-/// The most memory that this process has had.
+/// Returns the peak memory of this process.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Answers the request of a password so; the code of the error.
+/// Answers the password request so; returns the code of the error.
 fn guess(address: SocketAddr) -> i32 {
     let mut peer = Peer::connect(address, 4);
     peer.send(1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
@@ -123,7 +123,7 @@ fn wrong_passwords_leave_no_memory_behind() {
         for _ in 0..8 {
             scope.spawn(move || (0..5).for_each(|_| assert_eq!(guess(address), 0x0100)));
         }
-        // A statement that hashes a password is done meanwhile.
+        // Meanwhile a statement that hashes a password succeeds.
         for n in 0..4 {
             let cql = format!("ALTER ROLE ann WITH PASSWORD = '{n}'");
             server.session().execute(&cql, ()).unwrap();
@@ -150,7 +150,7 @@ fn requests_of_which_a_part_is_here_are_bounded_and_none_stops_the_others() {
     let text = format!("SELECT key FROM system.local /* {} */", "x".repeat(900_000));
     let request = frame(4, 0, 1, QUERY, &[long_string(&text), plain(4)].concat());
     let framed = [&int(900_000)[..], &[0x80, 1, 0, 1], &vec![0; 800_000]].concat();
-    // Nobody sends the end; of most the server reads a part only.
+    // The clients never send the end; the server reads only a part of most requests.
     let stalled: Vec<_> = (0..8)
         .map(|n| {
             let mut peer = Peer::ready(server.address(), 4);
@@ -171,7 +171,7 @@ fn requests_of_which_a_part_is_here_are_bounded_and_none_stops_the_others() {
             socket
         })
         .collect();
-    // Others are answered, a small request at once and a large one when those were cut off.
+    // Others are answered, a small request at once, a large one after those were cut off.
     Peer::ready(server.address(), 4).good("SELECT key FROM system.local");
     assert_eq!(Peer::ready(server.address(), 4).query(&text).kind(), 2);
     drop(stalled);
@@ -201,7 +201,7 @@ fn results_are_bounded_and_pages_end_before() {
     assert!(code == 0x2200 && said.contains("The result has more than 65536 bytes"), "{said}");
     peer.good("SELECT k, c FROM ks.t");
     peer.good(&format!("{all} LIMIT 50"));
-    // A page of any number of rows is one of a few.
+    // A page of any number of rows is limited to a few.
     let session = server.session();
     let mut how = firn_cql::Run::default();
     (how.page_size, how.max_result_bytes) = (Some(100_000), Some(64 << 10));
@@ -221,7 +221,7 @@ fn results_are_bounded_and_pages_end_before() {
     assert!(session.execute_as(&sorted, (), &how).is_err(), "all of it is sorted");
 }
 
-/// Calls `execute_cql3_query` over Thrift; the number of the answer's field.
+/// Calls `execute_cql3_query` over Thrift; returns the number of the reply's field.
 fn cql_over_thrift(server: &Server, cql: &str) -> u8 {
     let query = [&[11, 0, 1][..], &int(cql.len() as i32), cql.as_bytes()].concat();
     let rest = [8, 0, 2, 0, 0, 0, 2, 8, 0, 3, 0, 0, 0, 1, 0];
@@ -281,7 +281,7 @@ fn results_of_many_clients_share_one_budget() {
         peer
     };
 
-    // The answer that nobody reads is more than the connection's buffers take.
+    // The unread response exceeds the buffers of the connection.
     let before = anonymous();
     let mut unread = asked(all);
     while taken() < 2 * (16 << 20) {
@@ -295,7 +295,7 @@ fn results_of_many_clients_share_one_budget() {
     assert_eq!(cql_over_thrift(&server, all), 2, "UnavailableException");
     let refused = slice().unwrap_err();
     assert!(matches!(refused, ClientError::Refused { code: 0x1000, .. }), "{refused:?}");
-    // Pages go on, with fewer rows.
+    // Paging continues, with fewer rows a page.
     let mut client = CqlClient::connect(&ClientOptions::new(address.to_string())).unwrap();
     let mut how = ClientRun { page_size: Some(100), ..ClientRun::default() };
     let (mut rows, mut pages) = (0, 0);
@@ -322,14 +322,14 @@ fn results_of_many_clients_share_one_budget() {
     }
     assert_eq!(cql_over_thrift(&server, "SELECT k FROM ks.t"), 0);
     assert_eq!(slice().unwrap().len(), 8);
-    // A client that goes takes nothing with it.
+    // A client that disconnects releases its share.
     drop(asked(all));
     while taken() > 0 {
         std::thread::yield_now();
     }
 }
 
-/// Serves a store in the directory of this variable, in a process that may open few files.
+/// Serves a store in the directory of this variable, in a process with a low limit of open files.
 const STORE: &str = "FIRN_BOUNDS_STORE";
 
 #[cfg(target_os = "linux")]
@@ -363,7 +363,7 @@ fn connections_take_no_descriptor_that_the_store_needs() {
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
     let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
-    // The store makes tables, flushes and compacts, and none of it lacks a file.
+    // The store creates tables, flushes and compacts without running out of files.
     for n in 0..30 {
         peer.good(&format!("CREATE TABLE ks.t{n} (k int PRIMARY KEY, v text)"));
         peer.good(&format!("INSERT INTO ks.t{n} (k, v) VALUES (1, 'x')"));
@@ -374,7 +374,7 @@ fn connections_take_no_descriptor_that_the_store_needs() {
     let most = peer.good(most);
     let taken = (30..80).find(|n: &i32| most.has(&value(n.to_string().as_bytes())));
     assert!(taken.is_some(), "{most:?}");
-    // Those beyond the bound were closed at once.
+    // Connections beyond the bound were closed at once.
     let closed = idle.iter().filter(|socket| {
         socket.set_nonblocking(true).unwrap();
         matches!(std::io::Read::read(&mut &**socket, &mut [0]), Ok(0))

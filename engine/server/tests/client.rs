@@ -1,5 +1,5 @@
-//! The client against the server, which must tell it all that a session is told; and against servers
-//! that break the rules.
+//! The client against the server, which must return the same as a session; and against servers that
+//! violate the protocol.
 
 #![allow(clippy::disallowed_methods, reason = "a server of a test has no environment")]
 
@@ -25,8 +25,8 @@ fn connect(server: &Server) -> CqlClient {
     CqlClient::connect(&ClientOptions::new(server.address().to_string())).unwrap()
 }
 
-/// A server that answers each connection with what `answer` makes of the first request, and then
-/// of each further bytes; it ends a connection where there is nothing.
+/// Starts a server that answers the first request of each connection, and then each further read,
+/// with the result of `answer`. `None` ends the connection.
 fn with_odd_server(answer: impl Fn(usize, u8) -> Option<Vec<u8>> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -45,7 +45,7 @@ fn with_odd_server(answer: impl Fn(usize, u8) -> Option<Vec<u8>> + Send + 'stati
     address
 }
 
-/// The frame of a response to the request of this number.
+/// Returns the frame of a response on this stream.
 fn response(version: u8, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     frame(version | 0x80, 0, stream, opcode, body)
 }
@@ -53,7 +53,7 @@ fn response(version: u8, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
 const READY: u8 = 2;
 const RESULT: u8 = 8;
 
-/// What a client says of the bytes that answer its first statement, in version 4.
+/// Returns the client's error for these bytes as the response to its first statement, in version 4.
 fn told(body: Vec<u8>) -> ClientError {
     let address = with_odd_server(move |turn, version| match (version, turn) {
         (4, 0) => Some(response(4, 1, READY, &[])),
@@ -120,7 +120,7 @@ fn a_client_reads_what_a_session_reads() {
             (0..here.columns().len()).for_each(|c| assert_eq!(a.bytes(c), b.bytes(c), "{cql}"));
         }
     }
-    // Page by page, prepared, and traced.
+    // With paging, prepared, and traced.
     let mut how = ClientRun { page_size: Some(1), traced: true, ..ClientRun::default() };
     let first = client.query("SELECT id FROM t", &how).unwrap();
     assert!(first.trace.is_some() && first.rows.len() == 1);
@@ -144,7 +144,7 @@ fn a_client_reads_what_a_session_reads() {
             .unwrap(),
         "ü"
     );
-    // A trace tells what was bound, and all that the request was asked with.
+    // A trace contains the bound values and all parameters of the request.
     let traced = ClientRun { traced: true, ..run };
     let traced = client.execute(&mut one, &key, &traced).unwrap().trace.unwrap();
     let shown = "SELECT parameters FROM system_traces.sessions WHERE session_id = ?";
@@ -158,7 +158,7 @@ fn a_client_reads_what_a_session_reads() {
     ] {
         assert_eq!(parameters.get(name).map(|v| &**v), Some(value), "{parameters:?}");
     }
-    // What is refused leaves the connection as it is.
+    // A refused statement leaves the connection usable.
     let refused = client.query("SELECT nope FROM t", &ClientRun::default()).unwrap_err();
     assert_eq!(
         (refused.class(), refused.to_string().as_str()),
@@ -302,10 +302,10 @@ fn nonsense_is_refused_without_harm() {
         let error = told(bytes).to_string();
         assert!(error.contains(wanted), "{what}: {error}");
     }
-    // An answer to nobody's question, and one to the right one.
+    // A response to an unknown stream, then one to the right one.
     let late = [response(4, 9, RESULT, &int(1)), response(4, 2, RESULT, &int(77))].concat();
     assert!(told(late).to_string().contains("kind 77"));
-    // In segments, those that are damaged.
+    // Damaged segments.
     let address = with_odd_server(|turn, version| match turn {
         0 => Some(response(version, 1, READY, &[])),
         _ => {

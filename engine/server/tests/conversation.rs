@@ -1,5 +1,5 @@
-//! Conversations byte by byte: what clients of each version send and are answered, and what happens
-//! to those that break the rules.
+//! Byte-level exchanges: requests of clients of each version with the expected responses, and the
+//! treatment of clients that violate the protocol.
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
@@ -36,7 +36,7 @@ fn options_and_startup_are_answered_in_each_version() {
         for text in ["PROTOCOL_VERSIONS", "3/v3", "4/v4", "5/v5", "COMPRESSION", "snappy", "lz4"] {
             assert!(answer.has(&string(text)), "{text}");
         }
-        // Whatever else a driver says of itself is no reason to refuse it.
+        // Unknown options of a driver are accepted.
         peer.startup(&[("CQL_VERSION", "3.4.5"), ("DRIVER_BAGGAGE", "{}"), ("X", "y")]);
         peer.send(9, OPTIONS, &[]);
         assert_eq!(peer.receive().unwrap().stream, 9);
@@ -95,7 +95,7 @@ fn what_comes_before_its_time_or_is_no_request_is_refused() {
     refused(4, STARTUP, &odd, "Unknown compression algorithm: zip");
     let snappy = map(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")]);
     refused(5, STARTUP, &snappy, "Unsupported compression type snappy");
-    // In a conversation the next request is answered all the same.
+    // After setup, a connection survives an invalid request.
     let mut peer = Peer::ready(address, 4);
     let long = [&int(i32::MAX)[..], b"SELECT"].concat();
     let negative = [&int(-3)[..], b"SELECT"].concat();
@@ -127,7 +127,7 @@ fn a_request_too_large_is_refused_before_it_is_there() {
     let mut options = Options::ephemeral();
     options.max_frame = 64 << 10;
     let server = Server::start(options).unwrap();
-    // Before a conversation has begun, less is allowed.
+    // Before setup the limit is lower.
     let mut peer = Peer::connect(server.address(), 4);
     peer.send_bytes(&[4, 0, 0, 1, STARTUP, 0x7f, 0xff, 0xff, 0xff]);
     let (code, text) = peer.receive().unwrap().error();
@@ -144,7 +144,7 @@ fn a_request_too_large_is_refused_before_it_is_there() {
         assert_eq!((answer.error().0, answer.stream), (0x0a, 2));
         assert_eq!(peer.receive(), None);
     }
-    // A body that would grow too large when it is unpacked.
+    // A body that would exceed the limit when decompressed.
     for (name, packed) in [
         ("lz4", [&int(1 << 30)[..], &[0x1f, b'x', 1, 0, 255, 255]].concat()),
         ("snappy", vec![0x80, 0x80, 0x80, 0x80, 0x04, 0]),
@@ -171,7 +171,7 @@ fn who_sends_on_after_a_refusal_can_read_why() {
         assert_eq!((answer.error().0, answer.stream), (0x0a, 2));
         assert_eq!(peer.receive(), None);
     }
-    // One that sends on and on is cut off.
+    // A client that keeps sending is cut off.
     let mut peer = Peer::ready(server.address(), 4);
     peer.socket.write_all(&frame(9, 0, 1, QUERY, &[])).unwrap();
     assert_eq!(peer.receive().unwrap().opcode, ERROR);
@@ -199,13 +199,13 @@ fn requests_arrive_in_whatever_pieces() {
         assert_eq!(answers.each_ref().map(|a| a.stream), [1, 2]);
         assert!(answers[1].has(&value(b"a")));
         if version == 5 {
-            // Envelopes over segments that are not whole.
+            // Envelopes split over segments that are not self-contained.
             for part in both.chunks(7) {
                 peer.send_bytes(&segment(part, false));
             }
             assert_eq!([peer.receive().unwrap().stream, peer.receive().unwrap().stream], [1, 2]);
         }
-        // A value that fills several segments, there and back.
+        // A value that fills several segments, in both directions.
         let text = "y".repeat(400_000);
         peer.good(&format!("INSERT INTO ks.t (k, c, v) VALUES (2, 2, '{text}')"));
         assert!(peer.good("SELECT v FROM ks.t WHERE k = 2").has(text.as_bytes()));
@@ -235,7 +235,7 @@ fn a_segment_that_is_damaged_ends_the_connection_and_no_other() {
 fn compressed_bodies_are_understood_and_answered() {
     let server = server();
     let query = [long_string("SELECT * FROM system.local"), plain(4)].concat();
-    // A block of literals only is one of LZ4; so are Snappy's.
+    // A block of literals only is valid LZ4 and valid Snappy.
     let lz4 = {
         let mut out = int(query.len() as i32).to_vec();
         out.extend([0xf0, (query.len() - 15) as u8]);
@@ -256,7 +256,7 @@ fn compressed_bodies_are_understood_and_answered() {
         peer.send_bytes(&frame(4, 1, 3, QUERY, &packed));
         let answer = peer.receive().unwrap();
         assert_eq!((answer.opcode, answer.flags & 1), (RESULT, 1), "{name}");
-        // One that is not compressed is no less understood.
+        // An uncompressed request is accepted, too.
         peer.send(5, QUERY, &query);
         assert_eq!(peer.receive().unwrap().stream, 5);
     }
@@ -276,7 +276,7 @@ fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
         peer.send(1, EXECUTE, &body);
         assert_eq!(peer.receive().unwrap().kind(), 1);
         if version > 3 {
-            // Unset leaves what is there; with less than is wanted it is refused.
+            // Unset leaves the stored value; too few values are refused.
             let body = peer.execute_body(&put, &[value(&int(1)), int(-2).to_vec()], 0);
             peer.send(1, EXECUTE, &body);
             assert_eq!(peer.receive().unwrap().kind(), 1);
@@ -289,10 +289,10 @@ fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
         let skip = peer.execute_body(&read, &[value(&int(1))], 0x02);
         peer.send(1, EXECUTE, &skip);
         let answer = peer.receive().unwrap();
-        assert_eq!(answer.rows_flags(), 0x04, "no columns are told");
+        assert_eq!(answer.rows_flags(), 0x04, "the metadata is skipped");
         assert!(answer.has(&value(b"one")));
         peer.good(&format!("ALTER TABLE ks.p{version} ADD w int"));
-        // It must be prepared again, by whomever: drivers learn the columns by that.
+        // Any client must prepare it again: that is how drivers get the new columns.
         peer.send(1, EXECUTE, &skip);
         assert_eq!(peer.receive().unwrap().error().0, 0x2500);
         let member = [&[0, 0, 1, 1][..], &short(16), &put.0, &short(0)].concat();
@@ -311,7 +311,7 @@ fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
             peer.send(1, EXECUTE, &body);
             assert_eq!(peer.receive().unwrap().rows_flags(), 0x04);
         } else {
-            assert_eq!(answer.rows_flags(), 0x01, "they are told, since they have changed");
+            assert_eq!(answer.rows_flags(), 0x01, "the metadata is sent because it has changed");
         }
         assert!(answer.has(&string("w")));
         let unknown = (vec![7; 16], vec![7; 16]);
@@ -347,7 +347,7 @@ fn batches_are_whole_or_not_at_all() {
         let wrong = text("SELECT * FROM ks.t");
         peer.send(1, BATCH, &batch(&[member(9, b"z"), wrong]));
         assert_eq!(peer.receive().unwrap().error().0, 0x2200);
-        // Larger ones are carried out by another thread.
+        // Larger batches run on another thread.
         let many: Vec<_> = (10..100).map(|k| member(k, b"m")).collect();
         peer.send(1, BATCH, &batch(&many));
         assert_eq!(peer.receive().unwrap().kind(), 1);
@@ -376,7 +376,7 @@ fn a_request_of_version_5_says_what_time_it_is() {
             peer.receive().unwrap().has(&value(b"a"))
         };
         assert!(rows(1_099), "{opcode}");
-        // It has no sign: the second before 1970 is one of 2106.
+        // It is unsigned: the second before 1970 is one in 2106.
         assert!(!rows(1_100) && !rows(u32::MAX), "{opcode}");
         assert!(!peer.good(select).has(&value(b"a")), "{opcode}");
     }
@@ -398,7 +398,8 @@ fn tombstones_that_are_read_are_warned_of_and_fail_the_read() {
         "{told:?}"
     );
     (3..6).for_each(|c| drop(peer.good(&format!("DELETE FROM ks.t WHERE k = 77 AND c = {c}"))));
-    // At ONE nobody of one has answered, and one has failed: in version 5 it is told which, and why.
+    // At ONE no replica of one has answered, and one has failed. Version 5 names the replica and
+    // the reason.
     let counts = [&short(1)[..], &int(0), &int(1), &int(1)].concat();
     let why = [&[4, 127, 0, 0, 1][..], &short(1)].concat();
     for (version, code, rest) in [
@@ -429,7 +430,7 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
     let is_warned = |warnings: Vec<String>, start: &str| {
         assert!(matches!(&*warnings, [one] if one.starts_with(start)), "{start}: {warnings:?}");
     };
-    // By weight, over several partitions only.
+    // By weight, only over several partitions.
     for (kind, len) in [("", 2_400), ("UNLOGGED", 2_400)] {
         let two = peer.good(&batch(kind, &[(1, len), (2, len)]));
         assert_eq!(two.warnings(), [] as [&str; 0]);
@@ -442,7 +443,7 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
         assert!(text.starts_with("Batch too large; it weighs 60"), "{text}");
     }
     assert!(!peer.good("SELECT v FROM ks.t WHERE k = 8").has(b"xx"));
-    // What a batch writes to a row is put together first, and weighed as one row.
+    // Writes of a batch to one row are combined first, and weighed as one row.
     let mut both = |each: &str| {
         let of = |k: i32| each.replace('K', &k.to_string());
         peer.good(&format!("BEGIN BATCH {} {} APPLY BATCH", of(1), of(2))).warnings()
@@ -453,7 +454,7 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
     let elsewhere = put.replace("(K, 1", "(K, 2");
     assert_eq!(both(&format!("{put} {short} {put}")), [] as [&str; 0]);
     is_warned(both(&format!("{put} {elsewhere}")), "Batch for [ks.t] is of size 98");
-    // The larger value counts, and of a row that is deleted only that.
+    // The larger value counts; for a deleted row, only the deletion.
     let deletion = "DELETE FROM ks.t WHERE k = K AND c = 1;";
     let dead = format!("{put} {elsewhere} {deletion}");
     is_warned(both(&format!("{put} {elsewhere} {short}")), "Batch for [ks.t] is of size 98");
@@ -469,13 +470,13 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
           asynchronous writes for performance."
         ]
     );
-    // A condition makes it one of one partition. Version 3 has no place for warnings.
+    // A condition restricts it to one partition. Version 3 cannot send warnings.
     let guarded = "IF NOT EXISTS APPLY BATCH";
     let guarded = batch("", &[(20, 30_000), (20, 30_000)]).replace("APPLY BATCH", guarded);
     assert_eq!(peer.good(&guarded).warnings(), [] as [&str; 0]);
     let mut old = Peer::ready(server.address(), 3);
     assert_eq!(old.good(&batch("UNLOGGED", &rows(11))).flags, 0);
-    // Who has set another bound, or is no client, is not bound.
+    // Other limits, or no limits for embedded sessions.
     server.session().execute(&batch("", &[(8, 30_000), (9, 30_000)]), ()).unwrap();
     let mut options = Options::ephemeral();
     options.batches.fail_bytes = usize::MAX;
@@ -502,15 +503,15 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
         ),
         (
             "ALTER KEYSPACE a WITH durable_writes = false",
-            "durable_writes of keyspace a is kept and shown, and changes nothing here: all writes are in the log",
+            "durable_writes of keyspace a is stored and shown, but has no effect here: all writes are in the log",
         ),
         (
             "CREATE TABLE a.t (k int PRIMARY KEY) WITH cdc = true AND comment = 'c' AND speculative_retry = '99p' AND caching = {'keys': 'NONE'}",
-            "Options of table t that are kept and shown, and change nothing here: cdc, caching",
+            "Options of table t that are stored and shown, but have no effect here: cdc, caching",
         ),
         (
             "ALTER TABLE a.t WITH read_repair = 'NONE'",
-            "Options of table t that are kept and shown, and change nothing here: read_repair",
+            "Options of table t that are stored and shown, but have no effect here: read_repair",
         ),
     ] {
         assert_eq!(peer.good(cql).warnings(), [told], "{cql}");
@@ -522,7 +523,7 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
     ] {
         assert_eq!(peer.good(cql).warnings(), [] as [&str; 0], "{cql}");
     }
-    // A prepared statement that means something by the keyspace that was chosen: once.
+    // The warning about a prepared statement that depends on the current keyspace, once.
     let prepare = |peer: &mut Peer, text: &str| {
         peer.send(8, PREPARE, &long_string(text));
         peer.receive().unwrap().warnings()
@@ -535,7 +536,7 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
     assert!(told[0].starts_with("`USE <keyspace>` with prepared statements is"), "{told:?}");
     assert!(told[0].contains("Keyspace used: ks, statement keyspace: ks, statement id: "));
     assert_eq!(prepare(&mut peer, "INSERT INTO t (k, c) VALUES (?, ?)"), [] as [&str; 0]);
-    // Behind Cassandra's words it is said what to do.
+    // Advice follows Cassandra's message.
     let (code, text) = peer.query("SELECT * FROM ks.t WHERE c = 1").error();
     let words = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. If you want to \
                  execute this query despite the performance unpredictability, use ALLOW FILTERING";
@@ -583,7 +584,7 @@ fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
     assert_eq!(of(2), ("prepared_statements_executed", 5.0));
     assert_eq!(of(3), ("prepared_statements_ratio", 0.5));
     assert_eq!(of(4), ("regular_statements_executed", 5.0));
-    // How many partitions batches wrote to: those that are refused or have conditions wrote none.
+    // Distribution of partitions of batches; refused and conditional ones do not count.
     peer.good("CREATE TABLE ks.n (k int PRIMARY KEY, n counter)");
     let insert = |k: i32| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'x');");
     let all = |keys: std::ops::Range<i32>| keys.map(insert).collect::<String>();
@@ -609,7 +610,7 @@ fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
         (of("unlogged"), 2.0, 2.0, 2.0, 2),
     ];
     assert_eq!(told, wanted);
-    // Who asks is carried out itself.
+    // The query itself is a running request.
     let cql = "SELECT task, thread_id FROM system_views.queries";
     let told = peer.good(cql);
     assert!(told.has(&value(cql.as_bytes())) && told.has(b"firn-request-"), "{told:?}");
@@ -704,7 +705,7 @@ fn a_chosen_keyspace_counts_for_the_requests_that_follow() {
     let mut answers: Vec<_> = (0..3).map(|_| peer.receive().unwrap()).collect();
     answers.sort_by_key(|a| a.stream);
     assert_eq!(answers.iter().map(Answer::kind).collect::<Vec<_>>(), [3, 2, 2]);
-    // Others have not chosen it; in version 5 a request names its own.
+    // Other connections have no keyspace; in version 5 a request can name its own.
     assert_eq!(Peer::ready(server.address(), 4).query("SELECT * FROM t").error().0, 0x2200);
     let mut peer = Peer::ready(server.address(), 5);
     let body = [&long_string("SELECT * FROM t")[..], &short(1), &int(0x80), &string("ks")].concat();
@@ -755,7 +756,7 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
         let cql = "INSERT INTO ks.t (k, c, v) VALUES (1, ?, ?)";
         session.execute(cql, (c, &*text)).unwrap();
     }
-    // These ask for much more than a connection holds, and read none of it.
+    // These request much more than a connection buffers, and read none of it.
     let mut deaf: Vec<Peer> = (0..8).map(|_| Peer::ready(server.address(), 4)).collect();
     for peer in &mut deaf {
         for stream in 0..8 {
@@ -763,7 +764,7 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
             peer.send(stream, QUERY, &body);
         }
     }
-    // This one asks for much more than there is memory.
+    // This one requests more than the memory of the machine.
     let mut greedy = Peer::ready(server.address(), 5);
     let all: Vec<u8> = (0..2000)
         .flat_map(|n| {
@@ -783,10 +784,10 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
     let waiting = "SELECT active_tasks + pending_tasks AS n FROM system_views.thread_pools";
     for _ in 0..50 {
         let n: i32 = session.execute(waiting, ()).unwrap().row(0).unwrap().get("n").unwrap();
-        assert!(n <= 8 * 8 + 32 + 1, "{n} requests are read that nobody takes the answers of");
+        assert!(n <= 8 * 8 + 32 + 1, "{n} requests are read whose responses nobody reads");
         assert_eq!(peer.good("SELECT c FROM ks.t WHERE k = 1").kind(), 2);
     }
-    // One of them changes its mind.
+    // One of them starts to read.
     let mut first = deaf.remove(0);
     let mut streams: Vec<i16> = (0..8).map(|_| first.receive().unwrap().stream).collect();
     streams.sort_unstable();
@@ -854,7 +855,7 @@ fn connections_that_are_too_many_or_silent_are_closed() {
     let server = Server::start(options).unwrap();
     let mut silent = Peer::connect(server.address(), 4);
     assert_eq!(silent.receive(), None, "nothing was said in time");
-    // A byte now and then is no conversation.
+    // A byte now and then does not finish the setup.
     let mut slow = Peer::connect(server.address(), 4);
     let letters = frame(4, 0, 1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
     let sent = letters.iter().take_while(|byte| {
@@ -899,7 +900,7 @@ fn bytes_of_chance_are_answered_or_end_the_connection() {
     assert_eq!(Peer::ready(server.address(), 5).good("SELECT key FROM system.local").kind(), 2);
 }
 
-/// A server over a database in which `ann` may log in and read one table.
+/// Returns a server over a database in which `ann` may log in and read one table.
 fn guarded() -> Server {
     let session = firn_cql::Session::in_memory().unwrap();
     for cql in [
@@ -944,7 +945,7 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
         assert_eq!(peer.query("SELECT * FROM system_auth.roles").error().0, 0x2100);
         peer.send(2, AUTH_RESPONSE, &value(b"\0ann\0secret"));
         assert_eq!(peer.receive().unwrap().error().0, 0x0a, "nobody asked again");
-        // Nothing is done for who has not logged in, and no large request read.
+        // Before the login nothing is executed, and no large request is read.
         let mut peer = Peer::connect(server.address(), version);
         peer.send(1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]));
         peer.receive().unwrap();
@@ -976,7 +977,7 @@ fn a_server_that_others_reach_wants_roles_or_a_word() {
     assert!(refused.contains("there is no role that may"), "{refused}");
 }
 
-/// The value of a sample.
+/// Returns the value of a sample.
 fn sample(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find(|l| l.strip_prefix(name).is_some_and(|l| l.starts_with(' ')));
     line.and_then(|l| l.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no {name}"))
@@ -998,13 +999,13 @@ fn requests_errors_bytes_and_tables_are_counted() {
     peer.good("SELECT * FROM ks.t");
     assert_eq!(peer.query("SELECT * FROM ks.nowhere").error().0, 0x2200);
     assert_eq!(peer.query("SELEKT").error().0, 0x2000);
-    // Two changes of one table are one batch: once by its id, once by its text.
+    // Two changes of one table are one batch: one by id, one by text.
     let text = long_string("INSERT INTO ks.t (k, c) VALUES (5, 5)");
     let members = [&[1][..], &short(16), &put.0, &short(3), &one.concat(), &[0], &text, &short(0)];
     peer.send(1, BATCH, &[&[0][..], &short(2), &members.concat(), &short(1), &[0]].concat());
     assert_eq!(peer.receive().unwrap().opcode, RESULT);
-    // What the connection's own thread answers is counted before the next request is read; what a
-    // worker answers, soon.
+    // A response of the connection's own thread is counted before the next request is read; one of
+    // a worker, soon after.
     peer.good("USE ks");
     let scan = "firn_server_request_seconds_count{kind=\"query\"} 5";
     while !server.metrics().contains(scan) {
@@ -1037,7 +1038,7 @@ fn requests_errors_bytes_and_tables_are_counted() {
     assert!(sample(&told, "firn_server_received_bytes_total") > 300.0);
     assert!(sample(&told, "firn_server_sent_bytes_total") > 100.0);
     assert!(sample(&told, "firn_operations_written_total") > 3.0, "the store's follow");
-    // The help and the type of each family come once.
+    // Each family has help and type once.
     let helps: Vec<_> = told.lines().filter(|l| l.starts_with("# HELP")).collect();
     let names: std::collections::BTreeSet<_> = helps.iter().map(|l| l.split(' ').nth(2)).collect();
     assert_eq!(names.len(), helps.len());

@@ -1,11 +1,11 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it
-//! is.
+//! Checks that a module imports only lower floors, that files form no new cycles, and that every
+//! file has documentation.
 
 use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
-/// Options name the files that connections are encrypted with, and say how descriptors are shared.
+/// Options name the TLS files and compute the descriptor plan.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("wire", 0),

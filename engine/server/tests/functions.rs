@@ -1,4 +1,4 @@
-//! Functions of users as drivers meet them: what they are told of definitions and failures.
+//! User-defined functions through drivers: schema changes and errors.
 
 use super::common;
 
@@ -61,7 +61,7 @@ fn definitions_are_told_with_the_types_of_arguments() {
             ("DROP FUNCTION ks.f", "DROPPED", "FUNCTION", "f", &["int", "list<text>"]),
         ] {
             let wanted = match version {
-                // There are no functions in version 3.
+                // Version 3 has no functions.
                 3 => words(&["UPDATED", "KEYSPACE", "ks"]),
                 _ => [words(&[change, target, "ks", name]), strings(types)].concat(),
             };
@@ -70,7 +70,7 @@ fn definitions_are_told_with_the_types_of_arguments() {
             let event = listener.receive().unwrap();
             assert_eq!(event.body, [string("SCHEMA_CHANGE"), wanted].concat(), "{cql}");
         }
-        // What changes nothing is told nobody.
+        // A statement without effect sends no event.
         assert_eq!(peer.good("DROP FUNCTION IF EXISTS ks.f").kind(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! The Thrift port byte by byte: both framings, both forms of messages, logins, and what happens to
-//! those that break the rules.
+//! Byte-level exchanges on the Thrift port: both framings, both forms of messages, logins, and the
+//! treatment of clients that violate the protocol.
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
@@ -22,7 +22,7 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A field of a structure that is a text.
+/// Returns a text field of a structure.
 fn field(number: u16, value: &str) -> Vec<u8> {
     [&[11][..], &number.to_be_bytes(), &text(value)].concat()
 }
@@ -48,7 +48,7 @@ impl Peer {
         Peer(socket)
     }
 
-    /// What comes until this is in it; nothing when the server ends the connection before.
+    /// Reads until these bytes arrive; `None` if the server closes the connection before.
     fn until(&mut self, wanted: &[u8]) -> Option<Vec<u8>> {
         let mut all = vec![];
         let mut byte = [0];
@@ -72,7 +72,7 @@ fn messages_are_answered_in_the_form_that_they_have() {
             for _ in 0..3 {
                 let call = message(strict, "describe_cluster_name", &[]);
                 let call = if is_framed { framed(&call) } else { call };
-                // However it is cut.
+                // Split at arbitrary positions.
                 for part in call.chunks(5) {
                     peer.0.write_all(part).unwrap();
                 }
@@ -114,7 +114,7 @@ fn a_call_that_fails_leaves_the_connection_and_a_message_that_is_none_ends_it() 
     for bytes in [
         framed(&message(true, "get", &deep)),
         framed(&message(true, "get", &long)),
-        // Which may be a method, and goes on no further.
+        // Looks like a method's name, and never continues.
         framed(b"GET / HTTP/1.1\r\n\r\n"),
         vec![0x7f, 255, 255, 255, 0x80, 1, 0, 1],
         [&[0x80, 2, 0, 1][..], &text("get"), &[0; 5]].concat(),
@@ -160,7 +160,7 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
     let create =
         [field(1, "CREATE TABLE t (k int PRIMARY KEY)"), vec![8, 0, 2, 0, 0, 0, 2]].concat();
     said("execute_cql3_query", &create, "no CREATE permission on <keyspace ks>");
-    // Nothing is masked here: who may not see a value is told so.
+    // Thrift does not mask: a role without the permission gets an error.
     let path = [&[12, 0, 2][..], &field(3, "f"), &field(5, "c"), &[0]].concat();
     let get = [&field(1, "k")[..], &path, &[8, 0, 3, 0, 0, 0, 1]].concat();
     said("get", &get, "User ann has no UNMASK permission on <table ks.f>");
@@ -193,7 +193,7 @@ fn batches_have_the_limits_that_those_of_the_native_protocol_have() {
             peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
             peer.until(wanted).unwrap_or_else(|| panic!("{method}"));
         };
-        // What a statement without rows gives: the type of its result.
+        // The result of a statement without rows: its type.
         let void: &[u8] = &[8, 0, 1, 0, 0, 0, 2];
         let across = if is_refused { b"Batch too large" } else { void };
         // One partition has no limit.
@@ -201,7 +201,7 @@ fn batches_have_the_limits_that_those_of_the_native_protocol_have() {
             let text = field(1, &batch(keys));
             let query = [&text[..], &compression, &level].concat();
             said(&mut peer, "execute_cql3_query", &query, wanted);
-            // The first field of what is prepared is its number.
+            // The first field of a prepared result is its number.
             let prepare = [&text[..], &compression].concat();
             said(&mut peer, "prepare_cql3_query", &prepare, &[8, 0, 1]);
             let mut number = [0; 4];

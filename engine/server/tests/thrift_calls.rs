@@ -1,5 +1,5 @@
-//! Calls of Thrift's interface as other servers answer them: which exceptions a call may throw,
-//! several slices of a row, what is listed, what a definition says again.
+//! Thrift calls compared with the replies of Cassandra: possible exceptions, several slices of a
+//! row, lists, returned definitions.
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
@@ -20,7 +20,7 @@ fn start() -> Server {
     Server::start(options).unwrap()
 }
 
-/// A connection that sends whatever it is given.
+/// A connection for arbitrary calls.
 struct Caller(TcpStream);
 
 impl Caller {
@@ -30,7 +30,7 @@ impl Caller {
         Caller(socket)
     }
 
-    /// The fields of the answer; `Err` for an exception of Thrift's own.
+    /// Returns the fields of the reply; `Err` for an exception of Thrift itself.
     fn call(&mut self, method: &str, arguments: Fields) -> Result<Fields, Fields> {
         let call = ThriftCall {
             method,
@@ -56,7 +56,7 @@ impl Caller {
         if format!("{:?}", reply.kind) == "Answer" { Ok(fields) } else { Err(fields) }
     }
 
-    /// What a call gives.
+    /// Returns the result of a call.
     fn given(&mut self, method: &str, arguments: Fields) -> ThriftValue<'static> {
         match self.call(method, arguments).as_deref() {
             Ok([(0, value)]) => value.clone(),
@@ -64,7 +64,7 @@ impl Caller {
         }
     }
 
-    /// The number and the text of the exception that the interface has for a call.
+    /// Returns field number and text of the interface's exception of a call.
     fn refused(&mut self, method: &str, arguments: Fields) -> (i16, String) {
         match self.call(method, arguments).as_deref() {
             Ok([(number, ThriftValue::Struct(why))]) if *number != 0 => {
@@ -236,7 +236,7 @@ fn before_login_only_questions_about_the_server_are_answered() {
     ] {
         caller.given(method, vec![]);
     }
-    // These may throw it.
+    // The interface allows these to throw it.
     for (method, arguments) in [
         ("describe_keyspaces", vec![]),
         ("describe_ring", vec![(1, text("system"))]),

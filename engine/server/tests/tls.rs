@@ -1,5 +1,5 @@
-//! Conversations that are encrypted: each version, clients with certificates and without, those that
-//! stop within a handshake, large answers both ways at once, certificates that are read again.
+//! TLS connections: each protocol version, with and without client certificates, incomplete
+//! handshakes, large transfers in both directions at once, reloaded certificates.
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
@@ -21,7 +21,7 @@ use rustls::{
 
 type TlsPeer = Peer<StreamOwned<ClientConnection, TcpStream>>;
 
-/// One who signs certificates.
+/// A certificate authority.
 struct Authority {
     certificate: Certificate,
     key: KeyPair,
@@ -42,7 +42,7 @@ impl Authority {
     }
 }
 
-/// A folder with the files of a server.
+/// A directory with the files of a server.
 struct Files {
     dir: PathBuf,
     authority: Authority,
@@ -62,7 +62,7 @@ impl Files {
         std::fs::write(self.dir.join(name), text).unwrap();
     }
 
-    /// A new certificate for the server.
+    /// Writes a new certificate for the server.
     fn renew(&self) -> CertificateDer<'static> {
         let (certificate, key) = self.authority.signed("127.0.0.1");
         self.write("server.pem", &certificate.pem());
@@ -106,7 +106,7 @@ impl Files {
         }
     }
 
-    /// A client that knows who has signed the server's certificate.
+    /// Connects a client that trusts the server's authority.
     fn connect(&self, server: &Server) -> (ClientConnection, TcpStream) {
         connect(server, self.config(rustls::ALL_VERSIONS, None))
     }
@@ -159,7 +159,7 @@ fn each_version_is_spoken_over_each_version_of_tls() {
             let mut peer = ready(StreamOwned::new(connection, socket), version);
             peer.good("INSERT INTO ks.t (k, v) VALUES (1, 0x0102)");
             assert!(peer.good("SELECT * FROM ks.t WHERE k = 1").has(&[0, 0, 0, 2, 1, 2]));
-            // By a worker.
+            // On a worker.
             assert!(peer.good("SELECT * FROM ks.t").has(&[0, 0, 0, 2, 1, 2]));
             let clients =
                 "SELECT ssl_enabled, ssl_protocol, ssl_cipher_suite FROM system_views.clients";
@@ -167,13 +167,13 @@ fn each_version_is_spoken_over_each_version_of_tls() {
             assert!(answer.has(told.as_bytes()) && answer.has(suite.as_bytes()), "{answer:?}");
         }
     }
-    // New keys in the middle of a conversation.
+    // Key updates during the connection.
     let mut peer = files.peer(&server, 5);
     for _ in 0..3 {
         peer.socket.conn.refresh_traffic_keys().unwrap();
         assert!(peer.good("SELECT * FROM ks.t").has(&[0, 0, 0, 2, 1, 2]));
     }
-    // A server that stops says so, and does not just cut off.
+    // A stopping server sends close_notify instead of just closing.
     server.stop().unwrap();
     let mut rest = vec![];
     assert_eq!(peer.socket.read_to_end(&mut rest).unwrap(), 0);
@@ -224,7 +224,7 @@ fn a_handshake_that_goes_no_further_ends_in_time_and_holds_up_nobody() {
         let mut rest = vec![];
         socket.read_to_end(&mut rest).unwrap();
     }
-    // A handshake that is done is no conversation yet.
+    // A finished handshake is not enough for the setup.
     let (connection, socket) = files.connect(&server);
     let mut stream = StreamOwned::new(connection, socket);
     stream.flush().unwrap();
@@ -232,7 +232,7 @@ fn a_handshake_that_goes_no_further_ends_in_time_and_holds_up_nobody() {
         stream.conn.complete_io(&mut stream.sock).unwrap();
     }
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
-    // Drop by drop it is a handshake, too, when it is done in time.
+    // A handshake in single bytes succeeds if it is in time.
     let server = files.start(|_| {});
     let (mut connection, mut socket) = files.connect(&server);
     while connection.is_handshaking() {
@@ -262,20 +262,20 @@ fn who_speaks_otherwise_than_the_port_is_sent_away_and_disturbs_nobody() {
         (server.address(), frame(5, 0, 1, STARTUP, &map(&[("CQL_VERSION", "3.0.0")]))),
         (server.address(), b"GET / HTTP/1.1\r\n\r\n".to_vec()),
         (server.thrift_address().unwrap(), framed),
-        // What begins as it should, and goes on otherwise.
+        // Begins like a handshake, but is not one.
         (server.address(), [&[0x16, 3, 1, 0, 200][..], &[7; 200]].concat()),
     ] {
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         socket.write_all(&bytes).unwrap();
         let mut answer = vec![];
-        // The server may close before all was read.
+        // The server may close before everything was read.
         if socket.read_to_end(&mut answer).is_ok() {
             assert!(answer.is_empty() || answer[0] == 0x15, "an alert or nothing: {answer:?}");
         }
         good.good("SELECT key FROM system.local");
     }
-    // A client with TLS where there is none.
+    // A TLS client on a plain port.
     let mut options = Options::ephemeral();
     options.thrift = Some("127.0.0.1:0".parse().unwrap());
     let plain = Server::start(options).unwrap();
@@ -321,7 +321,7 @@ fn calls_of_thrift_are_encrypted_too() {
     assert!(answer.windows(6).any(|w| w == b"20.1.0"), "{answer:?}");
 }
 
-/// One end of an encrypted connection, read and written to by two threads.
+/// One end of a TLS connection, read and written by two threads.
 struct BothWays {
     connection: Mutex<ClientConnection>,
     socket: TcpStream,
@@ -343,8 +343,8 @@ impl BothWays {
     }
 }
 
-/// The half that reads, with what has come and not been decrypted: that is done when all that was
-/// decrypted has been read.
+/// The reading half, with received bytes that are not decrypted: it decrypts them after all
+/// decrypted bytes were read.
 struct Incoming(Arc<BothWays>, Vec<u8>);
 
 impl Read for Incoming {
@@ -416,7 +416,7 @@ fn large_requests_and_answers_pass_each_other() {
         assert_eq!(answer.opcode, RESULT, "{:?}", answer.error());
         let stream = answer.stream as usize;
         if stream == 2 {
-            // In the order in which they were asked for.
+            // In the order of the requests.
             assert!(answer.body.ends_with(&value(&row(seen[2]))), "{}", seen[2]);
         }
         seen[stream] += 1;
@@ -434,7 +434,7 @@ fn a_client_that_reads_nothing_holds_up_nobody() {
     let mut slow = files.peer(&server, 4);
     for (stream, text) in [(1, "SELECT v FROM ks.t WHERE k = 1"), (2, "SELECT v FROM ks.t")] {
         let body = [long_string(text), plain(4)].concat();
-        // What is answered is too much for any buffer of the system, and for the outbox.
+        // The responses exceed the buffers of the system and the outbox.
         for _ in 0..12 {
             slow.send(stream, QUERY, &body);
         }
@@ -443,7 +443,7 @@ fn a_client_that_reads_nothing_holds_up_nobody() {
     for _ in 0..50 {
         assert_eq!(other.good("SELECT k FROM ks.t").kind(), 2);
     }
-    // It reads, after all: whatever had to wait is there, whole.
+    // When the client reads at last, all delayed responses are complete.
     for _ in 0..24 {
         assert!(slow.receive().unwrap().body.ends_with(&[7; 1 << 20]));
     }
@@ -542,7 +542,7 @@ fn the_client_encrypts_and_looks_at_certificates() {
     families.address = server.thrift_address().unwrap().to_string();
     let name = FamilyClient::connect(&families).unwrap().describe("cluster_name").unwrap();
     assert_eq!(name, "Firn");
-    // Another one has signed it; the port speaks no TLS; it speaks nothing else; no such file.
+    // Another authority has signed it; the port has no TLS; it only has TLS; no such file.
     files.write("others.pem", &Authority::new("somebody else").certificate.pem());
     let refused = |server: &Server, tls: Option<TlsTrust>| {
         CqlClient::connect(&options(server, tls)).unwrap_err().to_string()
@@ -554,10 +554,10 @@ fn the_client_encrypts_and_looks_at_certificates() {
     assert!(told.contains("the server speaks no TLS at this port"), "{told}");
     assert!(!refused(&server, None).is_empty());
     let missing = refused(&server, Some(trust("none.pem")));
-    assert!(missing.contains("servers' certificates can't be read"), "{missing}");
+    assert!(missing.contains("server certificate authorities can't be read"), "{missing}");
     server.stop().unwrap();
     assert!(!client.is_open());
-    // Where clients must have one, too.
+    // If client certificates are required, too.
     let strict = files.start(|options| {
         options.tls =
             Some(TlsOptions { clients: Some(files.dir.join("clients.pem")), ..files.tls() });

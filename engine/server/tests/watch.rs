@@ -1,4 +1,4 @@
-//! The port for those who watch: metrics, health, and requests that are none.
+//! The monitoring port: metrics, health, and invalid requests.
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
@@ -28,7 +28,7 @@ fn connect(server: &Server) -> TcpStream {
     socket
 }
 
-/// The status, the headers and the body of what is answered to these bytes.
+/// Returns status, headers and body of the response to these bytes.
 fn ask(address: SocketAddr, bytes: &[u8]) -> (String, String, String) {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -89,7 +89,7 @@ fn clients_that_say_nothing_leave_room_for_others_and_do_not_hold_up_a_stop() {
     let mut silent: Vec<_> = (0..3).map(|_| connect(&server)).collect();
     silent[1].write_all(b"GET /met").unwrap();
     assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
-    // One that goes away in the middle frees its place.
+    // A client that disconnects early frees its slot.
     silent.pop();
     let more: Vec<_> = (0..2).map(|_| connect(&server)).collect();
     assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
@@ -112,13 +112,13 @@ fn half_sent_requests_delay_no_whole_one() {
             half
         })
         .collect();
-    // The oldest are cut off, long before their time is over.
+    // The oldest are cut off long before their timeout.
     let mut rest = vec![];
     let cut_off = halves[0].read_to_end(&mut rest);
     assert!(rest.is_empty() && cut_off.map_or(true, |len| len == 0));
     for _ in 0..3 {
         assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
-        // More come meanwhile.
+        // More clients come meanwhile.
         halves.extend((0..20).map(|_| {
             let mut half = connect(&server);
             half.write_all(b"GET /metr").unwrap();
@@ -126,7 +126,7 @@ fn half_sent_requests_delay_no_whole_one() {
         }));
         assert_eq!(get(&server, "/metrics").0, "HTTP/1.1 200 OK");
     }
-    // A whole request is answered, though its client came long before others.
+    // A complete request is answered, even if its client connected long before others.
     let mut first = connect(&server);
     let more: Vec<_> = (0..10).map(|_| connect(&server)).collect();
     first.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
@@ -164,12 +164,12 @@ fn a_store_that_takes_no_writes_is_not_well() {
     server.session().engine().wide().db().sync().unwrap_err();
     let (code, body) = health();
     assert!(code == "503" && body.contains("{\"status\":\"read-only\",\"why\":\""), "{body}");
-    // Reads are answered all the same.
+    // Reads still succeed.
     Peer::ready(server.address(), 5).good("SELECT key FROM system.local");
     server.stop().unwrap_err();
 }
 
-/// A system table whose rows are there when the test says so.
+/// A system table whose rows appear when the test releases them.
 #[derive(Default)]
 struct Slow(Mutex<bool>, Condvar);
 
@@ -221,7 +221,7 @@ fn an_address_that_others_reach_wants_a_word() {
     options.insecure = true;
     let server = Server::start(options).unwrap();
     assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
-    // A port that is taken is named.
+    // The error names a port in use.
     let mut options = Options::ephemeral();
     options.metrics = server.metrics_address();
     options.insecure = true;
@@ -280,7 +280,7 @@ fn compactions_since_the_start_are_listed() {
         assert!(bytes_in > bytes_out && bytes_out > 0, "{bytes_in} {bytes_out}");
         assert_eq!(at, id_at);
         assert!(format!("{properties:?}").contains("COMPACTION"), "{properties:?}");
-        // The listener of the options hears them, too.
+        // The listener of the options receives them, too.
         assert!(heard.lock().unwrap().contains(&(bytes_in, bytes_out)));
     }
     drop(server);

@@ -1,6 +1,6 @@
 //! The article's blog: its storage-conf.xml, its authors, posts, tags and comments; the last 10
-//! posts, the last 10 posts with a tag, and a post's comments, oldest first. The application itself
-//! is in `src/demo/blog.rs`.
+//! posts, the last 10 posts with a tag, and a post's comments, oldest first. `src/demo/blog.rs` has
+//! the application.
 //!
 //! `cargo run -p firn-wide-text --example bloggy DIRECTORY`
 

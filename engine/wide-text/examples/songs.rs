@@ -1,6 +1,6 @@
-//! Users, songs, comments, likes and dislikes: what the answer about a music site designs, with
-//! counters and indexes, and users who like and dislike at the same time without anything being
-//! counted twice. The application itself is in `src/demo/music.rs`.
+//! Users, songs, comments, likes and dislikes: the music site of the answer, with counters and
+//! indexes. Users like and dislike concurrently, and nothing is counted twice. `src/demo/music.rs`
+//! has the application.
 //!
 //! `cargo run -p firn-wide-text --example songs DIRECTORY`
 

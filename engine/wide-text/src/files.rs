@@ -1,5 +1,4 @@
-//! What tools need to understand a store's files: which family a tree is, and what an entry of it
-//! says.
+//! Interprets a store's files for tools: the column family of a tree, and the meaning of an entry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use firn_wide::{Error, Partitioner, Registry, Result, Type};
 
 use crate::text;
 
-/// A family and how its keys are made.
+/// A column family with the layout of its keys.
 #[derive(Clone, Debug)]
 pub struct DescribedFile {
     /// Its definition.
@@ -25,7 +24,7 @@ pub struct DescribedFile {
     pub layout: Layout,
 }
 
-/// The families of a store, as far as its records can be read.
+/// The column families of a store, as far as their records can be read.
 #[derive(Clone, Debug, Default)]
 pub struct FileCatalog {
     families: BTreeMap<u32, DescribedFile>,
@@ -34,8 +33,8 @@ pub struct FileCatalog {
 }
 
 impl FileCatalog {
-    /// Reads the records of the tree `system.schema`. A family whose record can't be read, or whose
-    /// types `registry` lacks, is left out.
+    /// Reads the records of the tree `system.schema`. Omits a column family if its record cannot be
+    /// read, or if `registry` lacks its types.
     pub fn read(records: &[(Vec<u8>, Vec<u8>)], registry: &Arc<Registry>) -> FileCatalog {
         let mut catalog = FileCatalog::default();
         let written =
@@ -49,7 +48,7 @@ impl FileCatalog {
             None => return catalog,
         };
         catalog.partitioner = Some(partitioner);
-        // Their values are read without the language of their scripts.
+        // Values are read without running the scripts of their types.
         let mut with_scripts = Registry::clone(registry);
         let all = records.iter().map(|(k, v)| (&**k, &**v));
         if let Err(e) = register_scripts(&mut with_scripts, all, &[]) {
@@ -58,7 +57,7 @@ impl FileCatalog {
         let registry = &Arc::new(with_scripts);
         let is_family = |k: &[u8]| k.starts_with(b"schema/family/");
         let schema: Vec<_> = records.iter().filter(|(k, _)| k.starts_with(RECORD_PREFIX)).collect();
-        // One by one, so that one that can't be read doesn't take the others with it.
+        // One by one, so that an unreadable record does not affect the others.
         for (key, _) in schema.iter().filter(|(k, _)| is_family(k)) {
             let with_it = schema.iter().filter(|(k, _)| !is_family(k) || k == key);
             match Schema::from_records(registry.clone(), with_it.map(|(k, v)| (&**k, &**v))) {
@@ -80,23 +79,23 @@ impl FileCatalog {
         catalog
     }
 
-    /// The family that a tree of this name holds; `None` for other trees.
+    /// Returns the column family of a tree with this name; `None` for other trees.
     pub fn of_tree(&self, name: &str) -> Option<&DescribedFile> {
         let Some(TreeName::Family(id)) = TreeName::parse(name) else { return None };
         self.families.get(&id)
     }
 
-    /// The families.
+    /// Returns the column families.
     pub fn families(&self) -> impl Iterator<Item = &DescribedFile> {
         self.families.values()
     }
 
-    /// How keys are spread; `None` where no record tells.
+    /// Returns the partitioner; `None` if no record names it.
     pub fn partitioner(&self) -> Option<Partitioner> {
         self.partitioner
     }
 
-    /// What could not be read, and why.
+    /// Returns the records that could not be read, with reasons.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -109,23 +108,23 @@ fn layout(def: &Family, partitioner: Partitioner) -> Layout {
     }
 }
 
-/// One entry of a family's tree.
+/// An entry of a column family's tree.
 #[derive(Clone, Debug)]
 pub struct FileEntry<'a> {
     /// The partition part of its key.
     pub partition: &'a [u8],
     /// The key of the partition.
     pub key: Vec<u8>,
-    /// Where it lies.
+    /// Its position in the partition.
     pub place: KeyPlace<'a>,
-    /// What it says.
+    /// Its contents.
     pub body: Body<'a>,
 }
 
-/// Reads an entry of a family's tree.
+/// Decodes an entry of a column family's tree.
 ///
 /// # Errors
-/// `Corrupt` when it is none.
+/// `Corrupt` for an invalid entry.
 pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result<FileEntry<'a>> {
     let (partition, at, mut place) = split(layout, key)?;
     let stored = StoredCell::decode(value)?;
@@ -161,7 +160,7 @@ enum FileAt<'a> {
     Cell,
 }
 
-/// The parts of a key. Of a complex column's deletion, the path is the byte that says so.
+/// Splits a key. In the deletion of a complex column, the path is the marker byte.
 fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], FileAt<'a>, KeyPlace<'a>)> {
     let (partition, at) = key.split_at(layout.partition_len(key)?);
     let mut place = KeyPlace { is_static: false, row: &[], name: &[], path: None };
@@ -187,33 +186,33 @@ fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], FileAt<'a>, Ke
     Ok((partition, FileAt::Cell, place))
 }
 
-/// An entry in words.
+/// An entry as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypedText {
-    /// The row's key.
+    /// Row key.
     pub key: String,
-    /// The super column, where the entry lies in one.
+    /// Super column, if the entry is in one.
     pub super_column: Option<String>,
-    /// The column, unless it is a deletion.
+    /// Column, unless it is a deletion.
     pub column: Option<String>,
     /// The timestamp.
     pub timestamp: i64,
-    /// The time to live, and the second when it ends.
+    /// TTL, and its expiration in seconds.
     pub ttl: Option<(u32, i64)>,
-    /// The second of a deletion or tombstone.
+    /// Time of a deletion or tombstone in seconds.
     pub deleted: Option<i64>,
-    /// The value; of a counter its number or increment.
+    /// Value; for a counter, its number or increment.
     pub value: Option<String>,
-    /// What it is: `column`, `counter`, `tombstone`, `row deletion`, `super column deletion`,
-    /// `range deletion`.
+    /// Type of the entry: `column`, `counter`, `tombstone`, `row deletion`, `super column
+    /// deletion`, `range deletion`.
     pub what: &'static str,
 }
 
 impl DescribedFile {
-    /// What an entry of the family's tree says, in words.
+    /// Formats an entry of the column family's tree.
     ///
     /// # Errors
-    /// `Corrupt` when it is none.
+    /// `Corrupt` for an invalid entry.
     pub fn typed(&self, key: &[u8], value: &[u8]) -> Result<TypedText> {
         let entry = read_entry(&self.layout, key, value)?;
         let mut typed = self.place(&entry.key, &entry.place)?;
@@ -253,7 +252,7 @@ impl DescribedFile {
         Ok(typed)
     }
 
-    /// Where a key of the family's tree lies, in words; `None` when it is none.
+    /// Formats a key of the column family's tree; `None` if it is invalid.
     pub fn key_words(&self, key: &[u8]) -> Option<String> {
         let (partition, _, place) = split(&self.layout, key).ok()?;
         let mut raw = vec![];
@@ -290,12 +289,12 @@ impl DescribedFile {
         Ok(typed)
     }
 
-    /// The key in the family's tree of a row's deletion, a super column's deletion or a column,
-    /// named as [`TypedText`] names them.
+    /// Returns the key in the column family's tree of a row deletion, a super column deletion or a
+    /// column, named as in [`TypedText`].
     ///
     /// # Errors
-    /// `InvalidRequest` for a text that isn't of its type, or a column of a Super family without
-    /// its super column.
+    /// `InvalidRequest` for a text that is invalid for its type, or a column of a Super family
+    /// without its super column.
     pub fn tree_key(
         &self,
         key: &str,
@@ -336,14 +335,14 @@ impl DescribedFile {
     }
 }
 
-/// What lies behind all rows.
+/// The section after all rows.
 const AFTER_ROWS: u8 = ROWS + 1;
 
-/// A bound of a deleted range.
+/// A bound of a range deletion.
 pub(super) struct BoundText {
-    /// Its components, as many as it has.
+    /// Its components.
     pub parts: Vec<String>,
-    /// Whether it lies after what begins with them.
+    /// Whether it is after everything with this prefix.
     pub after: bool,
 }
 
@@ -353,9 +352,9 @@ impl BoundText {
     }
 }
 
-/// Reads a bound between rows, or between the cells of a family; `None` when it is none.
+/// Decodes a bound between rows, or between the cells of a column family; `None` if it is invalid.
 pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
-    // A range without a bound on one side has the section of the rows alone there.
+    // A range without a bound on one side has only the rows section there.
     if let [ROWS | AFTER_ROWS] = place {
         return Some(BoundText { parts: vec![], after: place == [AFTER_ROWS] });
     }
@@ -365,7 +364,7 @@ pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
     if let (KeyNameList::Typed(of), [END, in_row @ ..]) = (layout.names(), rest) {
         rest = in_row;
         match (of, rest) {
-            // What begins with some of the components of a name.
+            // A prefix of a composite name.
             (Type::Composite(types), [NEXT, components @ ..]) => {
                 rest = components;
                 put_parts(types, &mut rest, &mut parts)?;
@@ -384,7 +383,7 @@ pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
     }
 }
 
-/// Takes the components that are there, as many as there are types at most.
+/// Reads the components that are present, at most one for each type.
 fn put_parts(types: &[Type], rest: &mut &[u8], parts: &mut Vec<String>) -> Option<()> {
     for of in types {
         if !rest.first().is_some_and(|&b| b == NEXT || (NULL..=NEXT + 1).contains(&b)) {

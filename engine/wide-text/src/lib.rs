@@ -1,9 +1,9 @@
-//! The texts around the data model of `firn-wide`, for tools, shells and whoever moves data:
-//! cassandra-cli's language, families as JSON, `storage-conf.xml`. An application that embeds the
-//! model needs none of it.
+//! Text formats of the data model of `firn-wide`, for tools, shells and data migration:
+//! cassandra-cli's language, column families as JSON, `storage-conf.xml`. An application that
+//! embeds the model needs none of it.
 //!
-//! A database made from a configuration of 2009, filled in cassandra-cli's language, and written as
-//! JSON:
+//! Creates a database from a configuration of 2009, fills it with cassandra-cli statements, and
+//! exports it as JSON:
 //!
 //! ```
 //! use firn_kv::OsEnv;
@@ -35,9 +35,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The rooms
-//! A module imports only lower floors: `text` (0), which is bytes of a type as text and back, <
-//! [`storage_conf`], [`files`] (1) < [`json`], [`cli`] (2) < [`demo`] (3), which has whole
+//! # Floors
+//! A module imports only lower floors: `text` (0), conversion between bytes of a type and text, <
+//! [`storage_conf`], [`files`] (1) < [`json`], [`cli`] (2) < [`demo`] (3), with whole
 //! applications: the article's blog, and a music site with likes.
 
 #![warn(missing_debug_implementations)]

@@ -1,28 +1,28 @@
-//! Bytes of a type as text of JSON, and back, exactly.
+//! Exact conversion between the bytes of a type and JSON text.
 //!
-//! - Text types, and `BytesType` where it holds text without control characters: as they are.
-//! - Other types: as [`Type::to_text`] writes them (CQL's wording), where that is read back as the
-//!   same bytes; whole numbers of up to 15 digits and booleans without quotes.
-//! - Everything else, and texts that would be taken for it: `0x` and hexadecimal digits.
+//! - Text types, and `BytesType` values that are text without control characters: unchanged.
+//! - Other types: as [`Type::to_text`] writes them (in CQL's form), if that reads back as the same
+//!   bytes; integers of up to 15 digits and booleans without quotes.
+//! - Everything else, and texts that could be mistaken for it: `0x` and hexadecimal digits.
 //!
-//! Read is any text of the type, and for every type `0x` with an even number of digits: those
-//! bytes.
+//!   Reading accepts any text of the type, and for every type `0x` with an even number of digits as
+//!   bytes.
 
 use std::borrow::Cow;
 
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
-/// A value as JSON shows it.
+/// A value as JSON text.
 #[derive(Clone, Debug)]
 pub struct ShownText<'a> {
     /// The text, without quotes and escapes.
     pub text: Cow<'a, str>,
-    /// Whether it is a number or a boolean, which need no quotes.
+    /// Whether it is a number or a boolean, without quotes.
     pub bare: bool,
 }
 
-/// The bytes that a text with `0x` means; `None` for other texts.
+/// Returns the bytes of a text with `0x`; `None` for other texts.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     hex_to_bytes(text.strip_prefix("0x")?).ok()
 }
@@ -35,7 +35,7 @@ fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Times for texts that were written by [`show`], which never ask for any.
+/// Time source for texts of [`show`], which never need it.
 struct NoTime;
 
 impl TimeSource for NoTime {
@@ -52,7 +52,7 @@ impl TimeSource for NoTime {
     }
 }
 
-/// Times for texts like `now`: each a microsecond later than the one before.
+/// Time source for texts like `now`: each time is a microsecond after the previous one.
 #[derive(Debug)]
 pub struct Ticks(pub i64);
 
@@ -68,12 +68,12 @@ impl TimeSource for Ticks {
 
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16] {
         self.0 = self.0.wrapping_add(1);
-        // The running number keeps those of one millisecond apart.
+        // The counter makes UUIDs of one millisecond unique.
         uuids::time_uuid(millis.saturating_mul(1000), 0, 0, self.0 as u64)
     }
 }
 
-/// A value as text.
+/// Formats a value.
 pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
     let of = of.unreversed();
     let plain = |text: Cow<'a, str>| ShownText { text, bare: false };
@@ -113,10 +113,10 @@ pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
     ShownText { text: text.into(), bare }
 }
 
-/// The bytes that a text means.
+/// Parses a text.
 ///
 /// # Errors
-/// Why it means none, in the type's words.
+/// The type's reason for an invalid text.
 pub fn read(of: &Type, text: &str, times: &mut Ticks, out: &mut Vec<u8>) -> Result<(), TypeError> {
     match (from_hex(text), of.unreversed()) {
         (Some(bytes), _) => out.extend(bytes),
@@ -126,7 +126,7 @@ pub fn read(of: &Type, text: &str, times: &mut Ticks, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// A name as text: as a value, but a name of no bytes is told from no name.
+/// Formats a name: like a value, but an empty name is distinct from no name.
 pub fn show_name<'a>(of: &Type, bytes: &'a [u8]) -> Cow<'a, str> {
     if bytes.is_empty() { "0x".into() } else { show(of, bytes).text }
 }

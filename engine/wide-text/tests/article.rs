@@ -1,6 +1,5 @@
-//! The article from top to bottom: every example's data and every order that it states, and the
-//! flow of likes of the third source text, through the idiomatic interface where it says what the
-//! article says.
+//! Tests all of the article: the data of every example and every stated order, and the flow of
+//! likes of the third source text, through the idiomatic interface where it can express them.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ fn open() -> Wide {
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
 
-/// A database with a keyspace of these families.
+/// Opens a database with a keyspace of these column families.
 fn with(families: &[CfDef]) -> Keyspace {
     let wide = open();
     wide.system_add_keyspace(&KsDef { cf_defs: families.to_vec(), ..KsDef::new("Article") })
@@ -46,7 +45,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Names and values of a row as text.
+/// Returns names and values of a row as text.
 fn columns(row: &Row) -> Vec<(String, String)> {
     let pair = |c: Result<Column>| {
         let c = c.unwrap();
@@ -63,7 +62,7 @@ fn insert_all(row: &Row, columns: &[(&str, &str)]) {
     columns.iter().for_each(|(name, value)| row.insert(*name, *value).unwrap());
 }
 
-/// A time-uuid of this second of the article's days.
+/// Returns a time UUID of this second in the article's days.
 fn uuid(second: i64) -> [u8; 16] {
     time_uuid(second * 1_000_000, 0, 1, 2)
 }
@@ -161,7 +160,7 @@ fn a7_a_super_family_contains_no_plain_columns() {
 /// A name; street, zip, city, state.
 type Friend = (&'static str, [&'static str; 4]);
 
-/// The address book, as the article writes it.
+/// The address book as in the article.
 const ADDRESS_BOOK: &[(&str, &[Friend])] = &[
     (
         "phatduckk",
@@ -279,11 +278,11 @@ fn a15_sub_columns_are_sorted_as_compare_subcolumns_with_says() {
     assert_eq!(all, [("homeAddress".to_owned(), inner.clone()), ("workAddress".to_owned(), inner)]);
 }
 
-/// Names that each of the article's comparators accepts, in the order that it states.
+/// Names for each of the article's comparators, in the stated order.
 const IN_ORDER: [(&str, [&[u8]; 3]); 6] = [
     ("BytesType", [b"\x01", b"\x01\x00", b"\xff"]),
     ("UTF8Type", ["Z".as_bytes(), "a".as_bytes(), "é".as_bytes()]),
-    // As signed numbers, so that what begins with 80 comes first.
+    // As signed numbers, so those that begin with 80 come first.
     (
         "LexicalUUIDType",
         [
@@ -292,7 +291,7 @@ const IN_ORDER: [(&str, [&[u8]; 3]); 6] = [
             &[0x7f, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ],
     ),
-    // By their time, of which the first bytes are the lowest.
+    // By time; the first bytes are the low part of the time.
     (
         "TimeUUIDType",
         [
@@ -315,7 +314,7 @@ fn a15_the_two_orders_are_mixed_freely() {
     let ks = with(&families);
     for ((outer, supers), (inner, columns)) in all() {
         let row = ks.family(&name(outer, inner)).unwrap().row("row");
-        // Written in another order than that which comes out.
+        // Written in another order than they are read.
         for s in [2, 0, 1] {
             for c in [1, 2, 0] {
                 row.super_column(supers[s].to_vec()).insert(columns[c].to_vec(), "x").unwrap();
@@ -345,7 +344,7 @@ fn a15_the_two_orders_are_mixed_freely() {
     }
 }
 
-/// Text by its length, then by its letters.
+/// Orders text by length, then by bytes.
 struct ShortestFirst;
 
 impl Comparator for ShortestFirst {
@@ -407,7 +406,7 @@ fn a16_a_comparator_of_ones_own() {
     assert_eq!(columns(&row), pairs([("a", "1"), ("b", "1"), ("bb", "2"), ("ccc", "3")]));
     assert_eq!(row.insert([0_u8; 256], "x").unwrap_err().to_string(), "at most 255 bytes");
 
-    // cassandra-cli's language takes it too.
+    // cassandra-cli's language supports it, too.
     let mut session =
         firn_wide_text::cli::CliSession::new(wide.clone(), Arc::new(env.clone()), false);
     let mut say = |statement: &str| {
@@ -428,7 +427,7 @@ fn a16_a_comparator_of_ones_own() {
     assert_eq!(names, ["a", "bb", "ccc"]);
     drop((wide, row, session));
 
-    // Whoever opens the database without it can use all other families.
+    // A database opened without the comparator can use all other column families.
     let wide = open(Registry::new()).unwrap();
     let Err(Error::Configuration(why)) = wide.keyspace("K").unwrap().family("Own") else {
         panic!("used without the comparator")
@@ -475,12 +474,12 @@ const POSTS: [Post; 3] = [
     },
 ];
 
-/// The tags of a comma list; the last may be empty.
+/// Splits a comma-separated list of tags; the last may be empty.
 fn tags(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').filter(|tag| !tag.is_empty())
 }
 
-/// The blog with its storage-conf.xml, its authors, posts and tags.
+/// Returns the blog with its storage-conf.xml, authors, posts and tags.
 fn bloggy() -> Keyspace {
     let wide = open();
     let conf =
@@ -520,8 +519,8 @@ fn bloggy() -> Keyspace {
     ks
 }
 
-/// The eight steps of the article: posts with a tag, newest first, each with its author, its tags
-/// and its body.
+/// Runs the eight steps of the article: posts with a tag, newest first, each with its author, tags
+/// and body.
 fn last_posts(ks: &Keyspace, tag: &str) -> Vec<(String, String, Vec<String>)> {
     let (entries, authors) = (ks.family("BlogEntries").unwrap(), ks.family("Authors").unwrap());
     let newest = ks.family("TaggedPosts").unwrap().row(tag).slice().reversed().limit(10);
@@ -550,7 +549,7 @@ fn a19_to_a22_the_blog_shows_its_last_posts() {
             ("twitter", "phatduckk")
         ])
     );
-    // Number of tags and one more columns.
+    // One column for each tag of each post, plus one for each post.
     assert_eq!(
         ks.family("TaggedPosts")
             .unwrap()
@@ -676,8 +675,8 @@ fn music() -> Keyspace {
     ])
 }
 
-/// The seven steps of liking a song. False when the user liked it before. Whoever likes at the same
-/// time comes before or after, so that nothing is counted twice.
+/// Runs the seven steps of liking a song. Returns false if the user liked it before. A concurrent
+/// like of the same user comes before or after, so nothing is counted twice.
 fn like(ks: &Keyspace, user: [u8; 16], song: [u8; 16]) -> bool {
     let (likes, data) =
         (ks.family("user_likes").unwrap().row(user), ks.family("song_data").unwrap().row(song));
@@ -731,7 +730,7 @@ fn l3_likes_are_counted_once() {
     });
     assert_eq!((liked.into_inner(), counted().0 - before), (3, 3));
 
-    // L9: the row of a user by name; L10: what is removed counts from 0 again.
+    // L9: the row of a user by name; L10: a removed counter starts from 0 again.
     ks.family("users").unwrap().row(user).insert("user_name", "bob").unwrap();
     let found = ks.family("users").unwrap().find().eq("user_name", "bob").rows().unwrap();
     assert_eq!(found.iter().map(|r| r.key.clone()).collect::<Vec<_>>(), [user]);

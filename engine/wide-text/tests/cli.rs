@@ -115,7 +115,8 @@ fn long(class: &str) -> String {
     }
 }
 
-/// A family as a statement of `show schema` has it, with the text of names for their bytes.
+/// Returns a column family from a statement of `show schema`, with the text of names as their
+/// bytes.
 fn family(name: &str, change: FamilyChange) -> CfDef {
     let columns = change.column_metadata.unwrap_or_default().into_iter().map(|c| ColumnDef {
         name: c.name.into_bytes(),
@@ -151,7 +152,7 @@ fn namer(_: &CfDef, name: &[u8]) -> String {
     String::from_utf8(name.to_owned()).unwrap()
 }
 
-/// Reads what `show schema` prints.
+/// Parses the output of `show schema`.
 fn read_schema(text: &str) -> Vec<KsDef> {
     let mut keyspaces: Vec<KsDef> = Vec::new();
     for source in split::split(text) {
@@ -323,7 +324,7 @@ fn every_page_of_the_help_is_reachable_and_its_example_works() {
     }
 }
 
-/// Text that is nearly of the language.
+/// Draws text that resembles the language.
 fn nearly() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -340,7 +341,7 @@ fn nearly() -> impl Strategy<Value = String> {
 
 fn check(text: &str, cuts: &[usize]) {
     let whole = split::split(text);
-    // The pieces in which a text arrives do not matter.
+    // The split of a text into pieces does not matter.
     let mut splitter = Splitter::new();
     let (mut piecewise, mut from) = (Vec::new(), 0);
     let mut cuts: Vec<usize> =
@@ -355,14 +356,14 @@ fn check(text: &str, cuts: &[usize]) {
     piecewise.extend(splitter.finish());
     assert_eq!(piecewise, whole, "{text:?}");
     for source in &whole {
-        // Where a statement says it begins, it begins.
+        // The reported position of a statement is its start.
         let line = text.split('\n').nth(source.line as usize - 1).unwrap();
         let begins: String = line.chars().skip(source.column as usize - 1).collect();
         assert!(
             begins.starts_with(source.text.split('\n').next().unwrap()),
             "{text:?}: {source:?}"
         );
-        // Lexer and splitter agree on where statements end.
+        // Lexer and splitter agree on the ends of statements.
         if let Ok(tokens) = lex::lex(source) {
             let ends = tokens
                 .iter()

@@ -1,5 +1,5 @@
-//! Sessions of cassandra-cli's language against a store: the recorded transcript of the real
-//! command, statement by statement, and conversations as text files in `cli_sessions/`.
+//! Sessions of cassandra-cli's language with a store: the recorded transcript of the real command,
+//! statement by statement, and sessions as text files in `cli_sessions/`.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -24,7 +24,8 @@ fn session(strict: bool) -> CliSession {
     CliSession::new(wide, env, strict)
 }
 
-/// What a user sees, with what differs from run to run masked as in the transcript.
+/// Returns the output for the user; parts that vary from run to run are masked as in the
+/// transcript.
 fn shown(session: &CliSession, answer: &CliAnswer) -> String {
     let mut text = answer.text.clone();
     if let Some(failure) = &answer.failure {
@@ -51,8 +52,8 @@ fn digits_after(line: &str, before: &str, by: &str) -> String {
     if rest.len() == tail.len() { line.to_owned() } else { format!("{head}{before}{by}{rest}") }
 }
 
-/// The lines of `show schema`, with the columns of each family in order: the server of 1.1.12 gave
-/// them in the order of a hash table.
+/// Returns the lines of `show schema`, with the columns of each family sorted: the server 1.1.12
+/// printed them in hash table order.
 fn columns_in_order(text: &str) -> String {
     let mut out = String::new();
     for family in text.split(";\n\n") {
@@ -68,10 +69,10 @@ fn columns_in_order(text: &str) -> String {
     out
 }
 
-/// What is answered otherwise, and why: the number of the exchange, its statement, our answer.
+/// Intended differences: the number of the exchange, its statement, Firn's answer.
 const KEPT: [(usize, &str, &str); 1] = [
-    // Deleting counters removes them from the store, so of a deleted row of counters nothing is
-    // left that a list could show.
+    // Deleting counters removes them from the store, so a list does not show a row of deleted
+    // counters.
     (
         84,
         "list song_data;",
@@ -146,7 +147,7 @@ fn fresh_values_are_fresh() {
         done(&mut session, &format!("set log[k][now] = '{i}';"));
     }
     assert_eq!(done(&mut session, "count log[k];"), "100 columns\n");
-    // In the order of time, so in the order of writing.
+    // In time order, so in writing order.
     let values: Vec<String> = done(&mut session, "get log[k];")
         .lines()
         .filter_map(|l| Some(l.split_once("value=")?.1.split_once(',')?.0.to_owned()))
@@ -177,7 +178,7 @@ fn completion_knows_the_schema() {
     );
 }
 
-/// Runs a statement that must be done.
+/// Runs a statement that must succeed.
 fn done(session: &mut CliSession, statement: &str) -> String {
     let answer = session.run(&CliSource::new(statement));
     assert_eq!(answer.failure, None, "{statement}");
@@ -191,7 +192,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Leniently, bytes are shown as a text that means them.
+    /// In lenient mode, bytes are shown as a text that reads back as these bytes.
     #[test]
     fn bytes_that_are_shown_can_be_written(name in prop_oneof![
         prop::collection::vec(any::<u8>(), 1..9),
@@ -210,8 +211,7 @@ proptest! {
         prop_assert!(again.starts_with(&format!("=> (column={shown}, value=")), "{shown}: {again}");
     }
 
-    /// Recorded statements in any order, with words of theirs exchanged, are answered in both
-    /// voices.
+    /// Recorded statements in any order, with exchanged words, get an answer in both modes.
     #[test]
     fn statements_in_disorder_are_answered(
         picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4u8), 1..40),

@@ -1,5 +1,5 @@
-//! The stories of the demos, word for word. `FIRN_WRITE_DEMOS=1` writes them again.
-// The stories are files of the repository.
+//! The exact output of the demos. `FIRN_WRITE_DEMOS=1` rewrites it.
+// The outputs are files of the repository.
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::Arc;

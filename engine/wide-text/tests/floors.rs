@@ -1,5 +1,5 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it
-//! is.
+//! Checks that a module imports only lower floors, that files form no new cycles, and that every
+//! file has documentation.
 
 use std::path::Path;
 

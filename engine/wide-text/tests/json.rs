@@ -1,5 +1,5 @@
-//! JSON of families: what is exported and imported is the same in every read and every export; the
-//! article's listings as they stand; what a document can get wrong.
+//! JSON of column families: exported and imported data is equal in every read and every export; the
+//! article's listings as printed; errors of documents.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ const TYPES: [&str; 19] = [
     "ListType(UTF8Type)",
 ];
 
-/// Bytes that are often of some type, those that look like something else among them.
+/// Draws bytes that are often valid for some type, or resemble another form.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     const TRICKY: [&str; 16] = [
         "0x41", "0x", "0X41", "0x4", "name", "value", "a\"b\\", "é", "\u{0}", "a\nb", " ", "true",
@@ -135,7 +135,7 @@ fn parse(class: &str) -> Type {
     Type::parse(class, &Registry::new()).unwrap()
 }
 
-/// Several values of a type.
+/// Draws several values of a type.
 fn values_of(class: &'static str, may_be_empty: bool) -> impl Strategy<Value = Vec<Vec<u8>>> {
     let of = parse(class);
     let valid = prop::collection::vec(any_bytes(), 80).prop_map(move |all| {
@@ -256,7 +256,7 @@ proptest! {
         let to = open(std::slice::from_ref(&history.def));
         imported(&to, &full, &ImportOptions { chunk, ..ImportOptions::default() }).unwrap_or_else(|e| panic!("{e}\n{full}"));
         prop_assert_eq!(exported(&to, Notation::Full), full.clone());
-        // What compactions forget was not told before either.
+        // The export already omits entries that compactions drop.
         let tree = from.wide().store().family(from.wide().schema().family("K", "F").unwrap().id()).unwrap().tree().clone();
         tree.flush().unwrap();
         tree.compact().unwrap();
@@ -336,7 +336,7 @@ fn the_articles_listings_are_read_as_they_stand() {
     let options = ImportOptions { timestamp: Some(5), ..ImportOptions::default() };
     let counts = imported(&k, text, &options).unwrap();
     assert_eq!(counts, Counts { rows: 4, columns: 23 });
-    // Rows in the order of their tokens.
+    // Rows in token order.
     let short = exported(&k, Notation::Short);
     let expected: serde_json::Value = serde_json::json!({
         "UserProfile": {
@@ -351,7 +351,7 @@ fn the_articles_listings_are_read_as_they_stand() {
         "Authors": {"Arin Sarkissian": {"numPosts": "11", "twitter": "phatduckk", "email": "arin@example.com", "bio": "bla bla bla"}},
     });
     assert_eq!(serde_json::from_str::<serde_json::Value>(&short).unwrap(), expected);
-    // Names are in their order, and timestamps were kept or given.
+    // Names are in order, and timestamps are preserved or assigned.
     let full = exported(&k, Notation::Full);
     let at = |s: &str| full.find(s).unwrap_or_else(|| panic!("{s} in {full}"));
     assert!(at("\"John\":") < at("\"friend1\":") && at("\"friend1\":") < at("\"homeAddress\":"));
@@ -568,12 +568,12 @@ fn what_is_wrong_is_told_with_its_place() {
         import(&k, &b"F: {r: {a: '\xff'}}"[..], &ImportOptions::default(), &mut |_, _| {});
     let why = "line 1, column 12: a text that is not UTF-8; write other bytes as 0x and hexadecimal digits";
     assert_eq!(not_utf8.unwrap_err().to_string(), why);
-    // Only families that ended before the mistake were written.
+    // Only column families that ended before the error were written.
     let short: serde_json::Value = serde_json::from_str(&exported(&k, Notation::Short)).unwrap();
     assert_eq!(short, serde_json::json!({"F": {"r": {"a": "b"}}, "S": {}, "L": {}, "C": {}}));
 }
 
-/// Reads that give a byte at a time.
+/// Reads that return one byte at a time.
 struct Drops<'a>(&'a [u8]);
 
 impl std::io::Read for Drops<'_> {
@@ -593,12 +593,12 @@ fn input_may_come_in_drops() {
     assert!(exported(&k, Notation::Short).contains("\"a\": \"x/y\",\n      \"b\": \"😀\""));
 }
 
-/// The values that a bound of a range begins with, and whether it is behind them.
+/// The values at the start of a range bound, and whether it is after them.
 type RangeSide<'a> = (&'a [&'a [u8]], bool);
-/// A family, its cells as rows, the bounds of what is deleted, and how they are dumped.
+/// A column family, its cells as rows, the bounds of its range deletions, and their dump.
 type DumpedRange<'a> = (&'a str, Layout, RangeSide<'a>, RangeSide<'a>, &'a str);
 
-/// Statements of CQL delete ranges of a family's cells.
+/// CQL statements delete ranges of a column family's cells.
 #[test]
 fn deleted_ranges_of_cells_are_dumped() {
     let keyspace = open(&[

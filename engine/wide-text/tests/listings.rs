@@ -1,6 +1,5 @@
-//! Every listing of the article as it is printed, without a letter changed, is read by
-//! `json::import` into the families that the article defines, and comes out in the order that it
-//! states.
+//! `json::import` reads every listing of the article exactly as printed into the article's column
+//! families. The rows and columns come out in the stated order.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use firn_wide_text::json::{ImportOptions, JsonFailure, Notation, export, import}
 use firn_wide_text::storage_conf::StorageConf;
 use serde_json::{Value, json};
 
-/// The families of the article: its own, and those that its examples suppose.
+/// The column families of the article, and those assumed by its examples.
 const FAMILIES: &str = r#"
     <ColumnFamily CompareWith="UTF8Type" Name="Columns"/>
     <ColumnFamily CompareWith="UTF8Type" ColumnType="Super" CompareSubcolumnsWith="UTF8Type" Name="People"/>
@@ -48,7 +47,7 @@ fn read(
     import(keyspace, text.as_bytes(), options, &mut |_, _| {}).map(|report| report.counts)
 }
 
-/// Reads a listing of whole families.
+/// Reads a listing of whole column families.
 fn document(keyspace: &Keyspace, text: &str) {
     read(keyspace, text, &ImportOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
 }
@@ -66,14 +65,14 @@ fn columns(keyspace: &Keyspace, family: &str, text: &str) {
     read(keyspace, text, &row_of(family)).unwrap_or_else(|e| panic!("{e}\n{text}"));
 }
 
-/// A family in one of the notations; names keep the order in which they were printed.
+/// Returns a column family in one of the notations; names keep the printed order.
 fn shown(keyspace: &Keyspace, family: &str, notation: Notation) -> Value {
     let mut out = vec![];
     export(keyspace.wide(), "K", &[family.to_owned()], notation, &mut out).unwrap();
     serde_json::from_slice::<Value>(&out).unwrap()[family].take()
 }
 
-/// Where in the text of the short notation each name is.
+/// Returns the positions of names in the short notation.
 fn order(keyspace: &Keyspace, family: &str, names: &[&str]) -> Vec<usize> {
     let mut out = vec![];
     export(keyspace.wide(), "K", &[family.to_owned()], Notation::Short, &mut out).unwrap();
@@ -134,7 +133,7 @@ zip: {name: "zip" , value: "94107" , timestamp: 123456789},
     let expected = json!({"row": {"homeAddress": {"name": "homeAddress", "value": address}}});
     assert_eq!(shown(&k, "People", Notation::Full), expected);
 
-    // The short notation says the same, but for the timestamps.
+    // The short notation has the same contents without the timestamps.
     let short = open();
     columns(
         &short,
@@ -254,7 +253,7 @@ fn columns_are_sorted_by_name() {
     assert!(order(&k, "Texts", &["123", "3", "832416", "976"]).is_sorted());
     let expected = json!({"row": {"3": "101010101010", "123": "hello there", "976": "kjjkbcjkcbbd", "832416": "kjjkbcjkcbbd"}});
     assert_eq!(shown(&k, "Longs", Notation::Short), expected);
-    // With brackets it is a list, as a row of a document may be one.
+    // With brackets it is a list, which is a valid row of a document.
     let list = open();
     columns(&list, "Longs", &format!("[{listing},]"));
     document(&list, &format!("Texts: {{row: [{listing}]}}"));
@@ -553,7 +552,7 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
         columns(&k, "Columns", text);
         assert_eq!(shown(&k, "Columns", Notation::Short)["row"], expected, "{text}");
     }
-    // However far the text goes.
+    // For any length of the text.
     for len in [62, 63, 64, 65, 511, 512, 513, (256 << 10) + 7] {
         let long = "y".repeat(len);
         for (text, a) in [
@@ -568,7 +567,7 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
                     a,
                     "{len}: {done:?}"
                 ),
-                // A name can't be so long.
+                // A name cannot be this long.
                 _ => assert_eq!(done.is_ok(), text.ends_with('y'), "{len}: {done:?}"),
             }
         }
@@ -623,8 +622,8 @@ fn what_is_wrong_with_columns_alone_is_told() {
     assert_eq!(shown(&k, "Columns", Notation::Short), json!({}));
 }
 
-/// A name that stands twice is reported with its line, and the later value counts, as readers of
-/// JSON expect; rows that hold nothing are no rows.
+/// A repeated name is reported with its line, and the later value wins, as is usual in JSON; empty
+/// rows do not exist.
 #[test]
 fn what_stands_twice_is_reported() {
     let k = open();

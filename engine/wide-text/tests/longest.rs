@@ -1,4 +1,4 @@
-//! Row keys, names of super columns and names of columns of 65,535 bytes each, as JSON and in
+//! Row keys, super column names and column names of 65,535 bytes each, as JSON and in
 //! cassandra-cli's language.
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ fn open(env: &MemEnv) -> Wide {
     Wide::open_in(Arc::new(env.clone()), "/wide", options).unwrap()
 }
 
-/// The longest key or name that ends like this, of bytes that take the most room in the engine's
-/// keys: zeros that others part.
+/// Returns the longest key or name with this end, with bytes that take the most space in the
+/// engine's keys: zeros separated by other bytes.
 fn longest(end: u8) -> Vec<u8> {
     let mut name: Vec<u8> = (0..MAX_SHORT).map(|i| (i % 2) as u8).collect();
     name[MAX_SHORT - 1] = end;

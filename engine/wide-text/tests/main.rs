@@ -1,4 +1,4 @@
-//! Integration tests of the model's texts, one module a subject.
+//! Integration tests of the text formats, one module for each subject.
 
 mod article;
 mod cli;

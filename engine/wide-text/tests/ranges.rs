@@ -1,4 +1,4 @@
-//! Deletions of ranges as sstabledump prints them.
+//! Range deletions as printed by sstabledump.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use firn_kv::MemEnv;
 use firn_wide::*;
 use firn_wide_text::json::{Times, dump};
 
-/// Calls delete ranges of a family's names, which may be open, and of prefixes of composite names.
+/// Calls delete ranges of a column family's names, possibly unbounded, and of prefixes of composite
+/// names.
 #[test]
 fn ranges_that_calls_delete_are_dumped() {
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", Options::default()).unwrap();

@@ -1,6 +1,5 @@
-//! `storage-conf.xml`: the article's own, every element and every error. The words are in
-//! `data/storage_conf.txt`; the article's XML, as its translations print it, is in
-//! `data/storage-conf/`.
+//! `storage-conf.xml`: the article's file, every element and every error. `data/storage_conf.txt`
+//! has the cases; `data/storage-conf/` has the article's XML as printed in its translations.
 
 use super::common;
 
@@ -34,7 +33,7 @@ fn family(out: &mut String, def: &CfDef) {
     out.push('\n');
 }
 
-/// What was read, and that it makes a schema.
+/// Formats the result, and checks that it is a valid schema.
 fn show(conf: &Result<StorageConf, Error>) -> String {
     let conf = match conf {
         Ok(conf) => conf,
@@ -110,8 +109,7 @@ fn settings_of_a_storage_conf_say_how_the_database_is_opened() {
     assert_eq!(wide.store().family(id).unwrap().tree().options().memtable_size, 16 << 20);
 }
 
-/// Whatever is read is a schema, and whatever is not is refused by its kind of error: nothing
-/// panics, nothing takes long.
+/// Any text is either a schema or an error of the right type; nothing panics or takes long.
 fn whatever(text: &str) {
     show(&StorageConf::parse(text, &registry()));
     families(text, "Keyspace1");
@@ -194,7 +192,7 @@ proptest! {
         whatever(&format!("{}{with}{}", &text[..at], &text[end..]));
     }
 
-    /// Blanks where the printed copies have them change nothing.
+    /// Blanks as in the printed copies have no effect.
     #[test]
     fn blanks_mean_nothing(blanks in prop::collection::vec(prop::sample::select(&["", " ", "\n", "\t "][..]), 12)) {
         let mut with = blanks.iter();
@@ -203,7 +201,7 @@ proptest! {
             "<{}Keyspace Name{}={}'K / >'{}><{}ColumnFamily Name='a / >'{}/{}><!-- < / > --><{}ColumnFamily Name{}=\"b\"{}/{}></{}Keyspace>",
             next(), next(), next(), next(), next(), next(), next(), next(), next(), next(), next(), next(),
         );
-        // The names stay as they are written, and are refused for what they are.
+        // The names are unchanged, and are refused as invalid.
         prop_assert!(show(&StorageConf::parse(&text, &registry())).contains("(got \"K / >\")"), "{text}");
         let text = text.replace("K / >", "K").replace("a / >", "a");
         let conf = StorageConf::parse(&text, &registry()).expect(&text);

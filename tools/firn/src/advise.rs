@@ -1,5 +1,5 @@
-//! `firn advise`: which policy a store should have, by what its event log says that it was put to.
-//! The advice is the simulator's.
+//! `firn advise`: recommends a compaction policy for a store. The simulator derives the advice from
+//! the store's event log.
 
 use clap::Args;
 use compaction_sim::advise;
@@ -19,7 +19,7 @@ Examples:
   firn advise firn-data --tree cf-3 --reads 5k/s --scans 200/s --p99 10ms --cache 4G
   firn advise --db firn-data --json | jq '.costs[.chosen].options'";
 
-/// What `firn advise` takes.
+/// Arguments of `firn advise`.
 #[derive(Args, Clone, Debug)]
 pub struct StoreAdviseArgs {
     #[command(flatten)]

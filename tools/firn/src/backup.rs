@@ -70,7 +70,7 @@ Examples:
   firn backup prune /mnt/backups --keep 7 --dry-run
   firn backup prune /mnt/backups                           leftovers only";
 
-/// What `firn backup` takes.
+/// Arguments of `firn backup`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupArgs {
     #[command(subcommand)]
@@ -85,18 +85,18 @@ enum BackupCommand {
     /// List backups
     #[command(after_help = LIST_EXAMPLES)]
     List(BackupListArgs),
-    /// Read backups and check everything
+    /// Read backups and check all of their data
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(BackupVerifyArgs),
-    /// Make a store of a backup
+    /// Create a store from a backup
     #[command(after_help = RESTORE_EXAMPLES)]
     Restore(BackupRestoreArgs),
-    /// Remove old backups, and what no backup needs
+    /// Remove old backups, and files that no backup needs
     #[command(after_help = PRUNE_EXAMPLES)]
     Prune(BackupPruneArgs),
 }
 
-/// Bytes a second, at least one.
+/// Parses a rate in bytes per second, at least one.
 fn parse_rate(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         0 => Err("nothing would ever be copied: leave --rate out for no limit".to_owned()),
@@ -104,81 +104,81 @@ fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Where backups lie.
+/// Location of backups.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArgs {
-    /// A folder, or s3://bucket/prefix
+    /// Use this folder, or s3://bucket/prefix
     #[arg(value_name = "PLACE")]
     place: String,
 }
 
-/// What `firn backup create` takes.
+/// Arguments of `firn backup create`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupCreateArgs {
     #[command(flatten)]
     at: PlaceArgs,
-    /// Copy at most so much a second, as 50m
+    /// Copy at most this much per second, e.g. 50m
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Say what would be copied, and write nothing
+    /// Print what would be copied, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What `firn backup list` takes.
+/// Arguments of `firn backup list`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupListArgs {
     #[command(flatten)]
     at: PlaceArgs,
 }
 
-/// What `firn backup verify` takes.
+/// Arguments of `firn backup verify`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupVerifyArgs {
     #[command(flatten)]
     at: PlaceArgs,
-    /// The backup [default: all]
+    /// Verify this backup [default: all]
     #[arg(value_name = "BACKUP")]
     id: Option<String>,
-    /// Read at most so much a second, as 50m
+    /// Read at most this much per second, e.g. 50m
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
 }
 
-/// What `firn backup restore` takes.
+/// Arguments of `firn backup restore`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupRestoreArgs {
     #[command(flatten)]
     at: PlaceArgs,
-    /// The backup [default: the newest]
+    /// Restore this backup [default: the newest]
     #[arg(value_name = "BACKUP")]
     id: Option<String>,
-    /// The directory of the new store: new or empty
+    /// Create the new store in this directory, which must be new or empty
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// Copy at most so much a second, as 50m
+    /// Copy at most this much per second, e.g. 50m
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Say what would be restored, and write nothing
+    /// Print what would be restored, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What `firn backup prune` takes.
+/// Arguments of `firn backup prune`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupPruneArgs {
     #[command(flatten)]
     at: PlaceArgs,
-    /// Keep so many of the newest of each store
+    /// Keep this many of the newest backups of each store
     #[arg(long, value_name = "N")]
     keep: Option<u64>,
-    /// Keep those that are younger than so many days
+    /// Keep backups that are younger than this many days
     #[arg(long, value_name = "DAYS")]
     keep_days: Option<u64>,
-    /// Say what would go, and remove nothing
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Nothing else works there: what interrupted runs announced is a leftover at once
+    /// Assume that nothing else uses this place: remove leftovers of interrupted runs at once
     #[arg(long)]
     alone: bool,
 }
@@ -194,30 +194,30 @@ pub fn run(global: &Global, args: &BackupArgs) -> Done {
     }
 }
 
-/// The backups at a place.
+/// Returns the backups at a place.
 pub fn repository(global: &Global, place: &str) -> Done<BackupRepository> {
     let env = global.env();
     let at = open_place(&env, place).map_err(failure)?;
     Ok(BackupRepository::new(env, at))
 }
 
-/// What a user is told of an error about backups: it says itself what to do.
+/// Converts an error about backups, whose text has the advice.
 fn failure(e: Error) -> Failure {
     Failure::new(e.to_string())
 }
 
-/// The same with the store open: it is locked, or what the data model says of it.
+/// Adds advice to the error of a store that another process has open.
 fn locked(failure: Failure) -> Failure {
     match failure {
         Failure::Engine(e) if e.kind() == ErrorKind::Locked => Failure::with_next(
             e.to_string(),
-            "whoever has the store open makes its backups: a server with `firn serve --backup PLACE`, a program with `firn_backup`; or end it first",
+            "only the process that has the store open can back it up: a server with `firn serve --backup PLACE`, a program with `firn_backup`; or end it first",
         ),
         other => other,
     }
 }
 
-/// A bar that follows a run.
+/// Returns the rate limit and progress bar of a run.
 fn paced(progress: &Progress, rate: Option<u64>) -> Pacing<'_> {
     Pacing::default().at_most(rate).telling(|done, _| progress.at(done))
 }
@@ -229,7 +229,7 @@ fn head_json(head: &BackupHead) -> Value {
     })
 }
 
-/// What was made, as one object.
+/// Returns the description of a new backup as a JSON object.
 fn made_json(made: &BackupMade) -> Value {
     let mut all = head_json(&made.head);
     all["copied_tables"] = made.copied_tables.into();
@@ -237,7 +237,7 @@ fn made_json(made: &BackupMade) -> Value {
     all
 }
 
-/// What was made, in words.
+/// Returns the description of a new backup as text.
 pub fn made_words(made: &BackupMade) -> String {
     format!(
         "{} of {} in {}; {} copied",
@@ -265,7 +265,7 @@ fn create(global: &Global, args: &BackupCreateArgs) -> Done {
         } else {
             writeln!(
                 out,
-                "would copy {} ({}) of {} ({}), and what is not in a table yet",
+                "would copy {} ({}) of {} ({}), and the writes that are not in a table yet",
                 output::count(plan.new_tables),
                 output::bytes(plan.new_bytes),
                 things(plan.tables, "table", "tables"),
@@ -434,10 +434,10 @@ fn restore(global: &Global, args: &BackupRestoreArgs) -> Done {
     Ok(())
 }
 
-/// What a prune did, or would do, in words.
+/// Returns the report of a prune, or of a dry run, as text.
 pub fn pruned_words(report: &PruneReport) -> String {
     format!(
-        "{} and {} ({}) that none needs; {} kept",
+        "{} and {} ({}) that no backup needs; {} remaining",
         things(report.removed.len() as u64, "backup", "backups"),
         things(report.files, "file", "files"),
         output::bytes(report.bytes),

@@ -1,8 +1,9 @@
-//! `firn cli`: cassandra-cli's language against a store of this machine or a server, as a shell or as
-//! a script.
+//! `firn cli`: the language of cassandra-cli against a local store or a server, as a shell or as a
+//! script.
 //!
-//! Invariants: a script stops at the first statement that fails unless told otherwise; what
-//! statements print goes to standard output, why one failed to standard error.
+//! Invariants:
+//! - A script stops at the first failed statement, except with `--go-on`.
+//! - Results of statements go to standard output, their errors to standard error.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -47,20 +48,20 @@ Examples:
   firn --db music cli -f old.txt --strict --go-on --echo
   firn cli --connect localhost -k Music          a shell on a server at port 9160";
 
-/// What `firn cli` takes.
+/// Arguments of `firn cli`.
 #[derive(Args, Clone, Debug)]
 pub struct CliArgs {
     #[command(flatten)]
     statements: Statements,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Refuse what cassandra-cli 1.1.12 refused, in its words
+    /// Refuse what cassandra-cli 1.1.12 refused, with its messages
     #[arg(long)]
     strict: bool,
-    /// In a script: go on after a statement that failed
+    /// Continue a script after a failed statement
     #[arg(long)]
     go_on: bool,
-    /// In a script: print each statement before its answer, as a terminal would show it
+    /// Print each statement of a script before its answer, as a terminal would show it
     #[arg(long)]
     echo: bool,
 }
@@ -104,16 +105,16 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
     }
 }
 
-/// A session, and the store that it is with as soon as there is one.
+/// A session, and its store once there is one.
 struct Dialogue<'a> {
     session: CliSession,
     global: &'a Global,
     args: &'a CliArgs,
-    /// The session is with an empty database until a keyspace is made.
+    /// Whether the session still uses an empty database, until a statement creates a keyspace.
     awaits: bool,
 }
 
-/// A session whose statements Ctrl-C stops at a terminal.
+/// Creates a session whose statements Ctrl-C stops at a terminal.
 fn session(wide: Wide, args: &CliArgs) -> CliSession {
     CliSession::new(wide.stoppable(interrupt::flag()), OsEnv::new(), args.strict)
 }
@@ -136,7 +137,7 @@ impl Dialogue<'_> {
     }
 }
 
-/// Runs the statements of a text, one after the other.
+/// Runs the statements of a text in order.
 fn script(
     session: &mut Dialogue<'_>,
     args: &CliArgs,
@@ -189,12 +190,12 @@ fn script(
     if failed { Err(Failure::Found) } else { Ok(()) }
 }
 
-/// A statement as a terminal shows it.
+/// Formats a statement as a terminal shows it.
 fn echo(source: &CliSource) -> String {
     format!("{}\n", source.text.replace('\n', &format!("\n{}", format::MORE)))
 }
 
-/// What is typed at a terminal.
+/// Input from a terminal.
 struct TypedCli<'a, 'g> {
     session: &'a mut Dialogue<'g>,
     splitter: Splitter,
@@ -220,7 +221,7 @@ impl Conversation for TypedCli<'_, '_> {
         self.splitter.feed(line);
         let statements = std::iter::from_fn(|| self.splitter.next_statement()).collect();
         if !self.splitter.pending() {
-            // Lines are counted from the beginning of a statement.
+            // Line numbers count from the beginning of a statement.
             self.splitter = Splitter::new();
         }
         statements
@@ -229,7 +230,7 @@ impl Conversation for TypedCli<'_, '_> {
     fn run(&mut self, source: &CliSource) -> Done<bool> {
         let answer = self.session.run(source)?;
         pager::show(&answer.text)?;
-        // What was pressed says it.
+        // After Ctrl-C no message is needed.
         if let Some(failure) = answer.failure.filter(|_| !interrupt::is_set()) {
             eprintln!("{}", self.session.session.say(&failure));
         }
@@ -245,7 +246,7 @@ impl Conversation for TypedCli<'_, '_> {
     }
 }
 
-/// Reads statements from the terminal until the user leaves.
+/// Runs statements from the terminal until the user exits.
 fn shell(session: &mut Dialogue<'_>) -> Done {
     println!("Statements end with ';'. 'help;' lists them, 'exit;' leaves.");
     converse(TypedCli { session, splitter: Splitter::new() })

@@ -1,7 +1,6 @@
-//! `--connect`: the options of shells and benches that speak to a server or a cluster, and what they
-//! make of them.
+//! `--connect`: options of shells and benches that connect to a server or a cluster.
 //!
-//! Invariant: a password is never on the command line: it is asked for, or read from a file or the
+//! Invariant: a password is never on the command line. It is asked for, or read from a file or the
 //! environment.
 
 use std::path::{Path, PathBuf};
@@ -19,63 +18,66 @@ use firn_tools::output::{Done, Failure};
 
 use crate::store::Global;
 
-/// Where a password may be, for programs that start a shell.
+/// Environment variable of the password, for programs that start a shell.
 const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
-/// What to do where a server wants a login, or refuses one.
+/// Advice if a server requires a login, or refuses one.
 pub const LOG_IN: &str = "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD";
-/// What to do where no encryption is agreed on.
+/// Advice if the TLS handshake fails.
 pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that has signed the server's, and --connect the name or address that one is for; \
                                  without --tls-ca the connection is plain";
-/// A file that is longer is no password.
+/// Limit on the size of a password file.
 const MAX_PASSWORD: u64 = 64 << 10;
-/// What the URL of a cluster begins with.
+/// Prefix of the URL of a cluster.
 const URL: &str = "cassandra://";
-/// The same, encrypted.
+/// Prefix of the URL of a cluster with TLS.
 const TLS_URL: &str = "cassandra+tls://";
-/// The heading of these options in help texts.
+/// Heading of these options in help texts.
 const HEADING: &str = "A server instead of a store";
 
-/// What shells take to speak to a server.
+/// Arguments of shells that connect to a server.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
-    /// Speak to a server, Firn's or Cassandra's, instead of opening a store; with CQL also to a cluster, by its URL
+    /// Connect to a server, Firn's or Cassandra's, instead of opening a store; with CQL also to a
+    /// cluster, by its URL
     #[arg(long, value_name = "HOST[:PORT]|cassandra://…", help_heading = HEADING)]
     connect: Option<String>,
-    /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
+    /// Log in as this role; its password is asked for, or read from --password-file or
+    /// $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME", requires = "connect", help_heading = HEADING)]
     user: Option<String>,
-    /// The file whose first line is the password
+    /// Read the password from the first line of this file
     #[arg(long, value_name = "FILE", requires = "user", help_heading = HEADING)]
     password_file: Option<PathBuf>,
-    /// Encrypt the connection: the server's certificate must be signed by one of this file (PEM)
+    /// Encrypt the connection; the server's certificate must be signed by one of this file (PEM)
     #[arg(long, value_name = "FILE", requires = "connect", help_heading = HEADING)]
     tls_ca: Option<PathBuf>,
-    /// One's own certificate, where the server wants one (PEM)
+    /// Present this client certificate, if the server requires one (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"], help_heading = HEADING)]
     tls_certificate: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// Use this private key of the client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = HEADING)]
     tls_key: Option<PathBuf>,
-    /// Give up when nothing of an answer has come for so long; a URL has an option of its own for that
+    /// Time out after this many seconds without a part of the answer; a URL has its own option for
+    /// this
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     request_timeout: u64,
 }
 
-/// Whether it is a URL of a cluster.
+/// Reports whether `text` is a URL of a cluster.
 fn is_url(text: &str) -> bool {
     text.starts_with(URL) || text.starts_with(TLS_URL)
 }
 
-/// What is named by `--connect`.
+/// Target of `--connect`.
 pub enum ConnectTarget {
-    /// A server, at an address.
+    /// A server at an address.
     Server(ClientOptions),
     /// A cluster, by a URL.
     #[cfg(feature = "cluster")]
     Cluster(ClusterUrl),
 }
 
-/// What a command says when a cluster could not be had.
+/// Returns the failure to report if a cluster cannot be reached.
 #[cfg(feature = "cluster")]
 pub fn not_connected(e: &Error) -> Failure {
     let text = e.text().into_owned();
@@ -86,10 +88,11 @@ pub fn not_connected(e: &Error) -> Failure {
 }
 
 impl ConnectArgs {
-    /// The server that is named; `None` where none is. Without a port it is this one.
+    /// Returns the server that the arguments name; `None` if they name none. `port` is the default
+    /// port.
     ///
     /// # Errors
-    /// A store that is named, too; a URL; a password that can't be had.
+    /// The arguments also name a store, `--connect` is a URL, or the password is not available.
     pub fn options(&self, global: &Global, port: u16) -> Done<Option<ClientOptions>> {
         let Some(connect) = &self.connect else { return Ok(None) };
         if global.names_store {
@@ -116,10 +119,10 @@ impl ConnectArgs {
         Ok(Some(options))
     }
 
-    /// The server or the cluster that is named; `None` where none is.
+    /// Returns the server or cluster that the arguments name; `None` if they name none.
     ///
     /// # Errors
-    /// As [`options`](ConnectArgs::options), and those of a URL.
+    /// As for [`options`](ConnectArgs::options), and an invalid URL.
     pub fn target(&self, global: &Global, port: u16) -> Done<Option<ConnectTarget>> {
         #[cfg(feature = "cluster")]
         if !global.names_store && self.connect.as_ref().is_some_and(|c| is_url(c)) {
@@ -132,10 +135,12 @@ impl ConnectArgs {
         Ok(self.options(global, port)?.map(ConnectTarget::Server))
     }
 
-    /// The cluster that is named, by its URL or the address of a node; `None` where none is.
+    /// Returns the cluster that the arguments name, by its URL or the address of a node; `None` if
+    /// they name none.
     ///
     /// # Errors
-    /// A URL that is none or has a password in it; TLS; a password that can't be had.
+    /// The URL is invalid or contains a password, the arguments have TLS options, or the password
+    /// is not available.
     #[cfg(feature = "cluster")]
     pub fn cluster(&self) -> Done<Option<ClusterUrl>> {
         let Some(connect) = &self.connect else { return Ok(None) };
@@ -155,10 +160,10 @@ impl ConnectArgs {
     }
 }
 
-/// The cluster of a URL, or of the address of a node, with a login that stands beside it.
+/// Returns the cluster of a URL or of the address of a node. The login is separate from the URL.
 ///
 /// # Errors
-/// A URL that is none or has a password in it, and a password that can't be had.
+/// The URL is invalid or contains a password, or the password is not available.
 #[cfg(feature = "cluster")]
 pub fn cluster_url(text: &str, user: Option<&str>, file: Option<&Path>) -> Done<ClusterUrl> {
     let text = match is_url(text) {
@@ -196,7 +201,7 @@ fn password(user: &str, file: Option<&Path>) -> Done<String> {
     secret(&format!("Password of {user}: ")).map_err(failed)
 }
 
-/// Says which build has the driver for clusters.
+/// Returns a failure that names the build with the driver for clusters.
 #[cfg(not(feature = "cluster"))]
 pub fn without_driver() -> Failure {
     Failure::with_next(
@@ -217,7 +222,8 @@ fn first_line(file: &Path) -> Done<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// `HOST:PORT` of what a user writes: `db.example`, `db.example:9142`, `::1`, `[::1]:9142`.
+/// Completes an address to `HOST:PORT`. Users write `db.example`, `db.example:9142`, `::1` or
+/// `[::1]:9142`.
 fn with_port(text: &str, port: u16) -> Done<String> {
     let wrong = || {
         Failure::with_next(
@@ -226,7 +232,7 @@ fn with_port(text: &str, port: u16) -> Done<String> {
         )
     };
     let host = match text.rsplit_once(':') {
-        // An address of version 6 has many of them.
+        // An IPv6 address contains several colons.
         Some((front, _)) if front.contains(':') && !text.starts_with('[') => text,
         Some((host, digits)) if !digits.contains(']') => {
             let good = !host.is_empty() && digits.parse::<u16>().is_ok_and(|n| n > 0);

@@ -1,8 +1,10 @@
 //! The `firn` command: load, read, measure and verify Firn stores.
 //!
-//! Conventions of every subcommand: data on standard output, talk on standard error; `--json` for
-//! programs; exit code 0 when all is well, 1 when something was found, 2 when it could not run;
-//! nothing is written unless the command's name says so.
+//! Conventions of every subcommand:
+//! - Data goes to standard output, messages go to standard error; `--json` is for programs.
+//! - Exit code 0 means success, 1 means that the command found a problem, 2 means that it could not
+//!   run.
+//! - Only commands whose name says so write to a store.
 
 mod advise;
 mod backup;
@@ -91,7 +93,7 @@ enum FirnCommand {
     /// Print column families as JSON, or write tables as Cassandra's files
     #[command(after_help = wide::EXPORT_EXAMPLES)]
     Export(wide::ExportArgs),
-    /// Read column families from JSON, or the tables of a Cassandra from its files
+    /// Import column families from JSON, or tables of Cassandra from its files
     #[command(after_help = wide::IMPORT_EXAMPLES)]
     Import(wide::ImportArgs),
     /// Print the values of keys
@@ -106,49 +108,49 @@ enum FirnCommand {
     /// Delete keys, or a range of them
     #[command(after_help = edit::DELETE_EXAMPLES)]
     Delete(edit::DeleteArgs),
-    /// Say what one read costs, and why
+    /// Show the cost of one read, step by step
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::ExplainArgs),
-    /// Show what the store holds and what it costs
+    /// Show the content of the store and its cost
     #[command(after_help = inspect::STATS_EXAMPLES)]
     Stats(inspect::StatsArgs),
-    /// Draw a running store as a page that follows it
+    /// Show a running store as a live page
     #[command(after_help = live::EXAMPLES)]
     Live(live::LiveArgs),
-    /// List the trees: what is in each, its policy, size and options
+    /// List the trees with their content, policy, size and options
     #[command(after_help = trees::TREES_EXAMPLES)]
     Trees(trees::TreesArgs),
     /// Change the policy and other options of a tree
     #[command(after_help = trees::set_options_help())]
     SetOptions(trees::SetOptionsArgs),
-    /// Say which policy a tree should have, by what the store was put to
+    /// Recommend a policy for a tree, from the store's recorded load
     #[command(after_help = advise::EXAMPLES)]
     Advise(Box<advise::StoreAdviseArgs>),
-    /// Read everything and check everything
+    /// Read all data and check it
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
-    /// Say what Cassandra or ScyllaDB would refuse of a store, or do badly
+    /// Report what Cassandra or ScyllaDB would refuse, or handle badly
     #[command(after_help = check::EXAMPLES)]
     Check(check::OutgrowCheckArgs),
-    /// Make a second store of the same content, at once
+    /// Create a second store with the same content, from one point in time
     #[command(after_help = whole::CHECKPOINT_EXAMPLES)]
     Checkpoint(whole::CheckpointArgs),
-    /// Make, list, verify, restore and prune incremental backups
+    /// Create, list, verify, restore and prune incremental backups
     #[command(after_help = backup::EXAMPLES)]
     Backup(backup::BackupArgs),
-    /// Merge the tables of trees down to one run
+    /// Compact trees down to one run
     #[command(after_help = whole::COMPACT_EXAMPLES)]
     Compact(whole::CompactArgs),
-    /// Speak cassandra-cli to a store of keyspaces and column families
+    /// Run cassandra-cli statements against a store of keyspaces and column families
     #[command(after_help = cli::EXAMPLES)]
     Cli(cli::CliArgs),
-    /// Speak CQL to a store: a shell, scripts, COPY
+    /// Run CQL against a store: a shell, scripts, COPY
     #[command(after_help = cql::EXAMPLES)]
     Cql(cql::CqlArgs),
-    /// Be a server for Cassandra's clients: any driver, cqlsh
+    /// Serve a store to Cassandra clients: any driver, cqlsh
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
-    /// Carry tables of CQL to a cluster of Apache Cassandra or ScyllaDB, or from one, or compare both
+    /// Copy tables of CQL to or from a cluster of Apache Cassandra or ScyllaDB, or compare both
     #[cfg(feature = "cluster")]
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),
@@ -159,19 +161,19 @@ enum FirnCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _args: Vec<String>,
     },
-    /// Make the keyspaces and column families of a storage-conf.xml
+    /// Create the keyspaces and column families of a storage-conf.xml
     #[command(after_help = define::EXAMPLES)]
     Define(define::DefineArgs),
-    /// Say what keeps tombstones and expired cells of column families and tables
+    /// Report what retains tombstones and expired cells of column families and tables
     #[command(after_help = purge::EXAMPLES)]
     PurgeReport(purge::PurgeArgs),
-    /// Make a store of an example, and tell what is in it and how it is asked
+    /// Create an example store, and explain its content and its queries
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
-    /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
+    /// Measure a fresh store under the workloads of db_bench, YCSB and mixgraph
     #[command(after_help = bench::examples())]
     Bench(Box<bench::ModelBenchArgs>),
-    /// Work a store hard, kill it again and again, and check that nothing is lost or wrong
+    /// Stress a store, kill it repeatedly, and check that no data is lost or wrong
     #[command(after_help = torture::EXAMPLES)]
     Torture(torture::TortureArgs),
     /// Print completions for a shell
@@ -236,7 +238,7 @@ fn main() -> ExitCode {
     output::finish(done, global.style(), advice)
 }
 
-/// What a user can do about an error of the engine.
+/// Returns advice for an error of the engine.
 fn advice(e: &Error) -> Option<&'static str> {
     Some(match e.kind() {
         ErrorKind::Corruption => {
@@ -249,7 +251,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
         }
         ErrorKind::NoSpace => {
-            "free some space and run the command again: what was written before is safe"
+            "free some space and run the command again: data written before is safe"
         }
         ErrorKind::Incompatible => {
             "use the version of firn, and the hooks, that the store was written with"

@@ -1,7 +1,9 @@
-//! `firn serve`: a store as a server for Cassandra's clients.
+//! `firn serve`: serves a store to Cassandra clients.
 //!
-//! Invariant: SIGTERM and Ctrl-C end it in order: what runs is finished, clients are told, the store
-//! is closed. SIGHUP and SIGUSR1 never end it.
+//! Invariants:
+//! - SIGTERM and Ctrl-C shut it down in order: running requests finish, clients are notified, the
+//!   store is closed.
+//! - SIGHUP and SIGUSR1 never end it.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -40,100 +42,102 @@ Examples:
   firn --db shop serve --read-only                a store that is damaged, backed up, or read beside its writer
   firn --db shop serve --check                    what a server with these options would do";
 
-/// How often signals are looked for.
+/// Interval of checks for signals.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What `firn serve` takes.
+/// Arguments of `firn serve`.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// Address and port to listen at [default: 127.0.0.1:9042; with --ephemeral a free port]
+    /// Listen at this address and port [default: 127.0.0.1:9042; with --ephemeral a free port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Listen for clients of the interface before CQL, too: Thrift, framed or not
+    /// Listen for Thrift clients at this address too, framed or unframed
     #[arg(long, value_name = "ADDRESS:PORT")]
     thrift: Option<SocketAddr>,
-    /// Answer the calls of Cassandra 0.4 there, whose first argument is the keyspace
+    /// Serve the Thrift interface of Cassandra 0.4, where the keyspace is the first argument of
+    /// each call
     #[arg(long = "thrift-0.4", requires = "thrift")]
     thrift_0_4: bool,
-    /// Tell /metrics (Prometheus) and /health over HTTP there [default: nowhere]
+    /// Serve /metrics (Prometheus) and /health over HTTP at this address [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Encrypt all connections with TLS, with this certificate, and behind it those that signed it, as PEM
+    /// Encrypt all connections with TLS, with this certificate followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// The private key of the certificate, as PEM, without a password
+    /// Use this private key of the certificate (PEM, without a password)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Take only clients that have a certificate which one of these has signed, as PEM
+    /// Accept only clients with a certificate signed by one of these (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_clients: Option<PathBuf>,
     /// Serve from memory, and print the address as one line of JSON
     #[arg(long)]
     ephemeral: bool,
-    /// Open the store for reading only, as it is now: write nothing, and refuse what would write
+    /// Open the store for reading only, in its current state, and refuse statements that write
     #[arg(long, conflicts_with_all = ["ephemeral", "backup"])]
     read_only: bool,
-    /// Tell what a server with these options would do, and end
+    /// Print the resulting settings and exit
     #[arg(long)]
     check: bool,
-    /// Clients must log in [default: where there is a role that may]
+    /// Require a login [default: if a role exists that may log in]
     #[arg(long, conflicts_with = "no_login")]
     login: bool,
-    /// Nobody must log in, and everybody may do everything
+    /// Require no login, and allow everything to every client
     #[arg(long)]
     no_login: bool,
-    /// Listen at an address that other machines reach, though nobody must log in
+    /// Listen at an address that other machines reach, even without logins
     #[arg(long)]
     insecure: bool,
-    /// How far a write has got when it is answered
+    /// Select the durability of a write when it is answered
     #[arg(long, value_enum, default_value = "process", value_name = "DURABLE")]
     durability: Durable,
-    /// Connections at once
+    /// Limit the number of open connections
     #[arg(long, default_value_t = 1024, value_name = "N")]
     max_connections: usize,
-    /// The largest request
+    /// Limit the size of a request
     #[arg(long, default_value = "16m", value_parser = parse_size, value_name = "SIZE")]
     max_request: u64,
-    /// Requests that wait or run, together; above it clients are not read from
+    /// Limit the total size of waiting and running requests; above it, backpressure
     #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
     max_in_flight: u64,
-    /// The largest result of a statement; a page ends at a quarter of it
+    /// Limit the result of a statement; a page ends at a quarter of it
     #[arg(long, default_value = "256m", value_parser = parse_size, value_name = "SIZE")]
     max_result: u64,
-    /// The memory of all results that are made or sent, twice their bytes; without room pages end
-    /// early and larger results are refused as overloaded [default: twice --max-result]
+    /// Limit the memory of all results, counted as twice their bytes; at the limit pages end early
+    /// and larger results are refused as overloaded [default: twice --max-result]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     max_results_memory: Option<u64>,
-    /// The largest batch over several partitions; 0 for any [default: 50k, as Cassandra]
+    /// Limit a batch over several partitions; 0 for no limit [default: 50k, as Cassandra]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     max_batch: Option<u64>,
-    /// The most deleted rows and cells that a read steps over; 0 for any [default: 100k, as Cassandra]
+    /// Limit the tombstones that a read steps over; 0 for no limit [default: 100k, as Cassandra]
     #[arg(long, value_parser = parse_count, value_name = "N")]
     max_tombstones: Option<u64>,
-    /// Write every statement to this file, with its time and the sizes of its values (see `firn check --help`)
+    /// Log every statement to this file, with its time and the sizes of its values (see `firn check
+    /// --help`)
     #[arg(long, value_name = "FILE")]
     log_statements: Option<PathBuf>,
-    /// What is told on standard error
+    /// Select the messages that go to standard error
     #[arg(long, value_enum, default_value = "warn", value_name = "LEVEL")]
     log: LogLevel,
-    /// Close connections without a request for so many seconds [default: never]
+    /// Close connections after this many seconds without a request [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle_timeout: Option<u64>,
     #[command(flatten)]
     backups: ServeBackupArgs,
-    /// Threads for requests that may take their time [default: four for each processor, at least 16]
+    /// Limit the threads for slow requests [default: four per processor, at least 16]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
 }
 
-/// How much is told of what the server does.
+/// Lowest severity of logged messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogLevel {
     Off,
     Error,
     Warn,
     Info,
-    /// Each connection, too
+    /// Also each connection
     Debug,
 }
 
@@ -149,13 +153,13 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Takes as many descriptors as the system lets this process have: each connection has one.
+/// Raises the limit of file descriptors to the hard limit: each connection uses one.
 fn raise_descriptors() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let limit = getrlimit(Resource::Nofile);
-        // Where it can't be, fewer connections are taken, and that is told.
+        // If this fails, the server accepts fewer connections and logs it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 }
@@ -224,7 +228,8 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options
 }
 
-/// A clickable, connectable form of an address: the one to connect to where it listens at all.
+/// Returns the address under which a client of this machine reaches `ip`. An unspecified address
+/// becomes the loopback address.
 fn reachable(ip: IpAddr) -> String {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
@@ -249,7 +254,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     let connections = short.map_or(options.max_connections, |plan| plan.connections);
     let most_of_batch = Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX);
     let most_tombstones = Some(options.tombstones.fail).filter(|most| *most < u64::MAX);
-    // What is in memory survives nothing.
+    // Data in memory survives no crash.
     let durability = match (&options.store, args.durability) {
         (StorePlace::Memory, _) => None,
         _ if args.read_only => None,
@@ -331,9 +336,9 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         None => writeln!(out, "workers          four for each processor, at least 16")?,
     }
     let who = match options.login {
-        Some(true) => "who logs in, as far as the role may",
-        Some(false) => "all who reach it, everything",
-        None => "who logs in, where a role may; else all who reach it, everything",
+        Some(true) => "clients that log in, within their role's permissions",
+        Some(false) => "every client, everything",
+        None => "clients that log in, if a role may; else every client, everything",
     };
     let far = if options.insecure { "; from other machines, too" } else { "" };
     writeln!(out, "allowed          {who}{far}")?;

@@ -1,7 +1,7 @@
-//! The backups that a server makes of its own store: when it is asked to, and from time to time.
+//! Backups that a server makes of its own store: on request and periodically.
 //!
-//! One at a time, on a thread of its own; what comes of it is told in the log. One that failed is
-//! tried again when the next is due.
+//! One backup runs at a time, on its own thread. The log reports the result. A failed backup is
+//! retried when the next one is due.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,27 +19,28 @@ use crate::store::Global;
 
 const MINUTE_MICROS: u64 = 60_000_000;
 
-/// What `firn serve` takes for backups.
+/// Arguments of `firn serve` for backups.
 #[derive(Args, Clone, Debug)]
 pub struct ServeBackupArgs {
-    /// Make backups there, a folder or s3://bucket/prefix: at SIGUSR1, and as --backup-every says
+    /// Back up to this place, a folder or s3://bucket/prefix: at SIGUSR1, and as --backup-every
+    /// says
     #[arg(long, value_name = "PLACE", conflicts_with = "ephemeral")]
     backup: Option<String>,
-    /// Make one when the last is so old [default: only at SIGUSR1]
+    /// Make a backup when the last is this many minutes old [default: only at SIGUSR1]
     #[arg(long, value_name = "MINUTES", requires = "backup", value_parser = clap::value_parser!(u64).range(1..))]
     backup_every: Option<u64>,
-    /// Keep so many of the newest, and remove the others
+    /// Keep only this many of the newest backups, and remove the others
     #[arg(long, value_name = "N", requires = "backup", value_parser = clap::value_parser!(u64).range(1..))]
     backup_keep: Option<u64>,
 }
 
 impl ServeBackupArgs {
-    /// What a server does of it, as JSON.
+    /// Returns the resulting settings as JSON.
     pub fn json(&self) -> Value {
         json!({"place": self.backup, "every_minutes": self.backup_every, "keep": self.backup_keep})
     }
 
-    /// The same in words.
+    /// Returns the resulting settings as text.
     pub fn words(&self) -> String {
         let Some(place) = &self.backup else { return "none".to_owned() };
         let every = self.backup_every.map_or(String::new(), |n| format!(", and every {n} min"));
@@ -48,17 +49,17 @@ impl ServeBackupArgs {
     }
 }
 
-/// The backups of a server.
+/// Backups of a server.
 pub struct ServedBackups {
     env: Arc<dyn Env>,
     work: Arc<BackupWork>,
     every_micros: Option<u64>,
-    /// When the next one is due, in microseconds since 1970.
+    /// Time at which the next one is due, in microseconds since 1970.
     due: Option<u64>,
     thread: Option<Box<dyn Thread>>,
 }
 
-/// What the thread of a backup has.
+/// State of the backup thread.
 struct BackupWork {
     backups: BackupRepository,
     db: Db,
@@ -69,7 +70,7 @@ struct BackupWork {
 }
 
 impl ServedBackups {
-    /// Those that were asked for, of this store; `None` for none.
+    /// Creates the backups that `args` request for this store; `None` if there are none.
     pub fn begin(global: &Global, args: &ServeBackupArgs, db: Db) -> Done<Option<ServedBackups>> {
         let Some(place) = &args.backup else { return Ok(None) };
         let backups = repository(global, place)?;
@@ -93,7 +94,7 @@ impl ServedBackups {
         Ok(Some(ServedBackups { env, work: Arc::new(work), every_micros, due, thread: None }))
     }
 
-    /// Begins a backup where one is due or `asked` for, and none runs.
+    /// Begins a backup if one is due or `asked` for, and none runs.
     pub fn tick(&mut self, asked: bool) {
         let now = self.env.wall_micros();
         let due = self.due.is_some_and(|due| now >= due);
@@ -126,7 +127,7 @@ impl ServedBackups {
         }
     }
 
-    /// Stops the one that runs, and waits for its end.
+    /// Stops the running backup, and waits for its end.
     pub fn stop(mut self) {
         self.work.stop.store(true, Ordering::Relaxed);
         self.wait();
@@ -151,7 +152,7 @@ impl BackupWork {
     }
 }
 
-/// When the last backup of this store was made.
+/// Returns the time at which the last backup of this store was made.
 fn last(backups: &BackupRepository, db: &Db) -> Result<Option<u64>, Error> {
     let store = format!("{:016x}", db.identity());
     let heads = backups.list()?.into_iter().filter_map(|b| b.record.ok()).map(|r| r.head);

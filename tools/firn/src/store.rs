@@ -1,5 +1,6 @@
-//! Opening stores and trees the way a command needs them: reading commands never write and never
-//! make a store.
+//! Opens stores and trees as a command needs them.
+//!
+//! Invariant: commands that read never write and never create a store.
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -19,21 +20,21 @@ use firn_wide::internals::store::{CellStore, SCHEMA_TREE, TreeName};
 
 use crate::names::StoreNames;
 
-/// What every command takes.
+/// Arguments of every command.
 #[derive(Args, Clone, Debug)]
 pub struct Global {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Open for writing though a damaged log has cut off writes, and lose them
+    /// Open for writing despite a damaged log, and discard the writes after the damage
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub accept_log_loss: bool,
-    /// Permission bits of files that the command creates, in octal: 0600 to 0666
+    /// Set the permission bits of created files, in octal: 0600 to 0666
     ///
-    /// Directories may also be entered by those who may read or write files. The umask takes bits
-    /// away as always.
+    /// Directories also get the execute bit for each class that may read or write files. The umask
+    /// applies as usual.
     #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "MODE", value_parser = file_mode, default_value = "0600")]
     pub file_mode: u32,
-    /// Go on where the file system cannot sync a directory: a power cut may then take whole files
+    /// Continue if the file system cannot sync directories; a power cut may then remove whole files
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub unsynced_dirs: bool,
     /// Whether the command line names the store.
@@ -41,7 +42,7 @@ pub struct Global {
     pub names_store: bool,
 }
 
-/// Permission bits as `chmod` takes them.
+/// Parses permission bits in the notation of `chmod`.
 fn file_mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8)
         .ok()
@@ -52,7 +53,7 @@ fn file_mode(text: &str) -> Result<u32, String> {
         })
 }
 
-/// What a command says when the database in `dir` fails.
+/// Returns the failure to report for an error of the database in `dir`.
 pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
     match e {
         firn_wide::Error::Store(e) => Failure::Engine(e),
@@ -60,7 +61,7 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
     }
 }
 
-/// Opens the database of keyspaces, families and tables that is in `dir`.
+/// Opens the database of keyspaces, families and tables in `dir`.
 pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
     let store = firn_wide::StoreOptions { db, clock: None };
     let options = with_scripts(firn_wide::Options { store, ..Default::default() });
@@ -68,13 +69,13 @@ pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
 }
 
 impl Global {
-    /// The colours to use.
+    /// Returns the colours to use.
     pub fn style(&self) -> Style {
         self.store.style()
     }
 
-    /// Returns the words that commands printed for this store begin with: `firn`, and where its
-    /// directory is not the default one, `--db DIR`.
+    /// Returns the first words of suggested commands for this store: `firn`, with `--db DIR` unless
+    /// the store is the default one.
     pub fn firn(&self) -> String {
         match self.store.db == Path::new(DEFAULT_STORE) {
             true => "firn".to_owned(),
@@ -82,24 +83,24 @@ impl Global {
         }
     }
 
-    /// Opens the store for reading only: without its lock, without writing a byte, beside a writer
-    /// too.
+    /// Opens the store for reading only: without its lock and without writing. A writer may have it
+    /// open.
     pub fn open_to_read(&self) -> Done<Db> {
         let db = Db::open_with(&self.store.db, self.to_read())?;
         self.tell_of_log(&db);
         Ok(db)
     }
 
-    /// The same, with what its trees are called by people.
+    /// Opens the store for reading only, and returns the displayed names of its trees as well.
     pub fn open_named(&self) -> Done<(Db, StoreNames)> {
         let (db, names) = self.open_named_quietly()?;
         self.tell_of_log(&db);
         Ok((db, names))
     }
 
-    /// The same without a word about a damaged log. Where there are families and tables, all trees
-    /// are opened with their hooks; where their definitions can't be read, without, and nobody
-    /// knows what they are called.
+    /// Like [`open_named`](Global::open_named), without the message about a damaged log. If the
+    /// store has keyspaces, all trees are opened with their hooks. If their definitions are
+    /// unreadable, trees are opened without hooks and have no displayed names.
     pub fn open_named_quietly(&self) -> Result<(Db, StoreNames), Error> {
         if self.holding().ok() == Some(Holding::Model)
             && let Ok(session) = self.model(self.to_read())
@@ -112,21 +113,21 @@ impl Global {
     fn tell_of_log(&self, db: &Db) {
         if let Some(torn) = db.torn_log().filter(|t| t.proof.is_some()) {
             eprintln!(
-                "{} the log is damaged, and {} behind the damage are not read: `firn verify` says more, `sstable-dump salvage` saves them",
+                "{} the log is damaged, and {} after the damage are not read: `firn verify` says more, `sstable-dump salvage` saves them",
                 self.style().bold("note:"),
                 things(torn.operations_beyond, "operation", "operations")
             );
         }
     }
 
-    /// Opens the store for writing; makes it if `create` is set and there is none.
+    /// Opens the store for writing; creates it if `create` is set and there is none.
     ///
-    /// About `bytes` are to be written. Each open begins a new log segment, and most commands write
-    /// a handful of keys: so small segments for little, to save space, and large ones for much, to
-    /// save syncs.
+    /// `bytes` is the estimated size of the writes. It selects the size of log segments: each open
+    /// begins a new segment, and most commands write a few keys. Small segments save space for few
+    /// writes; large ones save syncs for many writes.
     ///
-    /// Where there are families and tables, all trees are opened with their hooks: what a flush or
-    /// a merge writes must be what the data model would have written.
+    /// If the store has keyspaces, all trees are opened with their hooks. Flushes and compactions
+    /// must write the same data as with the data model.
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
         let options = self.to_write(create, bytes);
         match self.holding()? {
@@ -135,12 +136,12 @@ impl Global {
         }
     }
 
-    /// Options for writing, as in [`open_to_write`](Global::open_to_write).
+    /// Returns options for writing, as in [`open_to_write`](Global::open_to_write).
     pub fn to_write(&self, create: bool, bytes: u64) -> DbOptions {
         DbOptions { create, wal_segment: bytes.clamp(64 << 10, 16 << 20), ..self.defaults() }
     }
 
-    /// Options as the user's flags have them.
+    /// Returns options with the user's flags.
     pub fn defaults(&self) -> DbOptions {
         DbOptions {
             accept_log_loss: self.accept_log_loss,
@@ -150,19 +151,19 @@ impl Global {
         }
     }
 
-    /// The system's files, with the permissions of new ones that the user's flags have.
+    /// Returns the system's files, with the user's flags for the permissions of new files.
     pub fn env(&self) -> Arc<dyn Env> {
         let env = OsEnv::new();
         let terms = FileTerms { file_mode: self.file_mode, unsynced_dirs: self.unsynced_dirs };
         env.with_terms(terms).unwrap_or(env)
     }
 
-    /// Options for reading only.
+    /// Returns options for reading only.
     pub fn to_read(&self) -> DbOptions {
         DbOptions { create: false, read_only: true, ..DbOptions::default() }
     }
 
-    /// What the directory holds, by its manifest alone.
+    /// Returns the type of content of the directory, from its manifest alone.
     pub fn holding(&self) -> Done<Holding> {
         let env = OsEnv::new();
         let is_there =
@@ -175,12 +176,12 @@ impl Global {
         }
     }
 
-    /// Opens the database of keyspaces, families and tables in this way.
+    /// Opens the database of keyspaces, families and tables with these options.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
         open_wide(&self.store.db, db)
     }
 
-    /// The same, with the tables of CQL.
+    /// Opens the database with the tables of CQL.
     pub fn model(&self, db: DbOptions) -> Done<Session> {
         let wide = self.wide(db)?;
         if !wide.store().db().is_read_only()
@@ -192,8 +193,8 @@ impl Global {
             .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
-    /// Opens the database for writing, or makes it, with the partitioner of what is put into it:
-    /// `whose` says what that is.
+    /// Opens or creates the database for writing, with the partitioner of the imported data.
+    /// `whose` names the source of that data in errors.
     pub fn model_as(&self, partitioner: String, whose: &str) -> Done<Session> {
         let store = firn_wide::StoreOptions { db: self.to_write(true, 16 << 20), clock: None };
         let options =
@@ -209,16 +210,16 @@ impl Global {
             .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
-    /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then
-    /// speaks to an [`empty`] database, and the first statement that makes a keyspace makes the
-    /// store: so a name mistyped makes none.
+    /// Reports whether a shell begins without keyspaces: the store has none, or there is no store.
+    /// The shell then uses an [`empty`] database, and the first statement that creates a keyspace
+    /// creates the store. So a mistyped directory creates none.
     pub fn begins_empty(&self) -> Done<bool> {
         let names = OsEnv::new().list(&self.store.db).unwrap_or_default();
         let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
         Ok(!foreign && !io::is_file(&self.store.db) && self.holding()? != Holding::Model)
     }
 
-    /// What is said when a statement is refused by such a database, once.
+    /// Prints, once, why an empty database refused a statement.
     pub fn tell_empty(&self) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
@@ -230,7 +231,7 @@ impl Global {
         });
     }
 
-    /// Refuses to go on where there are no families and tables: to open them would make them.
+    /// Fails if the store has only keys and values: opening it as a model would create keyspaces.
     pub fn check_model(&self) -> Done {
         if self.holding()? != Holding::Keys {
             return Ok(());
@@ -245,7 +246,7 @@ impl Global {
         ))
     }
 
-    /// What is said when a tree of families is read without what knows its values.
+    /// Replaces the error of reading a tree of families without its hooks by a better one.
     pub fn of_families(&self, failure: Failure, tree: &str) -> Failure {
         match failure {
             Failure::Engine(e)
@@ -268,8 +269,8 @@ impl Global {
         }
     }
 
-    /// The name of a tree that users name as it is, or as the KEYSPACE.TABLE (family, index) that is
-    /// in it; the same name where there is neither.
+    /// Returns the name of the tree that `name` refers to: a tree name, or the KEYSPACE.TABLE
+    /// (family, index) in it. Returns `name` itself if there is neither.
     pub fn tree_name(&self, db: &Db, name: &str) -> String {
         match db.tree_names().iter().any(|n| n == name) {
             true => name.to_owned(),
@@ -277,15 +278,15 @@ impl Global {
         }
     }
 
-    /// The name of the tree that holds the table, family or index of this path; the same name where
-    /// there is none, as always in a store without keyspaces.
+    /// Returns the name of the tree that holds the table, family or index of this path. Returns the
+    /// path itself if there is none, as always in a store without keyspaces.
     pub fn path_to_tree(&self, path: &str) -> String {
         let names = Some(path).filter(|path| path.contains('.')).map(|_| self.names());
         names.and_then(|names| names.tree_at(path)).unwrap_or_else(|| path.to_owned())
     }
 
-    /// What the trees of a store with keyspaces are called; nothing where it has none, or where that
-    /// can't be read.
+    /// Returns the displayed names of the trees; empty if the store has no keyspaces or they are
+    /// unreadable.
     fn names(&self) -> StoreNames {
         match self.holding() {
             Ok(Holding::Model) => self.open_named_quietly().map(|(_, n)| n).unwrap_or_default(),
@@ -293,8 +294,8 @@ impl Global {
         }
     }
 
-    /// The tree of this name or KEYSPACE.TABLE; without a name the tree `default`, or else the only
-    /// one that there is.
+    /// Returns the tree of this name or KEYSPACE.TABLE. Without a name, it is the tree `default`,
+    /// or else the only tree.
     pub fn tree(&self, db: &Db, name: Option<&str>) -> Done<Tree> {
         let names = db.tree_names();
         let name = name.map(|name| self.tree_name(db, name));
@@ -320,7 +321,7 @@ impl Global {
         Ok(db.existing_tree(chosen)?)
     }
 
-    /// The trees that there are, and what is in them.
+    /// Lists the trees and their content.
     fn tree_list(&self, trees: &[String]) -> String {
         if trees.is_empty() {
             return "it has none".to_owned();
@@ -330,13 +331,12 @@ impl Global {
         format!("it has {}", all.join(", "))
     }
 
-    /// Whether a tree is one of the data model's.
+    /// Reports whether a tree belongs to the data model.
     pub fn is_own_tree(&self, name: &str) -> Done<bool> {
         Ok(TreeName::parse(name).is_some() && self.holding()? == Holding::Model)
     }
 
-    /// Refuses to write by hand into a tree in which the data model keeps what it must understand
-    /// later.
+    /// Fails if the tree belongs to the data model, which could not read bytes put there by hand.
     pub fn check_own_tree(&self, name: &str) -> Done {
         if !self.is_own_tree(name)? {
             return Ok(());
@@ -351,8 +351,8 @@ impl Global {
     }
 }
 
-/// What is said of a store with writes that are newer than the clock. Timestamps a century ahead are
-/// a client's own numbers.
+/// Returns the message about a store with writes newer than the clock. Timestamps a century ahead
+/// do not count: they are a client's own numbers.
 pub fn clock_words(store: &CellStore) -> Option<String> {
     let seconds = store.ahead_of_clock()? / 1_000_000;
     let ahead = match seconds {
@@ -368,7 +368,7 @@ pub fn clock_words(store: &CellStore) -> Option<String> {
     })
 }
 
-/// A database without anything in it, in memory.
+/// Creates an empty database in memory.
 pub fn empty() -> Done<Wide> {
     let db = DbOptions {
         background_threads: 0,
@@ -384,7 +384,7 @@ pub fn empty() -> Done<Wide> {
     Wide::open_in(env, "empty", options).map_err(|e| wide_failure(e, Path::new("empty")))
 }
 
-/// What a directory holds.
+/// Content of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// No store, or one without trees.
@@ -395,5 +395,5 @@ pub enum Holding {
     Model,
 }
 
-/// The tree of a `load` that names none.
+/// Tree of a `load` without a tree name.
 pub const DEFAULT_TREE: &str = "default";

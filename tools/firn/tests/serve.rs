@@ -158,7 +158,7 @@ fn a_configuration_is_looked_at_without_a_server() {
         assert!(told.contains("connections      67 at most"), "{told}");
         assert!(told.contains("not 1024: this process may open 128 files"), "{told}");
     }
-    shows(&["--login"], "who logs in, as far as the role may\n");
+    shows(&["--login"], "clients that log in, within their role's permissions\n");
     shows(&["--insecure", "--no-login"], "everything; from other machines, too\n");
     shows(&["--ephemeral"], "serves           memory\na write survives nothing");
     check(&TLS[..2]).said(2, &["--tls-key <FILE>"]);
@@ -320,7 +320,7 @@ mod tls {
             let told = ask(shell, port, &["--tls-ca", "server.pem"]).good();
             assert!(told.contains("Firn"), "{told}");
             let told = ask(shell, port, &["--tls-ca", "none.pem"]);
-            told.said(2, &["who sign servers' certificates can't be read"]);
+            told.said(2, &["file of server certificate authorities can't be read"]);
             assert_eq!(ask(shell, port, &[]).0, 2);
             // The certificate is for another name.
             let other = format!("127.0.0.1:{}", server.at[port]);

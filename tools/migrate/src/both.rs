@@ -1,7 +1,7 @@
-//! Whole tables of both sides compared, by spans of tokens, in threads.
+//! Compares whole tables of both sides, by token spans, in threads.
 //!
-//! Invariant: of differences so many are kept as were asked for, those with the smallest tokens; all
-//! are counted.
+//! Invariant: it stores at most the requested number of differences, those with the smallest
+//! tokens, and counts all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::spans::token_spans;
 use crate::verify::{FoundDifference, VerifiedTable, VerifyCounts};
 use firn_table_events::cql_trouble;
 
-/// How both sides are compared.
+/// A comparison of both sides.
 pub struct BothSides {
     /// The store.
     pub firn: Session,
     /// The cluster.
     pub cluster: Session,
-    /// How keys are spread, at both.
+    /// The partitioner of both sides.
     pub partitioner: Partitioner,
-    /// What rows are compared, as behind `WHERE`. `None`: all.
+    /// Condition on the compared rows, as after `WHERE`. `None`: all rows.
     pub condition: Option<String>,
-    /// Whether what is static is compared.
+    /// Whether static columns are compared.
     pub has_statics: bool,
-    /// How many threads work.
+    /// Number of threads.
     pub threads: usize,
-    /// Seconds by which times to live may differ.
+    /// Tolerance for TTLs, in seconds.
     pub drift: u32,
-    /// How many differences of a table are kept.
+    /// Maximum number of stored differences of a table.
     pub most: usize,
     /// Ends the comparison soon after it is set.
     pub stop: Arc<AtomicBool>,
@@ -51,17 +51,17 @@ impl std::fmt::Debug for BothSides {
     }
 }
 
-/// What was found, by spans.
+/// Results by span.
 #[derive(Default)]
 struct BothFound {
     counts: VerifyCounts,
     differences: BTreeMap<usize, Vec<FoundDifference>>,
 }
 
-/// Compares a table; `look` is told how far it is, again and again.
+/// Compares a table; `look` gets the progress repeatedly.
 ///
 /// # Errors
-/// What a side says of the statement that reads the table; a comparison that was stopped.
+/// Errors of the statement that reads the table; a stopped comparison.
 pub fn verify_table(
     sides: &Arc<BothSides>,
     schema: &Arc<TableSchema>,

@@ -1,32 +1,32 @@
-//! A deleted range of rows as what `DELETE` can say: equal values of the first clustering columns, and
-//! a slice of the next.
+//! Splits a range tombstone into ranges of `DELETE` statements: equal values of the first
+//! clustering columns, and a slice of the next.
 
 /// One end of a range of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundSide {
     /// Values of the first clustering columns, or of all.
     pub values: Vec<Vec<u8>>,
-    /// Whether rows that begin so are in the range.
+    /// Whether rows with this prefix are in the range.
     pub inclusive: bool,
 }
 
-/// A value, and whether rows with it are meant.
+/// A value, and whether it is included.
 type PieceEnd<'a> = Option<(&'a Vec<u8>, bool)>;
 
-/// A part of a range: rows that begin with `prefix`, in the order of rows not before `lower` in the
-/// next column and not behind `upper`.
+/// A part of a range: rows with the clustering prefix `prefix` and the next column between `lower`
+/// and `upper`, in clustering order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePiece<'a> {
     /// Values of the first clustering columns.
     pub prefix: &'a [Vec<u8>],
-    /// Where it begins.
+    /// Start of the slice.
     pub lower: PieceEnd<'a>,
-    /// Where it ends.
+    /// End of the slice.
     pub upper: PieceEnd<'a>,
 }
 
-/// The parts of a range, which have all its rows and no others. `None`: it has all rows of a
-/// partition, which no `DELETE` of rows says.
+/// Returns parts that together cover exactly the range. `None`: the range covers all rows of a
+/// partition, which no `DELETE` of rows can express.
 pub fn pieces<'a>(start: &'a BoundSide, end: &'a BoundSide) -> Option<Vec<SlicePiece<'a>>> {
     let (s, e) = (&start.values, &end.values);
     let common = s.iter().zip(e).take_while(|(a, b)| a == b).count();
@@ -43,7 +43,7 @@ pub fn pieces<'a>(start: &'a BoundSide, end: &'a BoundSide) -> Option<Vec<SliceP
         all.push(SlicePiece { prefix: &s[..common], lower, upper });
     }
     let beside = common + usize::from(parted);
-    // Behind the start within what it begins with, and before the end within what that begins with.
+    // After the start within its prefixes, and before the end within its prefixes.
     for level in beside..s.len() {
         all.push(SlicePiece { prefix: &s[..level], lower: from(level), upper: None });
     }
@@ -57,7 +57,8 @@ pub fn pieces<'a>(start: &'a BoundSide, end: &'a BoundSide) -> Option<Vec<SliceP
 mod tests {
     use super::*;
 
-    /// Where a row stands to a bound, by the rules of the order of rows: before it or behind it.
+    /// Reports whether a row is after a bound in clustering order; otherwise it is before the
+    /// bound.
     fn is_behind(row: &[Vec<u8>], bound: &BoundSide, is_start: bool) -> bool {
         let begins = &row[..bound.values.len()];
         match begins.cmp(&bound.values) {
@@ -101,7 +102,7 @@ mod tests {
                 let within =
                     |row: &[Vec<u8>]| is_behind(row, start, true) && !is_behind(row, end, false);
                 let rows: Vec<_> = (0..27).map(row).filter(|r| within(r)).collect();
-                // Markers stand in order, so a range that has no rows is not met.
+                // The bounds are in order, so an empty range does not occur.
                 if rows.is_empty() {
                     continue;
                 }

@@ -1,12 +1,12 @@
-//! The cells of a table as CQL can tell them, whichever database is asked: a `SELECT` of each column
-//! with its write times and times to live, by token ranges and pages, taken apart into rows of cells.
+//! Reads the cells of a table by CQL, from either database: a `SELECT` of each column with write
+//! times and TTLs, by token ranges and pages, split into rows of cells.
 //!
-//! Invariants: rows come in the order of the ring and of the table, so two databases that are read
-//! side by side can be merged; an element of a set, list or map and a field of a user type is a cell
-//! of its own; what a server does not tell of a cell is `None`, never a guess.
+//! Invariants: rows come in the order of the ring and of the table, so the readers of two databases
+//! can be merged. An element of a set, list or map, and a field of a user type, is a separate cell.
+//! Unavailable information is `None`, never a guess.
 //!
-//! CQL tells no deletions, no row markers and no names of lists' elements. Until 5.0, Cassandra does
-//! not tell write times of parts of columns either: then the statement does without them.
+//! CQL returns no deletions, no row markers and no names of list elements. Cassandra before 5.0
+//! also has no write times of parts of columns; then the statement omits them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,82 +22,80 @@ use firn_wide::{Partitioner, Type};
 
 use crate::spans::TokenSpan;
 
-/// Rows that are fetched at a time, unless they are so large that the time for an answer is up.
+/// Page size in rows; it shrinks if the response times out.
 const PAGE: usize = 1000;
-/// How often a page is asked for.
+/// Maximum number of attempts for a page.
 const TRIES: u32 = 8;
-/// How long a reader waits before the second time; each further time twice as long.
+/// Pause before the second attempt; it doubles for each further one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A cell, as CQL tells it.
+/// A cell as CQL returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldCell {
-    /// The number of its column among [`TableSchema::columns`].
+    /// Index of its column in [`TableSchema::columns`].
     pub column: usize,
-    /// Which part of the column it is: the key of a map, the element of a set, the number of a
-    /// field (2 bytes), the place in a list (4 bytes). `None`: the column is one cell.
+    /// The part of the column: map key, set element, field number (2 bytes) or list index (4
+    /// bytes). `None`: the column is one cell.
     pub path: Option<Vec<u8>>,
-    /// Its value; that of an element of a set is empty.
+    /// Its value; empty for a set element.
     pub value: Vec<u8>,
-    /// When it was written, microseconds since 1970. `None`: the server does not tell.
+    /// Write time in microseconds since 1970. `None`: the server does not return it.
     pub written: Option<i64>,
-    /// The second since 1970 in which it expires, by this machine's clock. `None`: never, or the
-    /// server does not tell.
+    /// Expiration in seconds since 1970, by this machine's clock. `None`: never, or the server does
+    /// not return it.
     pub expires: Option<i64>,
 }
 
-/// A row, or what is static of a partition.
+/// A row, or the static cells of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CqlRow {
-    /// The key of its partition.
+    /// Partition key.
     pub key: Vec<u8>,
     /// The partition's part of the store's keys, which orders partitions.
     pub order: Vec<u8>,
-    /// Its place in the partition, which orders rows; what is static comes first.
+    /// The row's part of the store's keys, which orders rows; static cells come first.
     pub place: Vec<u8>,
-    /// The values of its clustering columns; `None`: it is what is static.
+    /// Clustering values; `None` for static cells.
     pub clustering: Option<Vec<Vec<u8>>>,
-    /// Its cells, in the order of columns and of what their parts are found by.
+    /// Cells in the order of columns and of their parts.
     pub cells: Vec<ToldCell>,
 }
 
-/// The statement that reads a table's cells at one database.
+/// The statement that reads a table's cells from one database.
 #[derive(Debug)]
 pub struct CellQuery {
     session: Session,
     schema: Arc<TableSchema>,
     layout: Layout,
-    /// For spans that are open on both sides, behind one, before one, between both.
+    /// For spans without bounds, with a start, with an end, with both.
     prepared: [Prepared; 4],
-    /// Of each column that is not of the key where its value stands in a row, and whether its times
-    /// follow.
+    /// For each non-key column: the positions of its value and times in a result row.
     selected: Vec<SelectedColumn>,
     tells_parts: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct SelectedColumn {
-    /// Its number in the table.
+    /// Its index in the table.
     column: usize,
     at: usize,
-    /// Where its write time stands.
+    /// Position of its write time.
     written: Option<usize>,
-    /// Where its time to live stands.
+    /// Position of its TTL.
     ttl: Option<usize>,
 }
 
-/// Whether a column is several cells.
+/// Reports whether a column consists of several cells.
 fn is_many(column: &TableColumn) -> bool {
     column.of.multicell
 }
 
 impl CellQuery {
-    /// Prepares to read a table, as Firn knows it, at a database. `condition` narrows it, as it
-    /// would stand behind `WHERE`.
+    /// Prepares reading a table with Firn's schema from a database. `condition` restricts it, as
+    /// after `WHERE`.
     ///
     /// # Errors
-    /// What the database says of the statement: a table or column that it has not, a condition that
-    /// can't be.
+    /// Errors of the statement: an unknown table or column, an invalid condition.
     pub fn new(
         session: &Session,
         partitioner: Partitioner,
@@ -139,7 +137,7 @@ impl CellQuery {
                 })
             };
             let written = ask("writetime", told);
-            // A counter has no time to live.
+            // A counter has no TTL.
             let ttl = ask("ttl", told && !column.is_counter());
             selected.push(SelectedColumn { column: number, at, written, ttl });
         }
@@ -180,17 +178,18 @@ impl CellQuery {
         })
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// Whether the database tells the times of parts of columns, where the table has such.
+    /// Reports whether the database returns times of parts of columns, for tables that have such
+    /// columns.
     pub fn tells_parts(&self) -> bool {
         self.tells_parts
     }
 
-    /// A reader of what lies in a span of tokens.
+    /// Returns a reader for a token span.
     pub fn read<'q>(&'q self, env: &'q dyn Env, span: TokenSpan) -> CellReader<'q> {
         let token = |t: i64| Bound::Bytes(t.to_be_bytes().to_vec());
         let number = usize::from(span.after.is_some()) + 2 * usize::from(span.until.is_some());
@@ -209,21 +208,21 @@ impl CellQuery {
     }
 }
 
-/// Reads the rows of a span.
+/// Reader of the rows of a span.
 pub struct CellReader<'q> {
     query: &'q CellQuery,
     env: &'q dyn Env,
     prepared: &'q Prepared,
     values: Vec<Bound>,
     paging: Option<PagingState>,
-    /// Rows that are asked for next.
+    /// Page size of the next request.
     page: usize,
     is_last: bool,
-    /// The key of the last row: the first of a partition tells what is static of it.
+    /// Partition key of the last row: the first row of a partition has its static cells.
     key: Option<Vec<u8>>,
-    /// Partition and place of the last row that was given.
+    /// Partition and position of the last returned row.
     last: Option<(Vec<u8>, Vec<u8>)>,
-    /// Rows of the page that are not given yet.
+    /// Rows of the page that are not returned yet.
     rows: VecDeque<CqlRow>,
 }
 
@@ -234,10 +233,10 @@ impl std::fmt::Debug for CellReader<'_> {
 }
 
 impl CellReader<'_> {
-    /// The next row; `None` behind the last.
+    /// Returns the next row; `None` after the last.
     ///
     /// # Errors
-    /// What the database says, where it says so again and again; an answer that can't be understood.
+    /// Repeated errors of the database; an invalid response.
     pub fn advance(&mut self) -> Result<Option<CqlRow>> {
         let row = loop {
             match self.rows.pop_front() {
@@ -301,7 +300,7 @@ impl CellReader<'_> {
             }
             let clustering = (of_key..of_key + of_clustering).map(|i| row.bytes(i));
             let Some(clustering) = clustering.collect::<Option<Vec<&[u8]>>>() else {
-                // A partition that has nothing but what is static.
+                // A partition with static cells only.
                 continue;
             };
             let mut place = vec![];
@@ -314,7 +313,7 @@ impl CellReader<'_> {
     }
 }
 
-/// Whether asking again may help.
+/// Reports whether a retry may help.
 fn is_passing(class: Class) -> bool {
     matches!(
         class,
@@ -328,7 +327,7 @@ fn is_passing(class: Class) -> bool {
 }
 
 impl CellQuery {
-    /// The cells of a row, or those that are static of its partition.
+    /// Returns the cells of a row, or the static cells of its partition.
     fn cells(&self, row: &Row<'_>, of_static: bool, second: i64) -> Result<Vec<ToldCell>> {
         let mut cells = vec![];
         for selected in &self.selected {
@@ -353,7 +352,8 @@ impl CellQuery {
         Ok(cells)
     }
 
-    /// The cells that a value is made of. `None` for times of another number of parts.
+    /// Returns the cells of a value. `None` if the number of times differs from the number of
+    /// parts.
     fn parts(
         &self,
         number: usize,
@@ -391,13 +391,13 @@ impl CellQuery {
     }
 }
 
-/// The times of parts, where they are told. `None` for bytes that are no list.
+/// Returns the times of parts, if available. `None` for an invalid list.
 fn times(told: Option<&[u8]>) -> Option<Option<Vec<Option<&[u8]>>>> {
     let numbers = Type::List(Arc::new(Type::Bytes));
     told.map(|told| split(&numbers, told)).transpose().ok()
 }
 
-/// A cell of what a server has told. `None` for times that are none.
+/// Returns a cell. `None` for invalid times.
 fn cell(
     column: usize,
     path: Option<Vec<u8>>,
@@ -412,7 +412,7 @@ fn cell(
     Some(ToldCell { column, path, value: value.to_vec(), written, expires })
 }
 
-/// The key of a row, as CQL writes it.
+/// Formats the key of a row in CQL.
 pub fn row_text(schema: &TableSchema, row: &CqlRow) -> String {
     let mut key = PartitionKey::default();
     let is_key = key.set(schema, &row.key).is_ok();
@@ -429,7 +429,7 @@ pub fn row_text(schema: &TableSchema, row: &CqlRow) -> String {
     all.join(", ")
 }
 
-/// A cell's column, and which part of it the cell is, as CQL writes it.
+/// Formats a cell's column, and its part of the column, in CQL.
 pub fn cell_text(schema: &TableSchema, cell: &ToldCell) -> String {
     let column = &schema.columns()[cell.column];
     let name = quote_if_needed(&column.name);
@@ -446,7 +446,7 @@ pub fn cell_text(schema: &TableSchema, cell: &ToldCell) -> String {
     }
 }
 
-/// A cell's value, as CQL writes it.
+/// Formats a cell's value in CQL.
 pub fn value_text(schema: &TableSchema, cell: &ToldCell) -> String {
     let of = &schema.columns()[cell.column].of;
     match (&of.of, &cell.path) {

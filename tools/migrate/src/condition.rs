@@ -1,4 +1,4 @@
-//! `--where`: a condition on the columns of the primary key, which says what of a table is carried.
+//! `--where`: a condition on the primary key columns that selects the migrated data.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use firn_tools::output::{Done, Failure};
 
 use crate::definitions::full_name;
 
-/// What of a table is carried.
+/// The migrated part of a table.
 #[derive(Clone, Debug)]
 pub struct KeyCondition {
-    /// What is asked of partition keys alone.
+    /// The conditions on the partition key alone.
     partitions: RowFilter,
-    /// All that is asked.
+    /// All conditions.
     rows: RowFilter,
-    /// Whether it asks for nothing but columns of the partition key.
+    /// Whether all conditions are on partition key columns.
     pub of_partitions: bool,
 }
 
-/// The values of a key, those of the partition first.
+/// The values of a primary key, partition key first.
 struct ConditionKey<'a> {
     partition: &'a [Vec<u8>],
     clustering: &'a [Vec<u8>],
@@ -38,10 +38,10 @@ impl RowValues for ConditionKey<'_> {
 }
 
 impl KeyCondition {
-    /// The condition that this text is on a table.
+    /// Parses a condition on a table.
     ///
     /// # Errors
-    /// A text that is no condition, and one on other columns than those of the primary key.
+    /// A text that is not a condition, or that uses other columns than those of the primary key.
     pub fn new(session: &Session, table: &Arc<TableSchema>, text: &str) -> Done<KeyCondition> {
         let name = full_name(&table.keyspace, &table.name);
         let refused = |why: String| {
@@ -87,19 +87,19 @@ impl KeyCondition {
         Ok(KeyCondition { partitions: filter(&of_key)?, rows: filter(&of)?, of_partitions })
     }
 
-    /// Whether something of a partition is carried: its static cells, and rows that are accepted.
+    /// Reports whether a part of a partition is migrated: its static cells, and accepted rows.
     ///
     /// # Errors
-    /// Those of comparing values.
+    /// Errors of comparing values.
     pub fn accepts_partition(&self, partition: &[Vec<u8>]) -> Done<bool> {
         let values = ConditionKey { partition, clustering: &[] };
         self.partitions.accepts(&values).map_err(|e| cql_trouble(&e))
     }
 
-    /// Whether a row is carried.
+    /// Reports whether a row is migrated.
     ///
     /// # Errors
-    /// Those of comparing values.
+    /// Errors of comparing values.
     pub fn accepts_row(&self, partition: &[Vec<u8>], clustering: &[Vec<u8>]) -> Done<bool> {
         let values = ConditionKey { partition, clustering };
         self.rows.accepts(&values).map_err(|e| cql_trouble(&e))

@@ -1,8 +1,8 @@
-//! The journal of a copy from a cluster: which tables were begun, which spans of them are done, and
-//! what was in these.
+//! Journal of a copy from a cluster: the tables that were begun, their finished spans, and
+//! statistics of these.
 //!
-//! Invariant: a line is written when all that it tells of is safe in the store, so what a copy that
-//! was interrupted has done beyond it is done again.
+//! Invariant: a line is written when all data that it describes is durable in the store. After an
+//! interruption the copy repeats everything beyond the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 use crate::journal_file::JournalFile;
 use crate::taker::ImportStats;
 
-/// What is copied, and since when.
+/// Identity of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyPlan {
-    /// The store that is written, by its id.
+    /// Id of the target store.
     pub store: String,
-    /// The tables that are copied. A copy that goes on may be of others.
+    /// The copied tables. A resumed copy may have others.
     pub tables: Vec<String>,
-    /// The nodes that the cluster is known by.
+    /// The nodes of the cluster in the address.
     pub nodes: Vec<String>,
-    /// The condition that rows are copied by.
+    /// The condition of the copied rows.
     pub condition: Option<String>,
-    /// When the copy began, microseconds since 1970.
+    /// Start of the copy, in microseconds since 1970.
     pub began: i64,
 }
 
@@ -35,17 +35,17 @@ pub struct CopyPlan {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum CopyLine {
-    /// The first.
+    /// The first line.
     From(CopyPlan),
-    /// A table was found to be as it must be, and is copied into from now on.
+    /// A table has passed its checks, and rows are copied into it from now on.
     Begun { table: String },
     /// A span of it is copied.
     Span { table: String, span: usize, counts: ImportStats },
-    /// All is done.
+    /// The copy is complete.
     Complete {},
 }
 
-/// What is known to be done.
+/// The recorded state.
 #[derive(Debug, Default)]
 struct CopyState {
     began: i64,
@@ -66,7 +66,7 @@ impl CopyState {
     }
 }
 
-/// What is wrong with a line of a journal that goes on.
+/// Checks a line of a resumed journal.
 fn check_line(number: usize, line: &CopyLine, plan: &CopyPlan, resume: bool) -> Result<(), String> {
     match (line, number) {
         (CopyLine::From(of), 0) if of.store != plan.store => {
@@ -88,7 +88,7 @@ fn check_line(number: usize, line: &CopyLine, plan: &CopyPlan, resume: bool) -> 
     }
 }
 
-/// The journal of a copy.
+/// Journal of a copy.
 pub struct CopyJournal {
     file: JournalFile,
     state: Mutex<CopyState>,
@@ -101,12 +101,12 @@ impl std::fmt::Debug for CopyJournal {
 }
 
 impl CopyJournal {
-    /// Begins a journal, or goes on with the one that is there, where that is asked for: then the
-    /// copy began when that one did.
+    /// Creates a journal, or with `resume` continues the existing one; the copy then has the start
+    /// time of that one.
     ///
     /// # Errors
-    /// One that is there and was not asked for, one that is asked for and is missing, is of another
-    /// copy or can't be read; those of files.
+    /// A journal that exists without `resume`; with `resume`, one that is missing, of another copy
+    /// or unreadable; file errors.
     pub fn open(
         env: &Arc<dyn Env>,
         path: &Path,
@@ -123,22 +123,22 @@ impl CopyJournal {
         Ok(CopyJournal { file, state: Mutex::new(state) })
     }
 
-    /// When the copy began, microseconds since 1970.
+    /// Returns the start of the copy, in microseconds since 1970.
     pub fn began(&self) -> i64 {
         self.state.lock().began
     }
 
-    /// Whether a table was begun.
+    /// Reports whether a table was begun.
     pub fn has_begun(&self, table: &str) -> bool {
         self.state.lock().begun.contains(table)
     }
 
-    /// What is done of a table: its spans, each with what was in it.
+    /// Returns the finished spans of a table with their statistics.
     pub fn spans(&self, table: &str) -> BTreeMap<usize, ImportStats> {
         self.state.lock().spans.get(table).cloned().unwrap_or_default()
     }
 
-    /// Reports what [`open`](CopyJournal::open) would refuse, and changes nothing.
+    /// Checks the conditions of [`open`](CopyJournal::open) without any change.
     ///
     /// # Errors
     /// As [`open`](CopyJournal::open).
@@ -147,10 +147,10 @@ impl CopyJournal {
         JournalFile::check(env, path, &CopyLine::From(plan.clone()), resume, take)
     }
 
-    /// Says that all is done.
+    /// Records that the copy is complete.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn complete(&self) -> Done {
         self.file.complete()
     }
@@ -161,25 +161,25 @@ impl CopyJournal {
         Ok(())
     }
 
-    /// A table is copied into from now on.
+    /// Records that the copy of a table begins.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn begin(&self, table: &str) -> Done {
-        // Without that line its rows would be somebody else's.
+        // Durable: without this line a resumed copy would take its own rows for existing ones.
         self.add(CopyLine::Begun { table: table.to_owned() }, true)
     }
 
-    /// A span of a table is safe in the store.
+    /// Records that a span of a table is durable in the store.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn end(&self, table: &str, span: usize, counts: ImportStats) -> Done {
-        // A line that is lost is a span that is copied again.
+        // If this line is lost, the span is copied again.
         self.add(CopyLine::Span { table: table.to_owned(), span, counts }, false)
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         self.file.path()
     }

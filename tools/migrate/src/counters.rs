@@ -1,7 +1,7 @@
-//! Counters, which are added once: what is about to be sent is in the journal first, and what was
-//! sent and not answered is looked for before anything of it is sent again.
+//! Migration of counters, which must be added exactly once. Rows are recorded in the journal before
+//! they are sent. Unanswered ones are looked up before anything of them is sent again.
 //!
-//! Invariant: a row of counters is sent again only where it is known that it is not there.
+//! Invariant: a row of counters is sent again only if it is known to be missing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::journal::{AddedOutcome, AddedRow, FOLLOWED, MigrateJournal, RangeStat
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, Sent};
 
-/// Rows that are written into the journal together.
+/// Rows recorded in one journal line.
 const GROUP: usize = 64;
 
-/// The consistency that tells whether a row is there: a replica that has it may not be asked
-/// otherwise.
+/// Consistency level of the lookup: at any other level the query might miss the only replica that
+/// has the row.
 const EVERYWHERE: &str = "ALL";
 
 /// Rows of counters of a range, sent in groups.
@@ -33,7 +33,7 @@ pub(crate) struct CounterGroup<'a> {
     journal: &'a MigrateJournal,
     before: RangeState,
     begun: bool,
-    /// Whether everything until now is there.
+    /// Whether all rows so far have arrived.
     whole: bool,
     rows: Vec<CountedRow>,
 }
@@ -51,15 +51,15 @@ fn as_number(value: &Bound) -> Option<i64> {
     value.bytes().and_then(|b| b.try_into().ok()).map(i64::from_be_bytes)
 }
 
-/// A key as journals have it.
+/// Returns a key in the journal's form.
 pub(crate) fn journal_key(key: &StatementKey) -> Vec<String> {
     key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect()
 }
 
-/// A row that is to be added: its key, its statement, and what the journal has of it.
+/// A row to add: key, statement, and journal entry.
 pub(crate) type CountedRow = (StatementKey, CellStatement, AddedRow);
 
-/// What a row of counters adds; `None` for nothing.
+/// Returns the additions of a row of counters; `None` if there are none.
 pub(crate) fn counted(
     table: &TableStatements,
     partition: &[Vec<u8>],
@@ -74,8 +74,8 @@ pub(crate) fn counted(
     Some((key, statement, added))
 }
 
-/// Sends rows of a range once, as of a sequence number. What was sent and not answered,
-/// and what was refused, the journal knows; so it does what was not sent any more where it ends.
+/// Sends rows of a range once, as of a sequence number. The journal records unanswered, refused and
+/// unsent rows.
 fn add_once(
     table: &TableStatements,
     (number, range): (usize, usize),
@@ -92,7 +92,7 @@ fn add_once(
             Some(Ok(Sent::There)) => {}
             Some(Ok(Sent::Refused)) => sent.refused.push(place),
             Some(Ok(Sent::Unanswered)) => sent.unanswered.push(place),
-            // It did nothing, and those behind it are not sent.
+            // It had no effect, and later rows are not sent.
             Some(Err(e)) => {
                 sent.unsent.push(place);
                 failed = Some(e);
@@ -104,8 +104,8 @@ fn add_once(
     failed.map_or(Ok(sent), Err)
 }
 
-/// Adds what was counted meanwhile, up to a sequence number. What is not answered, nobody finds out
-/// about later; what is refused is not sent again.
+/// Sends counter changes of the feed, up to a sequence number. Unanswered ones can never be
+/// verified; refused ones are not sent again.
 pub(crate) fn add_followed(
     table: &TableStatements,
     number: usize,
@@ -134,7 +134,7 @@ impl<'a> CounterGroup<'a> {
         CounterGroup { table, place, seq, target, journal, before, begun, whole, rows }
     }
 
-    /// Adds a row, unless it is there.
+    /// Adds a row unless it has arrived already.
     pub fn add(&mut self, partition: &[Vec<u8>], row: &NodeRow) -> Done {
         let Some(counted) = counted(self.table, partition, row) else { return Ok(()) };
         let place = (counted.2.is_static, counted.2.key.clone());
@@ -159,14 +159,14 @@ impl<'a> CounterGroup<'a> {
         Ok(())
     }
 
-    /// Sends what is left, and says whether all of the range is there.
+    /// Sends the remaining rows; returns whether the whole range has arrived.
     pub fn finish(mut self) -> Done<bool> {
         self.send()?;
         Ok(self.whole)
     }
 }
 
-/// What is known of a row that was sent.
+/// Looks up a row that was sent.
 fn outcome(table: &TableStatements, target: &MigrateTarget, row: &AddedRow) -> Done<AddedOutcome> {
     let names: Vec<_> = table.counters(row.is_static).into_iter().map(quote_if_needed).collect();
     let schema = table.table();
@@ -197,11 +197,11 @@ fn outcome(table: &TableStatements, target: &MigrateTarget, row: &AddedRow) -> D
     })
 }
 
-/// Finds out what became of rows that were sent and not answered. A cluster may carry out what it
-/// has not answered for some time, so each is looked at no sooner than `settle` after it was sent.
+/// Looks up rows that were sent and not answered. A cluster may execute an unanswered statement
+/// with some delay, so each row is looked up at the earliest `settle` after it was sent.
 ///
 /// # Errors
-/// A cluster of which not every replica answers, and those of the journal.
+/// A cluster with a replica that does not answer; journal errors.
 pub fn settle(
     env: &Arc<dyn Env>,
     tables: &[&TableStatements],
@@ -225,7 +225,7 @@ pub fn settle(
     Ok(())
 }
 
-/// A row of the journal in words: its key, and what was to be added.
+/// Formats a row of the journal: its key, and the additions.
 pub fn row_words(table: &TableStatements, row: &AddedRow) -> String {
     let values: Vec<Vec<u8>> = row.key.iter().filter_map(|v| unhex(v)).collect();
     let count = table.table().partition().len().min(values.len());

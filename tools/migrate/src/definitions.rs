@@ -1,9 +1,9 @@
-//! Definitions: what one side has, in an order in which the other takes them, and how they are made
-//! there.
+//! Schema migration: the definitions of one side in an order that the other side accepts, and their
+//! creation there.
 //!
-//! Invariants: keyspaces, types and tables come before data, indexes and views behind it, so that each
-//! is built once. What is there already stays as it is; a table that is there with other columns is
-//! refused before any data is sent.
+//! Invariants: keyspaces, types and tables come before the data, indexes and views after it, so
+//! that each is built once. Existing definitions are not changed. An existing table with other
+//! columns is refused before any data is sent.
 
 use std::collections::BTreeSet;
 
@@ -12,34 +12,34 @@ use firn_cql::quote_if_needed;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
 
-/// When a definition is made.
+/// The phase in which a definition is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefinitionPhase {
-    /// Before data.
+    /// Before the data.
     Before,
-    /// Behind it.
+    /// After the data.
     After,
-    /// Not at all: the other side would not understand it.
+    /// Never: the other side does not support it.
     Never,
 }
 
-/// A definition that is carried.
+/// A definition to migrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CarriedDefinition {
-    /// What it defines, as `DESCRIBE` calls it: `keyspace`, `type`, `table`, `index`,
-    /// `materialized_view`, `function`, `aggregate`.
+    /// Its type as in `DESCRIBE`: `keyspace`, `type`, `table`, `index`, `materialized_view`,
+    /// `function`, `aggregate`.
     pub kind: String,
-    /// The keyspace that it is in, or that it is.
+    /// Its keyspace, or the keyspace itself.
     pub keyspace: String,
     /// Its name.
     pub name: String,
-    /// The statement that makes it where it is missing.
+    /// The statement that creates it if it is missing.
     pub text: String,
-    /// When it is made.
+    /// The phase in which it is created.
     pub phase: DefinitionPhase,
 }
 
-/// The words behind which `IF NOT EXISTS` stands, by kinds.
+/// The words before `IF NOT EXISTS`, by type.
 const BEGINNINGS: [(&str, &str); 8] = [
     ("keyspace", "CREATE KEYSPACE "),
     ("type", "CREATE TYPE "),
@@ -54,7 +54,7 @@ const BEGINNINGS: [(&str, &str); 8] = [
 const GUARD: &str = "IF NOT EXISTS ";
 const REPLICATION: &str = " WITH replication = ";
 
-/// The replication that a user writes: a number of replicas in each data centre, or a map of CQL.
+/// Parses a replication of the user: a number of replicas in each data centre, or a CQL map.
 ///
 /// # Errors
 /// A text that is neither.
@@ -73,31 +73,31 @@ pub fn replication(text: &str) -> Done<String> {
     }
 }
 
-/// A statement that does nothing where what it defines is there.
+/// Returns the statement with IF NOT EXISTS.
 fn guarded(kind: &str, text: &str) -> Option<String> {
     let begins = |(of, words): &&(&str, &str)| *of == kind && text.starts_with(words);
     let (_, words) = BEGINNINGS.iter().find(begins)?;
     Some(format!("{words}{GUARD}{}", &text[words.len()..]))
 }
 
-/// The statement of a keyspace, with this replication.
+/// Returns the statement of a keyspace with this replication.
 fn with_replication(text: &str, replication: &str) -> Option<String> {
     let (head, rest) = text.split_once(REPLICATION)?;
     let (_, tail) = rest.split_once('}')?;
     Some(format!("{head}{REPLICATION}{replication}{tail}"))
 }
 
-/// A table's name, as CQL writes it.
+/// Formats a table's name in CQL.
 pub fn full_name(keyspace: &str, table: &str) -> String {
     format!("{}.{}", quote_if_needed(keyspace), quote_if_needed(table))
 }
 
-/// What `DESCRIBE` says.
+/// Returns the result of `DESCRIBE`.
 fn described(session: &Session, what: &str) -> Done<Vec<(String, String, String, String)>> {
     let rows = session.execute(&format!("DESCRIBE {what}"), ()).map_err(|e| cql_trouble(&e))?;
     let rows: Vec<(String, String, String, String)> = rows.typed().map_err(|e| cql_trouble(&e))?;
     let named = rows.into_iter().map(|(keyspace, kind, name, text)| {
-        // Functions come with their types.
+        // Functions have their types in the name.
         let is_signed = matches!(&*kind, "function" | "aggregate");
         let name = if is_signed { name } else { without_quotes(name) };
         (without_quotes(keyspace), kind, name, text)
@@ -105,7 +105,7 @@ fn described(session: &Session, what: &str) -> Done<Vec<(String, String, String,
     Ok(named.collect())
 }
 
-/// A name without the quotes that `DESCRIBE` writes it in where it needs some.
+/// Removes the quotes that `DESCRIBE` adds to some names.
 fn without_quotes(name: String) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(inner) => inner.replace("\"\"", "\""),
@@ -113,12 +113,12 @@ fn without_quotes(name: String) -> String {
     }
 }
 
-/// The definitions of `tables`, each a keyspace and a name, with their keyspaces and all that these
-/// have of types and functions, in the order in which they can be made. `replication`: of keyspaces,
-/// instead of their own.
+/// Returns the definitions of `tables` (each a keyspace and a name), with their keyspaces and all
+/// types and functions of these, in an order that can be executed. `replication` replaces that of
+/// the keyspaces.
 ///
 /// # Errors
-/// What a session says that can't describe them.
+/// Errors of describing them.
 pub fn definitions(
     session: &Session,
     tables: &[(String, String)],
@@ -157,22 +157,22 @@ pub fn definitions(
     Ok(all)
 }
 
-/// Makes what a definition defines, unless it is there.
+/// Creates a definition unless it exists.
 ///
 /// # Errors
-/// What the session says of the statement.
+/// Errors of the statement.
 pub fn define(session: &Session, definition: &CarriedDefinition) -> Done {
     let done = session.execute(&definition.text, ());
     done.map(drop).map_err(|e| {
         let what = format!("{} {}: {}", definition.kind, definition.name, e.text());
         Failure::with_next(
             what,
-            "make it there by hand, as it should be, and run this again: what is there is kept",
+            "create it there by hand and run this again: existing definitions are not changed",
         )
     })
 }
 
-/// The columns of a table as a side tells of them: name, kind, place within its kind, order, type.
+/// The columns of a table on one side: name, kind, position within its kind, order, type.
 type ToldColumn = (String, String, i32, String, String);
 
 fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<ToldColumn>> {
@@ -182,18 +182,18 @@ fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<Told
     Ok(rows.typed().map_err(|e| cql_trouble(&e))?.into_iter().collect())
 }
 
-/// Whether a side has a table.
+/// Reports whether a side has a table.
 ///
 /// # Errors
-/// Those of reading about it.
+/// Errors of reading the schema.
 pub fn has_table(session: &Session, keyspace: &str, table: &str) -> Done<bool> {
     Ok(!columns(session, keyspace, table)?.is_empty())
 }
 
-/// Refuses a table that the target has with other columns than the source.
+/// Returns an error if the target has the table with other columns than the source.
 ///
 /// # Errors
-/// The columns that differ, and those of reading about them.
+/// The columns that differ; errors of reading the schema.
 pub fn check_columns(source: &Session, target: &Session, keyspace: &str, table: &str) -> Done {
     let (here, there) = (columns(source, keyspace, table)?, columns(target, keyspace, table)?);
     let told = |c: &ToldColumn| format!("{} {} ({})", c.0, c.4, c.1);

@@ -1,16 +1,16 @@
-//! `--follow`: what is written to the store meanwhile goes to the cluster, too, until the switch.
+//! `--follow`: also sends the writes during the migration to the cluster, until the switch.
 //!
-//! What the store's feed of changes tells is put, as it is stored, into a mirror in memory that has
-//! nothing else in it; so what has changed is read, and made statements of, as a whole table is. A
-//! round is what came since the round before.
+//! The store's change feed is applied, as stored, to an in-memory mirror that holds nothing else.
+//! The changes are then read and converted to statements like a whole table. A round sends the
+//! changes since the previous round.
 //!
 //! Invariants:
-//! - The feed begins before anything of the store is read, so nothing lies between.
-//! - A round is in the journal as followed when all of it was taken; one that was interrupted is sent
-//!   again, but for counters: those are in the journal before they are sent, and told where nobody
-//!   knows. A round of counters that was interrupted ends, when it is gone on with, no earlier than it
-//!   did: its deletions are at the cluster, and are above what came before them.
-//! - A list is sent as it is in the store, with a timestamp above that of what was sent before.
+//! - The feed begins before the first read of the store, so no change is missed.
+//! - The journal records a round as followed when all of it was accepted. An interrupted round is
+//!   sent again, except counters: these are in the journal before they are sent, and reported if
+//!   their state is unknown. A resumed round of counters ends no earlier than the interrupted one:
+//!   its deletions are at the cluster, and are newer than everything before them.
+//! - A list is sent as it is in the store, with a timestamp above that of earlier statements.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -34,60 +34,60 @@ use crate::report::CarriedLosses;
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, PartitionBatch};
 
-/// A round ends with so many operations,
+/// A round ends after this many operations,
 const ROUND: usize = 5_000;
-/// or when nothing came for so long.
+/// or when no change came for this long.
 const WAIT: Duration = Duration::from_millis(100);
-/// Bytes of memtables of the mirror.
+/// Memtable budget of the mirror in bytes.
 const MIRROR_BUDGET: usize = 64 << 20;
-/// Lists whose timestamps had to be raised, of which that is known.
+/// Maximum number of remembered lists with a raised timestamp.
 const MOST_RAISED: usize = 100_000;
 
-/// A list by its table, the keys of its partition and its row, and its column.
+/// A list: table, partition key, row key, column.
 type ListPlace = (usize, Vec<u8>, Vec<Vec<u8>>, usize);
 /// Timestamps that lists were sent with.
 type RaisedLists = BTreeMap<ListPlace, i64>;
 
-/// A table that is followed.
+/// A followed table.
 struct FollowedTable {
     /// The name of its tree.
     tree: String,
-    /// What came of it, as it is stored.
+    /// Its changes, as stored.
     mirror: OutwardTable,
     mirrored: StoreFamily,
-    /// What it has now.
+    /// Its current contents.
     live: ExportedTable,
     /// Where it was truncated in the round.
     truncated: Option<Seq>,
     /// Deletions of counters in the round.
     deleted: Vec<(StatementKey, CellStatement)>,
-    /// All counters up to this sequence number were there when it began.
+    /// All counters up to this sequence number had arrived at the start.
     counted: Seq,
-    /// The run before was interrupted when it sent a round of counters up to here: deletions are there
-    /// until then, and some rows.
+    /// The previous run was interrupted while sending a round of counters up to here: the deletions
+    /// up to it have arrived, and some of the rows.
     amid: Seq,
-    /// Whether anything came in the round.
+    /// Whether the round has changes.
     changed: bool,
 }
 
-/// Follows a store.
+/// Follower of a store's changes.
 pub struct Follower {
     outward: Arc<Outward>,
     session: Session,
     feed: ChangeFeed,
-    /// The sequence number that it began behind.
+    /// The sequence number at the start.
     began: Seq,
     store: CellStore,
     tables: Vec<FollowedTable>,
-    /// Timestamps that lists were sent with where these are not those of their elements.
+    /// Timestamps of sent lists, if they differ from those of their elements.
     raised: RaisedLists,
-    /// The definitions when it began.
+    /// Version of the schema at the start.
     version: u64,
-    /// Whether statements were refused that whoever goes on sends again.
+    /// Whether statements were refused that a resumed run sends again.
     holds_back: bool,
-    /// Deletions of counters, which a cluster does not count on from.
+    /// Deletions of counters, which a cluster handles only if nothing is added later.
     pub deleted_counters: u64,
-    /// What could not be sent as it was.
+    /// Data that could not be sent unchanged.
     pub losses: CarriedLosses,
 }
 
@@ -97,10 +97,11 @@ impl std::fmt::Debug for Follower {
     }
 }
 
-/// The feed of a store from a sequence number on, which holds at most `most` bytes of its log.
+/// Returns the change feed of a store from a sequence number on; it holds at most `most` bytes of
+/// the log.
 ///
 /// # Errors
-/// A log that does not begin early enough, and those of [`firn_kv::Db::changes_since`].
+/// A log that does not reach back to `seq`; errors of [`firn_kv::Db::changes_since`].
 pub fn feed(session: &Session, seq: Option<Seq>, most: u64) -> Done<ChangeFeed> {
     let store = session.engine().store();
     let seq = seq.unwrap_or_else(|| store.view().seq().unwrap_or_default());
@@ -117,7 +118,7 @@ fn lagged(e: firn_kv::Error) -> Failure {
     }
 }
 
-/// A store in memory with the families of these tables.
+/// Creates an in-memory store with the column families of these tables.
 fn mirror(outward: &Outward) -> Done<(CellStore, Vec<StoreFamily>)> {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(outward.env.random()));
     let db = DbOptions {
@@ -149,7 +150,7 @@ fn mirror(outward: &Outward) -> Done<(CellStore, Vec<StoreFamily>)> {
     Ok((store, families))
 }
 
-/// Lets a family know that it may have deletions of each kind: what comes is put in as it is stored.
+/// Marks a column family as possibly having deletions of each type: changes are put in as stored.
 fn know_deletions(store: &CellStore, family: &StoreFamily) -> Done {
     let mut place = vec![];
     let layout = family.layout();
@@ -169,10 +170,10 @@ fn know_deletions(store: &CellStore, family: &StoreFamily) -> Done {
 }
 
 impl Follower {
-    /// Follows what a feed tells of the tables of a migration.
+    /// Follows the changes of the tables of a migration.
     ///
     /// # Errors
-    /// Those of the mirror and of the journal.
+    /// Errors of the mirror and of the journal.
     pub fn new(
         outward: Arc<Outward>,
         session: Session,
@@ -223,24 +224,23 @@ impl Follower {
         })
     }
 
-    /// How many changes of the store's log were read, in the units of
+    /// Returns the number of changes read from the store's log, in the units of
     /// [`behind`](Follower::behind).
     pub fn followed(&self) -> u64 {
         self.feed.seq().saturating_sub(self.began)
     }
 
-    /// How many changes of the store's log are not sent yet: a write is one for each of its cells,
-    /// markers and deletions, and for each entry of an index.
+    /// Returns the number of changes in the store's log that are not sent yet. A write has one
+    /// change for each of its cells, markers, deletions and index entries.
     pub fn behind(&self) -> u64 {
         let newest = self.session.engine().store().view().seq().unwrap_or_default();
         newest.saturating_sub(self.feed.seq())
     }
 
-    /// Sends what is written, until it is stopped, or nothing was written for so long.
+    /// Sends changes until it is stopped, or nothing was written for the given time.
     ///
     /// # Errors
-    /// A feed that has fallen behind, definitions that have changed, a cluster that does not take what
-    /// is sent.
+    /// A feed that was lost, changed definitions, a cluster that does not accept the statements.
     pub fn run(
         &mut self,
         target: &MigrateTarget,
@@ -265,7 +265,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends what came since the round before; says whether anything did.
+    /// Sends the changes since the previous round; returns whether there were any.
     fn round(&mut self, target: &MigrateTarget, journal: &MigrateJournal) -> Done<bool> {
         let mut operations = 0;
         let mut any = false;
@@ -289,13 +289,13 @@ impl Follower {
         Ok(true)
     }
 
-    /// Whether a round of counters that was interrupted would be cut in two here.
+    /// Reports whether an interrupted round of counters would be split here.
     fn is_amid(&self) -> bool {
         let seq = self.feed.seq();
         self.tables.iter().any(|t| t.counted < seq && seq < t.amid)
     }
 
-    /// Puts a change into the mirror; gives how many operations it has.
+    /// Applies a change to the mirror; returns its number of operations.
     fn take(&mut self, change: &Change, journal: &MigrateJournal) -> Done<usize> {
         if change.is_loaded() {
             return Err(Failure::with_next(
@@ -317,18 +317,18 @@ impl Follower {
             table.changed = true;
             let tree = table.mirrored.tree();
             match op {
-                // Keys of the data model begin with more than nothing, so this is all of the table.
+                // Keys of the data model are not empty, so this is the whole table.
                 BatchOp::DeleteRange { start: [], .. } => self.truncate(number, last)?,
                 BatchOp::Put { key, value, .. } => tree.put(key, value)?,
                 BatchOp::Merge { key, operand, .. } => tree.merge(key, operand)?,
-                // What lies under a deletion, which is put in beside it.
+                // Data covered by a deletion, which is applied separately.
                 _ => {}
             }
         }
         Ok(count)
     }
 
-    /// The table is truncated.
+    /// Applies a truncation of the table.
     fn truncate(&mut self, number: usize, seq: Seq) -> Done {
         let table = &mut self.tables[number];
         (table.truncated, table.changed) = (Some(seq), true);
@@ -336,8 +336,8 @@ impl Follower {
         self.store.truncate(&table.mirrored).map_err(model_trouble)
     }
 
-    /// Puts an operation on counters into the mirror, unless it is at the cluster: what is there of a
-    /// row goes by the state that the row was read at, and by what was sent before.
+    /// Applies a counter operation to the mirror, unless it has reached the cluster already. That
+    /// depends on the state at which the row was read, and on earlier rounds.
     fn take_counter(
         &mut self,
         number: usize,
@@ -352,7 +352,7 @@ impl Follower {
             return Ok(());
         }
         if let BatchOp::DeleteRange { start: [], .. } = op {
-            // Where only a part was read before it, all of the table is made anew.
+            // If only a part was read before it, the whole table is sent again.
             if journal.was_read(number, ranges.len(), seq) {
                 return Ok(());
             }
@@ -362,7 +362,7 @@ impl Follower {
         let layout = table.mirrored.layout();
         let place = table.mirror.statements.counter_place(layout, key, is_range)?;
         let row = journal_key(&place.key);
-        // A table that was truncated has nothing from a state that was read.
+        // A truncated table has nothing from an earlier state.
         if table.truncated.is_none() {
             let range = ranges.iter().position(|r| holds(r, key)).unwrap_or_default();
             let (oldest, newest) = journal.read_at(number, range, place.is_static, &row);
@@ -393,7 +393,7 @@ impl Follower {
             }
             _ => {}
         }
-        // Deletions go before rows, so those of a round that was interrupted are there.
+        // Deletions are sent before rows, so those of an interrupted round have arrived.
         if seq > table.amid && (is_range || matches!(op, BatchOp::Delete { .. })) {
             let made = table.mirror.statements.counter_deletion(&place);
             table.deleted.push((place.key, made));
@@ -401,7 +401,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Refuses to go on when a table that is followed is not what it was.
+    /// Returns an error if a followed table has changed.
     fn check_definitions(&mut self) -> Done {
         let engine = self.session.engine();
         let catalog = engine.fresh_catalog().map_err(|e| cql_trouble(&e))?;
@@ -422,7 +422,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends what the mirror has of a table, and empties it.
+    /// Sends the changes of a table and empties its mirror.
     fn send(
         &mut self,
         number: usize,
@@ -496,12 +496,12 @@ impl Follower {
             self.deleted_counters += 1;
             let condition = table.mirror.condition.as_ref();
             if condition.map_or(Ok(true), |c| c.accepts_partition(&key.partition))? {
-                // Clusters take none together.
+                // Clusters do not accept several in one batch.
                 batch.add(&key, vec![made])?;
                 batch.send()?;
             }
         }
-        // What is counted from there on would be added to what should not be there.
+        // Later additions would be added to counters that should be deleted.
         if target.counts.refused.load(Ordering::Acquire) != refused {
             let why = target.refused().pop().map_or_else(String::new, |r| r.why);
             return Err(Failure::with_next(
@@ -527,8 +527,8 @@ impl Follower {
     }
 }
 
-/// How far a follower is, in words: changes of the store's log that it followed, what it sent of them,
-/// and how many changes are behind.
+/// Formats the progress of a follower: changes read from the store's log, sent cells, and remaining
+/// changes.
 pub fn follow_words(followed: u64, sent: u64, behind: Option<u64>) -> String {
     let changes = |n| things(n, "change", "changes");
     let sent = things(sent, "cell and deletion", "cells and deletions");
@@ -536,7 +536,7 @@ pub fn follow_words(followed: u64, sent: u64, behind: Option<u64>) -> String {
     format!("{} of the store's log followed, {sent} sent{behind}", changes(followed))
 }
 
-/// The tree of an operation, and its first key.
+/// Returns the tree of an operation, and its first key.
 fn place_of<'a>(op: &BatchOp<'a>) -> Option<(&'a str, &'a [u8])> {
     match op {
         BatchOp::Put { tree, key, .. }
@@ -547,7 +547,7 @@ fn place_of<'a>(op: &BatchOp<'a>) -> Option<(&'a str, &'a [u8])> {
     }
 }
 
-/// Whether a key lies in a range of partitions.
+/// Reports whether a key is in a range of partitions.
 fn holds(range: &Partitions, key: &[u8]) -> bool {
     let after = match &range.from {
         Bound::Included(from) => key >= &**from,
@@ -562,8 +562,8 @@ fn holds(range: &Partitions, key: &[u8]) -> bool {
     after && before
 }
 
-/// A row of the mirror with its lists as they are in the store, and with timestamps that are above
-/// those that they may have been sent with.
+/// Returns a row of the mirror with its lists as in the store, and with timestamps above those of
+/// earlier statements.
 fn with_lists(
     table: &FollowedTable,
     number: usize,
@@ -590,7 +590,7 @@ fn with_lists(
         let before = there.iter().filter(|c| !is_new(c)).map(|c| c.timestamp).max();
         let place = (number, partition.to_vec(), clustering.clone(), column.column);
         let before = before.max(raised.get(&place).copied());
-        // Each run of elements that expire together has a timestamp, the last one that of the list.
+        // Each run of elements that expire together has a timestamp; the last has that of the list.
         let life = |cell: &NodeCell| match &cell.state {
             NodeCellState::Expiring(_, e) => Some(e.expires),
             _ => None,
@@ -609,7 +609,7 @@ fn with_lists(
             }
             raised.insert(place, timestamp);
         }
-        // What says when it was written, and is no element.
+        // Carries the write time; it is not an element.
         let state = NodeCellState::Deleted(0);
         column.cells = there;
         column.cells.push(NodeCell { path: None, timestamp, state });

@@ -1,8 +1,8 @@
-//! Tables of a cluster copied into a store, by spans of tokens, in threads; a journal says what
-//! is done, so a copy that broke off can go on.
+//! Copies tables of a cluster into a store, by token spans, in threads. A journal records the
+//! progress, so an interrupted copy can be resumed.
 //!
-//! Invariant: a span is in the journal when all of it is safe in the store; a table of counters or lists
-//! was empty when its copy began.
+//! Invariant: a span is in the journal when all of it is durable in the store. A table with
+//! counters or lists was empty when its copy began.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::spans::{TokenSpan, token_spans};
 use crate::taker::{ImportStats, RowTaker};
 use firn_table_events::cql_trouble;
 
-/// How long a thread that is too fast sleeps before it looks whether it is to stop.
+/// Sleep of a rate-limited thread before it checks whether to stop.
 const NAP: Duration = Duration::from_millis(100);
 
 /// A copy from a cluster.
@@ -31,17 +31,17 @@ pub struct ClusterCopy {
     pub cluster: Session,
     /// The store.
     pub store: firn_cql::Session,
-    /// What rows are copied, as behind `WHERE`. `None`: all.
+    /// Condition on the copied rows, as after `WHERE`. `None`: all rows.
     pub condition: Option<String>,
-    /// How many threads work.
+    /// Number of threads.
     pub threads: usize,
-    /// How many cells are copied in a second at most.
+    /// Maximum number of cells per second.
     pub rate: Option<u64>,
     /// Ends the copy soon after it is set.
     pub stop: Arc<AtomicBool>,
     /// The clock.
     pub env: Arc<dyn Env>,
-    /// What is done.
+    /// The progress.
     pub journal: CopyJournal,
 }
 
@@ -52,11 +52,11 @@ impl std::fmt::Debug for ClusterCopy {
 }
 
 impl ClusterCopy {
-    /// Refuses a table that a copy would add to, where that copy has not begun and the store has
-    /// something of it.
+    /// Returns an error for a table whose existing data a copy would add to: its copy has not
+    /// begun, and the store has data of it.
     ///
     /// # Errors
-    /// Such a table, and those of the store.
+    /// Such a table; errors of the store.
     pub fn check_empty(&self, schema: &Arc<TableSchema>) -> Done {
         let name = full_name(&schema.keyspace, &schema.name);
         let Some(why) = only_once(schema).filter(|_| !self.journal.has_begun(&name)) else {
@@ -73,31 +73,31 @@ impl ClusterCopy {
     }
 }
 
-/// How far the copy of a table is.
+/// Progress of the copy of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Spans that are done.
+    /// Finished spans.
     pub done: usize,
-    /// Spans in all.
+    /// Total spans.
     pub spans: usize,
-    /// Cells that were read now.
+    /// Cells read by this run.
     pub cells: u64,
 }
 
-/// A table that is copied.
+/// A table being copied.
 struct CopiedTable {
     copy: Arc<ClusterCopy>,
     name: String,
     query: CellQuery,
     schema: Arc<TableSchema>,
-    /// The spans that are left, with their numbers.
+    /// Remaining spans with their numbers.
     left: Vec<(usize, TokenSpan)>,
     began_nanos: u64,
     cells: AtomicU64,
     done: AtomicUsize,
 }
 
-/// Why a table has to be empty before it is copied into, if it has to.
+/// Returns the reason why a table must be empty before the copy, if it must.
 pub fn only_once(schema: &TableSchema) -> Option<&'static str> {
     let has_list = |c: &firn_cql::internals::catalog::TableColumn| {
         c.of.multicell && matches!(c.of.of, Type::List(_))
@@ -108,12 +108,11 @@ pub fn only_once(schema: &TableSchema) -> Option<&'static str> {
     schema.columns().iter().any(has_list).then_some("lists, to which a copy would append")
 }
 
-/// Copies a table; `look` is told how far it is, again and again. What was copied before a copy
-/// broke off counts, too.
+/// Copies a table; `look` gets the progress repeatedly. Data of an interrupted copy counts, too.
 ///
 /// # Errors
-/// A table that has to be empty and is not; what the cluster says; those of the store; a copy that
-/// was stopped.
+/// A table that must be empty and is not; errors of the cluster; errors of the store; a stopped
+/// copy.
 pub fn copy_table(
     copy: &Arc<ClusterCopy>,
     schema: &Arc<TableSchema>,
@@ -163,7 +162,7 @@ pub fn copy_table(
 }
 
 impl CopiedTable {
-    /// Copies a span, unless it is stopped.
+    /// Copies a span unless the copy is stopped.
     fn span(&self, number: usize) -> Done {
         let Some((number, span)) = self.left.get(number).copied() else { return Ok(()) };
         let copy = &*self.copy;
@@ -183,7 +182,7 @@ impl CopiedTable {
         Ok(())
     }
 
-    /// Waits where that many cells came too fast. Whether the copy goes on.
+    /// Waits if the rate is too high. Returns whether the copy continues.
     fn go_on(&self, cells: u64) -> bool {
         let copy = &*self.copy;
         let due = copy.rate.map_or(0, |rate| {

@@ -1,16 +1,15 @@
-//! The journal of a migration: a file that says what is done, so that one that was interrupted goes
-//! on.
+//! Journal of a migration: a file with its progress, so that an interrupted one can be resumed.
 //!
 //! Invariants:
-//! - A line is a record of JSON; the last one may have been cut off, and counts for nothing then.
-//! - That a range was begun is on the device before anything of it is sent, so whoever goes on knows
-//!   what may have been sent before.
-//! - Rows of counters are on the device before they are sent: what was sent and not answered is
-//!   known by its key and its values.
-//! - Rows that a run was sending when it ended are in the journal as not answered before the next run
-//!   does anything: its own lines would hide them from the one after it.
-//! - What followed of a table of counters is there by rows from `Adding` on, and as a whole by
-//!   `Counted`: in between, whoever goes on sends those rows only of which nothing is said.
+//! - A line is a JSON record. The last one may be incomplete, and is ignored then.
+//! - The begin of a range is durable before any of it is sent. So a resumed run knows which data
+//!   may have been sent before.
+//! - Rows of counters are durable before they are sent: unanswered rows are identified by key and
+//!   values.
+//! - Rows that a run was sending when it ended are recorded as unanswered before the next run does
+//!   anything: its own lines would hide them from the run after it.
+//! - Followed changes of a counter table are recorded by row from `Adding` on, and as a whole by
+//!   `Counted`. In between, a resumed run sends only rows without an entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,52 +22,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal_file::JournalFile;
 
-/// What a migration is of. One that goes on must be the same.
+/// Identity of a migration. A resumed one must have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalHead {
-    /// The version of the journal.
+    /// Version of the journal.
     pub firn_migrate: u32,
-    /// The store that is read, by its id.
+    /// Id of the source store.
     pub store: String,
-    /// The nodes that the conversation begins with.
+    /// The nodes in the address.
     pub target: Vec<String>,
-    /// The tables, each a keyspace, a name and an id.
+    /// The tables, each with keyspace, name and id.
     pub tables: Vec<(String, String, String)>,
-    /// How many ranges of tokens each table has.
+    /// Number of token ranges of each table.
     pub ranges: u16,
-    /// What of the tables is carried.
+    /// Condition on the migrated rows.
     pub condition: Option<String>,
 }
 
-/// The version of journals that this code writes.
+/// Version of the journals written by this code.
 pub const JOURNAL_VERSION: u32 = 1;
 
-/// The number that stands for what is written to a table meanwhile, in place of a range's.
+/// Used instead of a range number for followed changes of a table.
 pub const FOLLOWED: usize = usize::MAX;
 
-/// A row of counters that is added to the target.
+/// A row of counters to add at the target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AddedRow {
     /// Whether it is the static row.
     pub is_static: bool,
-    /// The values of its key in hexadecimal: those of the partition, then those of the row.
+    /// Key values in hexadecimal: partition key, then clustering.
     pub key: Vec<String>,
-    /// What is added to each counter.
+    /// The additions to each counter.
     pub sums: Vec<Option<i64>>,
 }
 
-/// A line of the journal. Tables and ranges are numbers in the head's order.
+/// A line of the journal. Tables and ranges are numbered in the head's order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum JournalLine {
     Head(JournalHead),
-    /// A range is begun, as the state of this sequence number has it.
+    /// A range is begun, read at this sequence number.
     Begun {
         table: usize,
         range: usize,
         seq: u64,
     },
-    /// All of a range is there; what this run has added is as of this sequence number.
+    /// All of a range has arrived; additions of this run are as of this sequence number.
     Done {
         table: usize,
         range: usize,
@@ -83,109 +82,107 @@ enum JournalLine {
         at: u64,
         rows: Vec<AddedRow>,
     },
-    /// The last `Adding` of the range was sent: of its rows, by their places in it, some were
-    /// refused, some were not answered, and some were not sent any more.
+    /// The last `Adding` of the range was sent. The lists hold positions of its rows that were
+    /// refused, unanswered or not sent.
     Added {
         table: usize,
         range: usize,
         #[serde(flatten)]
         sent: SentRows,
     },
-    /// A row that was sent and not answered turned out to be there, or not, or neither.
+    /// The lookup of an unanswered row found it, or not, or was inconclusive.
     Settled {
         table: usize,
         range: usize,
         row: AddedRow,
         outcome: AddedOutcome,
     },
-    /// A table of counters was truncated at the target, too, as the store was at this sequence
+    /// A counter table was truncated at the target, too; the store was truncated at this sequence
     /// number.
     Truncated {
         table: usize,
         seq: u64,
     },
-    /// All changes of a table of counters up to this sequence number are there.
+    /// All changes of a counter table up to this sequence number have arrived.
     Counted {
         table: usize,
         seq: u64,
     },
-    /// All changes up to this sequence number are there.
+    /// All changes up to this sequence number have arrived.
     Followed {
         seq: u64,
     },
-    /// All is done, unless other lines follow.
+    /// The migration is complete, unless other lines follow.
     Complete {},
 }
 
-/// What became of rows of counters that were to be sent together, by their places; the others are
-/// there.
+/// Results of rows of counters that were sent together, by position; all other rows have arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentRows {
-    /// They are not there: the target does not take them.
+    /// They did not arrive: the target refused them.
     pub refused: Vec<usize>,
-    /// They may be there.
+    /// They may have arrived.
     pub unanswered: Vec<usize>,
-    /// They are not there: the target was not to be had.
+    /// They did not arrive: the target was unavailable.
     pub unsent: Vec<usize>,
 }
 
 impl SentRows {
-    /// Whether all are there.
+    /// Reports whether all rows have arrived.
     pub fn is_whole(&self) -> bool {
         self.refused.is_empty() && self.unanswered.is_empty() && self.unsent.is_empty()
     }
 }
 
-/// Whose counters: whether those of the static row, and the values of the key in hexadecimal.
+/// Identity of a row of counters: whether it is the static row, and the key values in hexadecimal.
 pub type CounterKey = (bool, Vec<String>);
 
-/// What is known of a row of counters that was sent.
+/// Result of looking up a sent row of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddedOutcome {
-    /// It is there.
+    /// It has arrived.
     There,
-    /// It is not there, and is sent again.
+    /// It is missing, and is sent again.
     Missing,
-    /// Nobody can know.
+    /// Its state cannot be determined.
     Unknown,
 }
 
-/// What a journal says of a range.
+/// The recorded state of a range.
 #[derive(Clone, Debug, Default)]
 pub struct RangeState {
-    /// How often it was begun.
+    /// Number of times that it was begun.
     pub begun: u32,
-    /// The sequence number of the state that was read first.
+    /// Sequence number of the first read.
     pub seq: Option<u64>,
-    /// Whether all of it is there.
+    /// Whether all of it has arrived.
     pub done: bool,
-    /// Keys of rows of counters that are there, or of which nobody can know, with the sequence
-    /// number of the state that they are of. Of what followed: those of the round that was
-    /// interrupted.
+    /// Keys of rows of counters that have arrived or whose state is unknown, with the sequence
+    /// number of their read. For followed changes: those of the interrupted round.
     pub added: BTreeMap<CounterKey, u64>,
-    /// Rows of counters that are being sent.
+    /// Rows of counters being sent.
     sending: Vec<AddedRow>,
     /// Rows of counters that were sent and not answered.
     pub doubtful: Vec<AddedRow>,
-    /// When the last of them was sent, in microseconds since 1970.
+    /// Time at which the last of them was sent, in microseconds since 1970.
     pub sent_at: u64,
-    /// The sequence number of the state that they are of.
+    /// Sequence number of their read.
     pub sent_seq: u64,
-    /// Of what followed: all counters up to this sequence number are there.
+    /// For followed changes: all counters up to this sequence number have arrived.
     pub counted: u64,
 }
 
-/// The state of a migration.
+/// State of a migration.
 #[derive(Debug, Default)]
 struct JournalState {
-    /// By tables and ranges.
+    /// By table and range.
     ranges: BTreeMap<(usize, usize), RangeState>,
-    /// The changes that are there.
+    /// Sequence number up to which changes have arrived.
     followed: Option<u64>,
-    /// Rows of counters of which nobody can know, by tables.
+    /// Rows of counters whose state cannot be determined, by table.
     unknown: Vec<(usize, AddedRow)>,
-    /// Rows of counters that followed and were refused, by tables.
+    /// Rows of counters of followed changes that were refused, by table.
     missing: Vec<(usize, AddedRow)>,
 }
 
@@ -202,7 +199,7 @@ impl JournalState {
                 let state = self.ranges.entry((table, range)).or_default();
                 state.done = true;
                 let of_all = *state.seq.get_or_insert(seq);
-                // Where all is as of one state, rows need not be known one by one.
+                // If all rows were read at one state, they need not be recorded one by one.
                 if state.added.values().all(|seq| *seq == of_all) {
                     state.added.clear();
                 }
@@ -227,7 +224,7 @@ impl JournalState {
                     state.added.clear();
                     match *range {
                         FOLLOWED => state.counted = seq,
-                        // All of it, which is nothing, is there as of then; the rest follows.
+                        // The truncated table has arrived as empty; later changes follow.
                         _ => (state.seq, state.done) = (Some(seq), true),
                     }
                 }
@@ -244,7 +241,7 @@ impl JournalState {
         }
     }
 
-    /// Rows that were to be sent were, or were not.
+    /// Records the results of rows that were to be sent.
     fn added(&mut self, table: usize, range: usize, sent: &SentRows) {
         let state = self.ranges.entry((table, range)).or_default();
         let all = |places: &[usize]| places.iter().copied().collect::<BTreeSet<usize>>();
@@ -255,7 +252,7 @@ impl JournalState {
             match (refused.contains(&n), unanswered.contains(&n)) {
                 _ if unsent.contains(&n) => continue,
                 (true, _) if is_followed => self.missing.push((table, row.clone())),
-                // What followed is more than what was there, so nobody finds out about it later.
+                // Followed changes add to existing values, so a later lookup is inconclusive.
                 (_, true) if is_followed => self.unknown.push((table, row.clone())),
                 (true, _) => continue,
                 (_, true) => {
@@ -268,7 +265,7 @@ impl JournalState {
         }
     }
 
-    /// What was being sent when the run before ended was not answered: the lines that say so.
+    /// Returns lines that record the rows being sent at the end of the previous run as unanswered.
     fn end_of_run(&self) -> Vec<JournalLine> {
         let cut_short = self.ranges.iter().filter(|(_, state)| !state.sending.is_empty());
         let unanswered = cut_short.map(|((table, range), state)| {
@@ -279,9 +276,9 @@ impl JournalState {
         unanswered.collect()
     }
 
-    /// The sequence numbers of the oldest and of the newest state that a row of counters of a range
-    /// was read at, or with `None` any of a partition. What is still to be read is newer than
-    /// everything as the oldest, and older than everything as the newest.
+    /// Returns the sequence numbers of the oldest and newest reads of a row of counters of a range;
+    /// with `None`, of any row of a partition. For a row that is not read yet, the oldest is above
+    /// all numbers, and the newest below all.
     fn read_at(
         &self,
         place: (usize, usize),
@@ -303,7 +300,7 @@ impl JournalState {
     }
 }
 
-/// What is wrong with a line of a journal that goes on.
+/// Checks a line of a resumed journal.
 fn check_line(number: usize, line: &JournalLine, head: &JournalHead) -> Result<(), String> {
     match line {
         JournalLine::Head(of) if number == 0 && of == head => Ok(()),
@@ -315,11 +312,11 @@ fn check_line(number: usize, line: &JournalLine, head: &JournalHead) -> Result<(
     }
 }
 
-/// The journal of a migration that runs.
+/// Journal of a running migration.
 pub struct MigrateJournal {
     env: Arc<dyn Env>,
     file: JournalFile,
-    /// What its lines say together.
+    /// The state that results from its lines.
     state: Mutex<JournalState>,
 }
 
@@ -330,11 +327,11 @@ impl std::fmt::Debug for MigrateJournal {
 }
 
 impl MigrateJournal {
-    /// Begins a journal, or goes on with the one that is there.
+    /// Creates a journal, or with `resume` continues the existing one.
     ///
     /// # Errors
-    /// One that is there and was not asked for, one that is asked for and is missing, is of another
-    /// migration or can't be read; those of files.
+    /// A journal that exists without `resume`; with `resume`, one that is missing, of another
+    /// migration or unreadable; file errors.
     pub fn open(
         env: &Arc<dyn Env>,
         path: &Path,
@@ -354,7 +351,7 @@ impl MigrateJournal {
         Ok(journal)
     }
 
-    /// Reports what [`open`](MigrateJournal::open) would refuse, and changes nothing.
+    /// Checks the conditions of [`open`](MigrateJournal::open) without any change.
     ///
     /// # Errors
     /// As [`open`](MigrateJournal::open).
@@ -364,10 +361,10 @@ impl MigrateJournal {
         JournalFile::check(env, path, &line, resume, take)
     }
 
-    /// Says that all is done.
+    /// Records that the migration is complete.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn complete(&self) -> Done {
         self.file.complete()
     }
@@ -378,31 +375,32 @@ impl MigrateJournal {
         Ok(())
     }
 
-    /// What it says of a range.
+    /// Returns the state of a range.
     pub fn range(&self, table: usize, range: usize) -> RangeState {
         self.state.lock().ranges.get(&(table, range)).cloned().unwrap_or_default()
     }
 
-    /// Ranges with rows of counters that were not answered.
+    /// Returns the ranges with unanswered rows of counters.
     pub fn doubtful(&self) -> Vec<(usize, usize)> {
         let state = self.state.lock();
         let all = state.ranges.iter().filter(|(_, range)| !range.doubtful.is_empty());
         all.map(|(place, _)| *place).collect()
     }
 
-    /// Rows of counters of which nobody can know whether they are there, each with its table.
+    /// Returns the rows of counters whose state cannot be determined, each with its table.
     pub fn unknown(&self) -> Vec<(usize, AddedRow)> {
         self.state.lock().unknown.clone()
     }
 
-    /// Rows of counters that followed, were refused, and are not sent again, each with its table.
+    /// Returns the refused rows of counters of followed changes, which are not sent again, each
+    /// with its table.
     pub fn missing(&self) -> Vec<(usize, AddedRow)> {
         self.state.lock().missing.clone()
     }
 
-    /// The sequence numbers of the oldest and of the newest state that a row of counters was read
-    /// at, or any of a partition where it is not said whether it is the static one. Of rows that are
-    /// still to be read the oldest is newer than everything.
+    /// Returns the sequence numbers of the oldest and newest reads of a row of counters; without a
+    /// static flag, of any row of a partition. For rows that are not read yet, the oldest is above
+    /// all numbers.
     pub(crate) fn read_at(
         &self,
         table: usize,
@@ -413,14 +411,15 @@ impl MigrateJournal {
         self.state.lock().read_at((table, range), is_static, key)
     }
 
-    /// Whether a row of counters that followed is there as of a sequence number, or nobody can know.
+    /// Reports whether a followed row of counters has arrived as of a sequence number, or its state
+    /// is unknown.
     pub(crate) fn has_followed(&self, table: usize, row: &CounterKey, seq: u64) -> bool {
         let state = self.state.lock();
         let of_table = state.ranges.get(&(table, FOLLOWED));
         of_table.and_then(|range| range.added.get(row)).is_some_and(|there| *there >= seq)
     }
 
-    /// Whether all ranges of a table, of which there are so many, were read at a sequence number or
+    /// Reports whether all of the `ranges` ranges of a table were read at this sequence number or
     /// later.
     pub(crate) fn was_read(&self, table: usize, ranges: usize, seq: u64) -> bool {
         let state = self.state.lock();
@@ -428,79 +427,80 @@ impl MigrateJournal {
         of_table.filter(|(_, range)| range.seq.is_some_and(|read| read >= seq)).count() == ranges
     }
 
-    /// The sequence number from which on changes are missing at the target; `None` where nothing was
-    /// read yet.
+    /// Returns the sequence number from which on changes are missing at the target; `None` before
+    /// the first read.
     pub fn follows_from(&self) -> Option<u64> {
         let state = self.state.lock();
         let first = state.ranges.values().filter_map(|range| range.seq).min();
         state.followed.or(first)
     }
 
-    /// The sequence number of the oldest state that was read.
+    /// Returns the sequence number of the oldest read.
     pub fn oldest(&self) -> Option<u64> {
         self.state.lock().ranges.values().filter_map(|range| range.seq).min()
     }
 
-    /// How often anything of a table was begun, at most.
+    /// Returns the maximum number of times that any range of a table was begun.
     pub fn attempts(&self, table: usize) -> u32 {
         let state = self.state.lock();
         let of_table = state.ranges.iter().filter(|(place, _)| place.0 == table);
         of_table.map(|(_, range)| range.begun).max().unwrap_or_default()
     }
 
-    /// A range is about to be sent.
+    /// Records that a range is about to be sent.
     ///
     /// # Errors
-    /// Those of files, as of all that is written here.
+    /// File errors, as for all writes of the journal.
     pub fn begun(&self, table: usize, range: usize, seq: u64) -> Done {
         self.add(JournalLine::Begun { table, range, seq }, true)
     }
 
-    /// All of a range is there.
+    /// Records that all of a range has arrived.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn done(&self, table: usize, range: usize, seq: u64) -> Done {
         self.add(JournalLine::Done { table, range, seq }, false)
     }
 
-    /// These rows of counters are about to be sent.
+    /// Records rows of counters that are about to be sent.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn adding(&self, table: usize, range: usize, seq: u64, rows: &[AddedRow]) -> Done {
         let (at, rows) = (self.env.wall_micros(), rows.to_vec());
         self.add(JournalLine::Adding { table, range, seq, at, rows }, true)
     }
 
-    /// They were sent, or were to be.
+    /// Records the results of these rows.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn added(&self, table: usize, range: usize, sent: SentRows) -> Done {
         self.add(JournalLine::Added { table, range, sent }, false)
     }
 
-    /// A table of counters was truncated at the target, as the store was at this sequence number.
+    /// Records that a counter table was truncated at the target; the store was truncated at this
+    /// sequence number.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn truncated(&self, table: usize, seq: u64) -> Done {
         self.add(JournalLine::Truncated { table, seq }, true)
     }
 
-    /// All changes of a table of counters up to this sequence number are there.
+    /// Records that all changes of a counter table up to this sequence number have arrived.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn counted(&self, table: usize, seq: u64) -> Done {
         self.add(JournalLine::Counted { table, seq }, false)
     }
 
-    /// It was found out what became of a row that was not answered.
+    /// Records the lookup result of an unanswered row.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn settled(
         &self,
         table: usize,
@@ -511,15 +511,15 @@ impl MigrateJournal {
         self.add(JournalLine::Settled { table, range, row: row.clone(), outcome }, true)
     }
 
-    /// All changes up to this sequence number are there.
+    /// Records that all changes up to this sequence number have arrived.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn followed(&self, seq: u64) -> Done {
         self.add(JournalLine::Followed { seq }, false)
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
@@ -552,7 +552,7 @@ mod tests {
                 |rows: &[(usize, AddedRow)]| rows.iter().map(|r| r.1.clone()).collect::<Vec<_>>();
             let (unknown, missing) = (told(&state.unknown), told(&state.missing));
             match range {
-                // What may be there, and what never will be, is not sent again.
+                // Rows that may have arrived, and rows that never will, are not sent again.
                 FOLLOWED => {
                     assert_eq!(added, ["a", "b", "c"]);
                     assert_eq!((unknown, missing), (vec![row("c")], vec![row("b")]));
@@ -592,7 +592,7 @@ mod tests {
             let is_there = |name: &str| journal.has_followed(0, &(false, vec![name.into()]), 7);
             assert!(is_there("a") && is_there("b") && !is_there("c"));
         }
-        // What is truncated is known again.
+        // A truncation makes the state known again.
         let journal = open(true);
         journal.adding(0, FOLLOWED, 8, &[row("c")]).unwrap();
         drop(journal);

@@ -1,8 +1,8 @@
-//! The file of a journal: lines of JSON, the first of which says what it is of. The last line of a
-//! migration that has ended is [`COMPLETE`]: such a journal does not bar another migration.
+//! File of a journal: lines of JSON, the first of which identifies it. The last line of a complete
+//! migration is [`COMPLETE`]: such a journal does not prevent another migration.
 //!
-//! Invariants: a line that was cut off counts for nothing, and is not in the middle when others
-//! follow; of two who would go on with a journal at once, one is refused.
+//! Invariants: an incomplete line is ignored, and is removed before others follow. If two processes
+//! resume a journal at once, one is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest journal that is read, in bytes.
+/// Largest journal that can be read, in bytes.
 const MAX_JOURNAL: u64 = 4 << 30;
 
-/// The last line of a journal whose migration is complete.
+/// Last line of a journal of a complete migration.
 const COMPLETE: &[u8] = b"{\"complete\":{}}";
 
-/// The file of a journal that is written.
+/// A journal file open for writing.
 pub(crate) struct JournalFile {
     path: PathBuf,
     file: Mutex<Box<dyn WriteFile>>,
-    /// Keeps others from going on with it meanwhile.
+    /// Prevents others from resuming it meanwhile.
     _lock: Box<dyn FileLock>,
 }
 
@@ -37,7 +37,7 @@ fn read(env: &Arc<dyn Env>, path: &Path) -> Done<Option<Vec<u8>>> {
     }
 }
 
-/// The file of this name with an ending.
+/// Returns the path with a suffix.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -58,13 +58,13 @@ fn line_of(line: &impl Serialize) -> Done<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether the last whole line of a journal says that its migration is complete.
+/// Reports whether the last complete line of a journal is [`COMPLETE`].
 fn is_complete(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
     lines.next_back() == Some(COMPLETE)
 }
 
-/// What a journal will have when it is opened: the lines that are there, or those of a new one.
+/// Returns the contents of a journal after opening: existing lines, or those of a new one.
 fn lines_to_keep<L: Serialize + DeserializeOwned>(
     there: Option<Vec<u8>>,
     path: &Path,
@@ -90,7 +90,7 @@ fn lines_to_keep<L: Serialize + DeserializeOwned>(
                 "--verify compares both sides; --resume --follow sends what was written to a store since; \
                  remove the journal to begin anew",
             )),
-            // It is of something else, which has ended.
+            // It belongs to another migration, which is complete.
             Err(_) => line_of(head),
         };
     }
@@ -108,10 +108,10 @@ fn lines_to_keep<L: Serialize + DeserializeOwned>(
 }
 
 impl JournalFile {
-    /// Reports what [`open`](JournalFile::open) would refuse, and changes nothing.
+    /// Checks the conditions of [`open`](JournalFile::open) without any change.
     ///
     /// # Errors
-    /// As [`open`](JournalFile::open), but that the journal may be in use.
+    /// As [`open`](JournalFile::open), except that the journal may be in use.
     pub fn check<L: Serialize + DeserializeOwned>(
         env: &Arc<dyn Env>,
         path: &Path,
@@ -123,13 +123,12 @@ impl JournalFile {
         lines_to_keep(there, path, head, resume, take).map(drop)
     }
 
-    /// Begins a journal with this line, or goes on with the one that is there: `take` is given each
-    /// of its lines, with its number, and says what is wrong with it. One that is complete and of
-    /// something else is replaced.
+    /// Creates a journal with this line, or continues the existing one: `take` checks each of its
+    /// lines, with its number. A complete journal of another migration is replaced.
     ///
     /// # Errors
-    /// One that is there and was not asked for, one that is asked for and is missing, or has a line
-    /// that is wrong; one that is complete and of the same; those of files.
+    /// A journal that exists without `resume`; with `resume`, one that is missing or has an invalid
+    /// line; a complete one of the same migration; file errors.
     pub fn open<L: Serialize + DeserializeOwned>(
         env: &Arc<dyn Env>,
         path: &Path,
@@ -140,7 +139,7 @@ impl JournalFile {
         let lock = env.lock(&beside(path, ".lock"))?;
         let there = read(env, path)?.filter(|bytes| !bytes.is_empty());
         let kept = lines_to_keep(there, path, head, resume, take)?;
-        // Written anew beside it, so that a line that was cut off is not in the middle.
+        // Rewrite it, so that no incomplete line remains in the middle.
         let anew = beside(path, ".new");
         let mut file = env.create(&anew)?;
         file.append(&kept)?;
@@ -153,10 +152,10 @@ impl JournalFile {
         Ok(JournalFile { path: path.to_owned(), file, _lock: lock })
     }
 
-    /// Adds a line, which is on the device where that is asked for.
+    /// Appends a line; with `durable`, syncs it.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn add(&self, line: &impl Serialize, durable: bool) -> Done {
         let bytes = line_of(line)?;
         let mut file = self.file.lock();
@@ -167,17 +166,17 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Says that all is done, as the last line.
+    /// Records that the migration is complete, as the last line.
     ///
     /// # Errors
-    /// Those of files.
+    /// File errors.
     pub fn complete(&self) -> Done {
         let mut file = self.file.lock();
         file.append(&[COMPLETE, b"\n"].concat())?;
         Ok(file.sync()?)
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -212,7 +211,7 @@ mod tests {
         open(&env, "a", true).unwrap().complete().unwrap();
         let complete = told(open(&env, "a", false));
         assert!(complete.contains("this migration is complete"), "{complete}");
-        // More can follow, and then it is not complete until that is said again.
+        // After more lines it is incomplete until completed again.
         open(&env, "a", true).unwrap().add(&"more", true).unwrap();
         assert!(told(open(&env, "a", false)).contains("that was begun"));
         open(&env, "a", true).unwrap().complete().unwrap();

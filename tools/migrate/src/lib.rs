@@ -1,8 +1,8 @@
-//! Tables of CQL between a Firn store and a cluster of Apache Cassandra or ScyllaDB: definitions
-//! first, then data by ranges of tokens, with every timestamp, time to live and deletion that CQL can
-//! say.
+//! Migrates CQL tables between a Firn store and a cluster of Apache Cassandra or ScyllaDB: the
+//! schema first, then data by token ranges, with every timestamp, TTL and deletion that CQL can
+//! express.
 //!
-//! Invariant: what can't be carried is counted ([`report`]), and told before and after.
+//! Invariant: data that cannot be migrated is counted ([`report`]) and reported before and after.
 
 #![warn(missing_debug_implementations)]
 

@@ -1,18 +1,18 @@
-//! A list as runs of elements, each of which is one statement: the first sets the list, the others
-//! append to it in the same batch.
+//! Splits a list into runs of elements, each written by one statement: the first sets the list, the
+//! others append to it in the same batch.
 //!
 //! Invariants:
-//! - Timestamps rise from run to run. The first statement deletes what is older than it, so a list
-//!   that is sent again is above all that was sent before.
-//! - No run is older than the oldest element: a deletion may be right below that.
+//! - Timestamps rise from run to run. The first statement deletes everything older, so a list that
+//!   is sent again is newer than everything sent before.
+//! - No run is older than the oldest element: a deletion may be directly below that.
 
 use firn_table_events::MOST_LIST_RUNS;
 
-/// A list is sent no more often than this within one run of the migration, and is above itself each
-/// time.
+/// Maximum number of times that one run of the migration sends a list; each time its timestamps are
+/// higher.
 const MOST_SENT: i64 = 16;
 
-/// When cells were written, and until when they live.
+/// Write time and expiration of cells.
 pub(crate) type SentTimes = (i64, Option<i64>);
 /// An element with its times.
 pub(crate) type TimedElement<'a> = (SentTimes, &'a Vec<u8>);
@@ -24,7 +24,7 @@ pub(crate) struct ListRun<'a> {
     pub elements: &'a [TimedElement<'a>],
 }
 
-/// What a list loses.
+/// A loss of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListLoss {
     /// Elements get other write times.
@@ -33,9 +33,9 @@ pub(crate) enum ListLoss {
     Lives,
 }
 
-/// The runs of a list that has elements. `newest`: the highest timestamp of what is stored of it.
-/// `attempt`: how often it may have been sent before. `follows`: it is as it is now, and `newest` is
-/// above what was sent of it.
+/// Returns the runs of a non-empty list. `newest`: its highest stored timestamp. `attempt`: how
+/// often it may have been sent before. `follows`: it is a current state, and `newest` is above all
+/// timestamps that were sent of it.
 pub(crate) fn list_runs<'a>(
     elements: &'a [TimedElement<'a>],
     newest: i64,
@@ -50,7 +50,8 @@ pub(crate) fn list_runs<'a>(
     if attempt == 0 && !follows && rises && exact.len() <= MOST_LIST_RUNS {
         return (exact, None);
     }
-    // What follows may be deleted soon after it was written, so it is raised no more than it must be.
+    // A followed list may be deleted soon after its write, so its timestamps rise as little as
+    // possible.
     let raised = |count: i64| {
         let each = match (follows, count) {
             (true, count) => count,
@@ -61,7 +62,7 @@ pub(crate) fn list_runs<'a>(
     };
     let lives: Vec<&[TimedElement<'_>]> = elements.chunk_by(|a, b| a.0.1 == b.0.1).collect();
     if lives.len() > MOST_LIST_RUNS {
-        // One that lives for good outlives all that end.
+        // An element without TTL outlives all others.
         let lasting = elements.iter().any(|e| e.0.1.is_none());
         let longest = elements.iter().filter_map(|e| e.0.1).max().filter(|_| !lasting);
         let times = (newest.saturating_add(raised(1)), longest);

@@ -1,7 +1,7 @@
-//! `--to`: the tables of a store to a cluster.
+//! `--to`: migrates the tables of a store to a cluster.
 //!
-//! Invariants: all tables are read as one state has them. A range of tokens is done when everything
-//! in it was taken; one of which something was refused is not.
+//! Invariants: all tables are read at one state. A token range is done when the target has accepted
+//! all of it; a range with a refused statement is not done.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,45 +27,45 @@ use crate::report::CarriedLosses;
 use crate::statement::{StatementKey, StatementWalk, TableStatements};
 use crate::target::{MigrateTarget, PartitionBatch};
 
-/// Ranges of tokens of each table.
+/// Token ranges of each table.
 const RANGES: u16 = 256;
-/// How often counters that were not answered are sent again.
+/// Maximum number of times that unanswered counters are sent again.
 const MOST_ROUNDS: usize = 5;
 
-/// A table that is carried.
+/// A table to migrate.
 #[derive(Debug)]
 pub struct OutwardTable {
-    /// What is in it.
+    /// Its contents.
     pub exported: ExportedTable,
-    /// What is said of it.
+    /// Its statements.
     pub statements: TableStatements,
-    /// What of it is carried; `None` for all.
+    /// The migrated part; `None` for all.
     pub condition: Option<KeyCondition>,
 }
 
-/// What a look at a table found.
+/// Result of inspecting a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableLook {
-    /// What is there.
+    /// Its contents in numbers.
     pub totals: ExportTotals,
-    /// What can't be carried as it is.
+    /// Data that cannot be migrated unchanged.
     pub losses: CarriedLosses,
 }
 
 impl TableLook {
-    /// What is not carried as it is, in words.
+    /// Formats the losses.
     pub fn told(&self) -> Vec<String> {
         [self.totals.losses(), self.losses.told()].concat()
     }
 }
 
-/// The tables of a store, as one state has them, on their way.
+/// The tables of a store, at one state, to migrate.
 pub struct Outward {
     pub(crate) env: Arc<dyn Env>,
     /// The tables.
     pub tables: Vec<OutwardTable>,
     pub(crate) ranges: Vec<Partitions>,
-    /// The sequence number of the state.
+    /// Sequence number of the state.
     pub seq: u64,
     store: String,
     condition: Option<String>,
@@ -81,7 +81,7 @@ fn stopped() -> Failure {
     Failure::with_next("the migration was stopped", "--resume goes on where it ended")
 }
 
-/// Follows the events of a table, of those that a condition accepts only.
+/// Follows the events of a table and filters them by a condition.
 pub(crate) struct ConditionWalk<'a> {
     table: &'a OutwardTable,
     pub walk: StatementWalk<'a>,
@@ -95,7 +95,7 @@ impl<'a> ConditionWalk<'a> {
         ConditionWalk { table, walk, key: vec![], accepted: true }
     }
 
-    /// Whether what this event says is carried.
+    /// Reports whether this event is migrated.
     pub fn accepts(&mut self, event: &NodeEvent, losses: &mut CarriedLosses) -> Done<bool> {
         let Some(condition) = &self.table.condition else { return Ok(true) };
         if let NodeEvent::Partition(p) = event {
@@ -127,7 +127,7 @@ impl<'a> ConditionWalk<'a> {
         if self.accepts(event, losses)? {
             return self.walk.event(event, now, attempt, losses);
         }
-        // The rows of the partition are still its rows.
+        // The rows of the partition still follow.
         if let NodeEvent::Partition(p) = event {
             self.walk.enter(&p.key)?;
         }
@@ -136,11 +136,11 @@ impl<'a> ConditionWalk<'a> {
 }
 
 impl Outward {
-    /// These tables, each a keyspace and a name, as they are now. `condition`: on the columns of the
-    /// primary key of each.
+    /// Prepares these tables, each a keyspace and a name, in their current state. `condition`: on
+    /// the primary key columns of each.
     ///
     /// # Errors
-    /// A table that is not there, and a condition that is none.
+    /// A missing table, or an invalid condition.
     pub fn new(
         env: Arc<dyn Env>,
         session: &Session,
@@ -174,7 +174,7 @@ impl Outward {
         })
     }
 
-    /// What its journal begins with.
+    /// Returns the head of its journal.
     pub fn head(&self, nodes: &[String]) -> JournalHead {
         let table = |t: &OutwardTable| {
             let schema = t.exported.schema();
@@ -194,21 +194,21 @@ impl Outward {
         (self.env.wall_micros() / 1_000_000) as i64
     }
 
-    /// How many ranges of tokens there are, of all tables.
+    /// Returns the number of token ranges of all tables.
     pub fn ranges(&self) -> u64 {
         (self.tables.len() * self.ranges.len()) as u64
     }
 
-    /// All ranges of all tables.
+    /// Returns all ranges of all tables.
     fn places(&self) -> Vec<(usize, usize)> {
         let of = |table| (0..self.ranges.len()).map(move |range| (table, range));
         (0..self.tables.len()).flat_map(of).collect()
     }
 
-    /// Looks at everything: what there is, and what can't be carried as it is, by tables.
+    /// Inspects everything: contents and losses, by table.
     ///
     /// # Errors
-    /// Those of reading, and `stop`.
+    /// Errors of reading, and `stop`.
     pub fn look(
         self: &Arc<Self>,
         threads: usize,
@@ -262,19 +262,19 @@ impl Outward {
         Ok(TableLook { totals, losses })
     }
 
-    /// Refuses tables that have rows at the target which would not be merged with: counters would be
-    /// added to, and lists that were sent before would have each element twice. Tables that the
-    /// target does not have yet are empty.
+    /// Returns an error if the target has rows in tables that do not merge by timestamp. Counters
+    /// would be added to, and the elements of a list that is sent again would be duplicated. Tables
+    /// that the target does not have yet are empty.
     ///
     /// # Errors
-    /// The first such table, and those of reading it.
+    /// The first such table; errors of reading it.
     pub fn check_empty(&self, target: &ClusterSession) -> Done {
         for table in &self.tables {
             let name = table.statements.name();
             let why = match table.exported.schema().is_counter() {
                 true => "a migration would add to its counters",
                 false if table.statements.has_lists() => {
-                    "lists that are sent again have each element twice"
+                    "lists that are sent again have duplicated elements"
                 }
                 false => continue,
             };
@@ -293,11 +293,11 @@ impl Outward {
         Ok(())
     }
 
-    /// Sends what the journal does not say to be done, and finds out what became of counters that were
-    /// sent and not answered, which it looks for no sooner than `settle` after that.
+    /// Sends everything that the journal does not record as done. Then it looks up unanswered
+    /// counters, at the earliest `settle` after they were sent.
     ///
     /// # Errors
-    /// A cluster that does not take it, those of reading and of the journal, and being stopped.
+    /// A cluster that does not accept the statements; errors of reading and of the journal; a stop.
     pub fn send_all(
         self: &Arc<Self>,
         target: &Arc<MigrateTarget>,
@@ -321,12 +321,12 @@ impl Outward {
         ))
     }
 
-    /// Rows of counters of which nobody can know whether they are there, in words.
+    /// Formats rows of counters whose state cannot be determined.
     pub fn unknown(&self, journal: &MigrateJournal) -> Vec<String> {
         self.counted_words(journal.unknown())
     }
 
-    /// Rows of counters that followed and are not there, because they were refused, in words.
+    /// Formats refused rows of counters of followed changes, which are missing.
     pub fn missing(&self, journal: &MigrateJournal) -> Vec<String> {
         self.counted_words(journal.missing())
     }
@@ -338,7 +338,7 @@ impl Outward {
         rows.into_iter().filter_map(words).collect()
     }
 
-    /// Sends what the journal does not say to be done.
+    /// Sends everything that the journal does not record as done.
     fn copy(
         self: &Arc<Self>,
         target: &Arc<MigrateTarget>,
@@ -403,7 +403,7 @@ impl Outward {
             batch.add(&key, statements)
         })?;
         batch.send()?;
-        // One that another thread met may be counted, too: the range is then sent once more.
+        // Another thread's refusal may count, too: the range is then sent once more.
         if target.counts.refused.load(Ordering::Acquire) == refused {
             journal.done(number, range, self.seq)?;
         }

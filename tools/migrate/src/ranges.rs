@@ -1,4 +1,4 @@
-//! Ranges of tokens, and threads that work through them.
+//! Token ranges, and threads that process them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use firn_wide::Partitioner;
 use firn_wide::internals::store::Partitions;
 use parking_lot::Mutex;
 
-/// How often the caller is told how far it is.
+/// Interval of progress reports to the caller.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// All partitions as this many ranges of as many tokens each, in order; as one range where tokens
-/// are keys.
+/// Splits all partitions into this many ranges with equally many tokens, in order; into one range
+/// if tokens are keys.
 pub fn token_ranges(partitioner: Partitioner, count: u16) -> Vec<Partitions> {
     let count = if partitioner.token_len() == 0 { 1 } else { u128::from(count.max(1)) };
     let len = partitioner.token_len();
-    // The first eight bytes of a token as keys have it, which are spread evenly: over all of them,
-    // or where they are of sixteen bytes over the lower half.
+    // The first eight bytes of a token in keys, which are evenly distributed: over their whole
+    // range, or for 16-byte tokens over the lower half.
     let bits = if len > 8 { 63 } else { 64 };
     let bound = |n: u128| {
         let first = ((n << bits) / count) as u64;
@@ -35,10 +35,10 @@ pub fn token_ranges(partitioner: Partitioner, count: u16) -> Vec<Partitions> {
     (0..count).map(range).collect()
 }
 
-/// What works on one thing, by its number.
+/// Processes one item, by its number.
 pub type RangeWork = Arc<dyn Fn(usize) -> Done + Send + Sync>;
 
-/// One thread of those that work: when it ends, by a panic too, nobody waits for it any more.
+/// One worker thread: when it ends, even by a panic, nobody waits for it.
 struct RangeWorker {
     running: Arc<AtomicUsize>,
     failed: Arc<Mutex<Option<Failure>>>,
@@ -61,12 +61,12 @@ impl Drop for RangeWorker {
     }
 }
 
-/// Lets `threads` work on `count` things, each once, and calls `look` meanwhile. Ends at the first
-/// failure, and when `stop` is set: each thread then ends what it is at. None of them runs on after
-/// the end.
+/// Processes `count` items, each once, in `threads` threads, and calls `look` meanwhile. Ends at
+/// the first failure, and when `stop` is set: each thread then finishes its item. No thread runs
+/// after the return.
 ///
 /// # Errors
-/// The first failure, a thread that can't be started, and one that panics.
+/// The first failure, a thread that cannot be started, and a panic.
 pub fn in_parallel(
     env: &Arc<dyn Env>,
     threads: usize,

@@ -1,8 +1,8 @@
-//! Replication of keyspaces: how many copies a keyspace asks for in each data centre, and whether the
-//! cluster has the nodes for them.
+//! Replication of keyspaces: the number of replicas for each data centre, and whether the cluster
+//! has enough nodes.
 //!
-//! Invariant: the decision is made before anything is created, from the nodes that the cluster names,
-//! those that are down included.
+//! Invariant: the decision is made before anything is created, from the nodes that the cluster
+//! lists, including those that are down.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use firn_cql::quote_if_needed;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure, things};
 
-/// A replication map of CQL: `class` and the options of the strategy.
+/// A CQL replication map: `class` and the options of the strategy.
 pub type ReplicationMap = BTreeMap<String, String>;
-/// Nodes of a cluster by the names of their data centres.
+/// Number of nodes by data centre.
 pub type DatacenterNodes = BTreeMap<String, usize>;
 
-/// The name of a strategy without the package that Cassandra writes before it.
+/// Returns the name of a strategy without the package.
 fn strategy(map: &ReplicationMap) -> &str {
     map.get("class").map_or("", |class| class.rsplit('.').next().unwrap_or(class))
 }
 
-/// A number of copies: `3`, or `3/1`, of which one is transient.
+/// Parses a number of replicas: `3`, or `3/1`, of which one is transient.
 fn factor(text: &str) -> Option<u64> {
     text.split('/').next()?.trim().parse().ok()
 }
 
-/// The copies that a map asks for, by data centres; `None` stands for all of the cluster. Nothing
-/// of a strategy that has no numbers.
+/// Returns the replicas by data centre; `None` stands for the whole cluster. Empty for a strategy
+/// without numbers.
 fn copies(map: &ReplicationMap, nodes: &DatacenterNodes) -> Vec<(Option<String>, u64)> {
     let all = map.get("replication_factor").and_then(|text| factor(text));
     match strategy(map) {
@@ -50,7 +50,7 @@ fn copies(map: &ReplicationMap, nodes: &DatacenterNodes) -> Vec<(Option<String>,
     }
 }
 
-/// Why the nodes of a cluster can't hold the copies that a map asks for. `None`: they can.
+/// Returns the reason why a cluster has too few nodes for a map. `None`: it has enough.
 pub fn misfit(map: &ReplicationMap, nodes: &DatacenterNodes) -> Option<String> {
     let all: usize = nodes.values().sum();
     let known = || nodes.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -73,21 +73,20 @@ pub fn misfit(map: &ReplicationMap, nodes: &DatacenterNodes) -> Option<String> {
     })
 }
 
-/// What becomes of the replication of a keyspace.
+/// The result of checking a keyspace's replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicationVerdict {
-    /// It is as it should be.
+    /// The replication fits.
     Fits,
-    /// The keyspace is there, and has more copies than there are nodes.
+    /// The keyspace exists with more replicas than there are nodes.
     ThereWithTooMany(String),
 }
 
-/// Judges the replication of a keyspace: `wanted` of one that is made, `there` of one that the
-/// cluster has. `asked`: whether the user has asked for `wanted`.
+/// Checks the replication of a keyspace: `wanted` for a new one, `there` of an existing one.
+/// `asked`: whether the user requested `wanted`.
 ///
 /// # Errors
-/// Copies that the cluster has no nodes for, and a keyspace that is there with other copies than were
-/// asked for.
+/// Too few nodes for the replicas; an existing keyspace with other replicas than requested.
 pub fn judge(
     keyspace: &str,
     wanted: &ReplicationMap,
@@ -121,7 +120,7 @@ pub fn judge(
     Ok(misfit(there, nodes).map_or(ReplicationVerdict::Fits, ReplicationVerdict::ThereWithTooMany))
 }
 
-/// A map as CQL writes it.
+/// Formats a map in CQL.
 fn map_text(map: &ReplicationMap) -> String {
     let class = format!("'class': '{}'", strategy(map));
     let others = map.iter().filter(|(key, _)| *key != "class");
@@ -129,10 +128,11 @@ fn map_text(map: &ReplicationMap) -> String {
     format!("{{{}}}", std::iter::once(class).chain(others).collect::<Vec<_>>().join(", "))
 }
 
-/// The map that a replication of [`definitions::replication`](crate::definitions::replication) says.
+/// Parses the map of a replication as returned by
+/// [`definitions::replication`](crate::definitions::replication).
 ///
 /// # Errors
-/// What CQL says of it.
+/// Errors of the CQL parser.
 pub fn replication_map(text: &str) -> Done<ReplicationMap> {
     let wrong = |why: &str| Failure::new(format!("--replication {text}: {why}"));
     let statement = format!("CREATE KEYSPACE k WITH replication = {text}");
@@ -148,10 +148,10 @@ pub fn replication_map(text: &str) -> Done<ReplicationMap> {
         .collect())
 }
 
-/// The replication that a cluster has of a keyspace. `None`: it does not have the keyspace.
+/// Returns the replication of a keyspace at the cluster. `None`: the keyspace is missing.
 ///
 /// # Errors
-/// What the cluster says.
+/// Errors of the cluster.
 pub fn replication_there(session: &Session, keyspace: &str) -> Done<Option<ReplicationMap>> {
     let cql = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let rows = session.execute(cql, (keyspace,)).map_err(|e| cql_trouble(&e))?;
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(judged("2", true, None).unwrap(), ReplicationVerdict::Fits);
         assert_eq!(judged("2", true, Some("2")).unwrap(), ReplicationVerdict::Fits);
         assert_eq!(judged("2", true, Some(simple)).unwrap(), ReplicationVerdict::Fits);
-        // What the store has says nothing of a keyspace that is there.
+        // The store's replication does not matter for an existing keyspace.
         assert_eq!(judged("1", false, Some("2")).unwrap(), ReplicationVerdict::Fits);
         let too_many = judged("5", false, Some("5")).unwrap();
         assert!(matches!(too_many, ReplicationVerdict::ThereWithTooMany(_)), "{too_many:?}");

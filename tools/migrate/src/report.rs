@@ -1,28 +1,28 @@
-//! What could not be carried as it was, by number, and what the other side refused.
+//! Losses of a migration, by number, and statements that the other side refused.
 
 use firn_table_events::MOST_LIST_RUNS;
 use firn_tools::output::things;
 use serde_json::{Value, json};
 
-/// What CQL has no words for.
+/// Data that CQL cannot express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CarriedLosses {
-    /// Lists whose elements get write times that are not their own.
+    /// Lists whose elements get other write times.
     pub mixed_lists: u64,
-    /// Lists whose elements have too many ends, so that they are written whole.
+    /// Lists whose elements have too many expirations, so that they are written as one.
     pub whole_lists: u64,
-    /// Cells whose time to live had ended, which are sent as deletions.
+    /// Expired cells, which are sent as deletions.
     pub ended: u64,
-    /// Cells of columns or fields that the table does not have any more.
+    /// Cells of columns or fields that the table no longer has.
     pub unknown_columns: u64,
-    /// Deletions of all rows of a partition beside static columns.
+    /// Deletions of all rows of a partition with static columns.
     pub whole_ranges: u64,
-    /// Deletions that a condition keeps back, because they may be of rows that it leaves out.
+    /// Deletions left out because of a condition: they may affect rows that it excludes.
     pub kept_back: u64,
 }
 
 impl CarriedLosses {
-    /// Takes in those of another part.
+    /// Adds the losses of another part.
     pub fn add(&mut self, other: &CarriedLosses) {
         self.mixed_lists += other.mixed_lists;
         self.whole_lists += other.whole_lists;
@@ -32,13 +32,13 @@ impl CarriedLosses {
         self.kept_back += other.kept_back;
     }
 
-    /// In words, each that there is.
+    /// Formats the losses that occurred.
     pub fn told(&self) -> Vec<String> {
         let all = [
             (
                 self.mixed_lists,
                 format!(
-                    "{} whose elements get the write time of their newest, because their own do not rise along the list; times to live are kept",
+                    "{} whose elements get the write time of their newest, because their own do not rise along the list; times to live are unchanged",
                     things(self.mixed_lists, "list", "lists")
                 ),
             ),
@@ -81,7 +81,7 @@ impl CarriedLosses {
         all.into_iter().filter(|l| l.0 > 0).map(|l| l.1).collect()
     }
 
-    /// For programs.
+    /// Returns the losses as JSON.
     pub fn json(&self) -> Value {
         json!({
             "lists_with_times_of_elements": self.mixed_lists, "lists_that_live_longer": self.whole_lists, "ended_sent_as_deletions": self.ended,
@@ -96,11 +96,11 @@ impl CarriedLosses {
 pub struct RefusedStatement {
     /// The table.
     pub table: String,
-    /// Whose it is, as a `WHERE` has it.
+    /// Its key as in a `WHERE`.
     pub key: String,
-    /// What the other side said.
+    /// The error message of the other side.
     pub why: String,
 }
 
-/// The most refused statements that are told one by one.
+/// Maximum number of refused statements that are listed.
 pub const MOST_TOLD: usize = 20;

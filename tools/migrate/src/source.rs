@@ -1,8 +1,8 @@
-//! What a cluster has, by its own tables of definitions, as statements that make the same in Firn:
-//! those tables are there since Cassandra 3.0, and in ScyllaDB.
+//! Schema of a cluster, read from its `system_schema` tables, as statements that create the same in
+//! Firn. Cassandra has these tables since 3.0, and ScyllaDB has them.
 //!
-//! Invariants: a statement has only options that Firn takes; what it lacks is said
-//! ([`SourceSchema::left`]). Keyspaces of the system are never among it.
+//! Invariants: a statement has only options that Firn accepts; omissions are reported
+//! ([`SourceSchema::left`]). System keyspaces are never included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use firn_tools::output::{Done, Failure};
 use crate::definitions::{CarriedDefinition, DefinitionPhase, full_name};
 use firn_table_events::cql_trouble;
 
-/// The options of tables that are asked for.
+/// The table options that are read.
 const OPTIONS: [&str; 15] = [
     "additional_write_policy",
     "bloom_filter_fp_chance",
@@ -36,30 +36,30 @@ const OPTIONS: [&str; 15] = [
     "speculative_retry",
 ];
 
-/// A definition that is not carried, and why.
+/// A definition that is not migrated, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftDefinition {
-    /// What it is, with its name.
+    /// Its type and name.
     pub what: String,
-    /// Why it is left.
+    /// The reason.
     pub why: String,
 }
 
-/// The definitions of a cluster.
+/// Schema of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceSchema {
-    /// The tables that can be carried, each a keyspace and a name, in order.
+    /// The tables that can be migrated, each a keyspace and a name, in order.
     pub tables: Vec<(String, String)>,
-    /// The statements that make them, in an order in which they can be made.
+    /// The statements that create them, in an order that can be executed.
     pub definitions: Vec<CarriedDefinition>,
-    /// The tables that are not carried, each a keyspace and a name; [`left`](SourceSchema::left) says
-    /// why.
+    /// The tables that are not migrated, each a keyspace and a name; [`left`](SourceSchema::left)
+    /// has the reasons.
     pub tables_left: Vec<(String, String)>,
-    /// What is not carried.
+    /// Definitions that are not migrated.
     pub left: Vec<LeftDefinition>,
 }
 
-/// A column of a table, as its cluster tells of it.
+/// A column of a table, from the cluster's schema.
 #[derive(Debug, FromRow)]
 struct SourceColumn {
     table_name: String,
@@ -115,13 +115,13 @@ struct SourceAggregate {
     state_type: String,
 }
 
-/// What the system keeps for itself.
+/// Reports whether it is a system keyspace.
 fn is_of_system(keyspace: &str) -> bool {
     keyspace == "system" || keyspace.starts_with("system_")
 }
 
-/// What a cluster keeps of a keyspace's definitions in a table of its own. A cluster that has no
-/// such table has none of these definitions.
+/// Reads a keyspace's rows of a schema table. A cluster without such a table has none of these
+/// definitions.
 fn rows(session: &Session, table: &str, keyspace: &str) -> Done<Rows> {
     let cql = format!("SELECT * FROM system_schema.{table} WHERE keyspace_name = ?");
     match session.execute(&cql, (keyspace,)) {
@@ -134,10 +134,10 @@ fn typed<T: FromRow>(session: &Session, table: &str, keyspace: &str) -> Done<Vec
     rows(session, table, keyspace)?.typed().map_err(|e| cql_trouble(&e))
 }
 
-/// The name of a cluster's partitioner, as it tells it.
+/// Returns the name of a cluster's partitioner.
 ///
 /// # Errors
-/// What the cluster says.
+/// Errors of the cluster.
 pub fn partitioner(session: &Session) -> Done<String> {
     let rows = session.execute("SELECT partitioner FROM system.local", ());
     let rows = rows.map_err(|e| cql_trouble(&e))?;
@@ -146,11 +146,11 @@ pub fn partitioner(session: &Session) -> Done<String> {
     row.get("partitioner").map_err(|e| cql_trouble(&e))
 }
 
-/// Bytes and partitions of a table that one node estimates for its own part of the ring. `None`: it
-/// has not estimated any.
+/// Returns the bytes and partitions of a table, estimated by one node for its part of the ring.
+/// `None`: it has no estimates.
 ///
 /// # Errors
-/// What the cluster says, but that it has no estimates.
+/// Errors of the cluster, except missing estimates.
 pub fn estimate(session: &Session, keyspace: &str, table: &str) -> Done<Option<(u64, u64)>> {
     let cql = "SELECT mean_partition_size, partitions_count FROM system.size_estimates \
                WHERE keyspace_name = ? AND table_name = ?";
@@ -167,11 +167,11 @@ pub fn estimate(session: &Session, keyspace: &str, table: &str) -> Done<Option<(
     Ok((!each.is_empty()).then(|| each.iter().fold((0, 0), sum)))
 }
 
-/// The definitions of a cluster: of the tables that are named, each `KEYSPACE.TABLE` or a keyspace,
-/// or of all.
+/// Reads the schema of a cluster: of the named tables, each `KEYSPACE.TABLE` or a keyspace, or of
+/// all.
 ///
 /// # Errors
-/// A name that the cluster does not have; what the cluster says.
+/// A name that the cluster does not have; errors of the cluster.
 pub fn source_schema(session: &Session, names: &[String]) -> Done<SourceSchema> {
     let cql = "SELECT keyspace_name, durable_writes, replication FROM system_schema.keyspaces";
     let all = session.execute(cql, ()).map_err(|e| cql_trouble(&e))?;
@@ -213,7 +213,7 @@ pub fn source_schema(session: &Session, names: &[String]) -> Done<SourceSchema> 
     Ok(schema)
 }
 
-/// Reads the definitions of a keyspace.
+/// Reader of a keyspace's definitions.
 struct SourceReader<'a> {
     session: &'a Session,
     keyspace: &'a str,
@@ -239,7 +239,7 @@ impl SourceReader<'_> {
         full_name(self.keyspace, name)
     }
 
-    /// Reads all; gives the names of the tables that it has.
+    /// Reads everything; returns the names of its tables.
     fn keyspace(
         &mut self,
         durable_writes: bool,
@@ -282,7 +282,7 @@ impl SourceReader<'_> {
         Ok(names)
     }
 
-    /// User types, each behind those that it is made of.
+    /// Reads the user types, each after the types that it uses.
     fn types(&mut self) -> Done {
         let mut left: Vec<SourceType> = typed(self.session, "types", self.keyspace)?;
         while !left.is_empty() {
@@ -290,7 +290,7 @@ impl SourceReader<'_> {
                 other.type_name != t.type_name && mentions(&t.field_types, &other.type_name)
             };
             let ready = left.iter().position(|t| !left.iter().any(|other| needs(t, other)));
-            // Types that need each other can't be.
+            // Cyclic types are impossible.
             let t = left.remove(ready.unwrap_or(0));
             let field = |(name, of): (&String, &String)| format!("{} {of}", quote_if_needed(name));
             let fields: Vec<String> = t.field_names.iter().zip(&t.field_types).map(field).collect();
@@ -381,7 +381,7 @@ impl SourceReader<'_> {
         Ok(())
     }
 
-    /// The indexes of these tables; gives their names.
+    /// Reads the indexes of these tables; returns their names.
     fn indexes(&mut self, wanted: &BTreeSet<String>) -> Done<Vec<String>> {
         let mut names = vec![];
         for i in typed::<SourceIndex>(self.session, "indexes", self.keyspace)? {
@@ -409,7 +409,7 @@ impl SourceReader<'_> {
         Ok(names)
     }
 
-    /// The views of these tables.
+    /// Reads the views of these tables.
     fn views(
         &mut self,
         wanted: &BTreeSet<String>,
@@ -417,7 +417,7 @@ impl SourceReader<'_> {
         columns: &[SourceColumn],
     ) -> Done {
         for v in typed::<SourceView>(self.session, "views", self.keyspace)? {
-            // ScyllaDB keeps an index as a view.
+            // ScyllaDB implements an index as a view.
             let is_index =
                 v.view_name.strip_suffix("_index").is_some_and(|i| indexes.iter().any(|n| n == i));
             if is_index || !wanted.contains(&v.base_table_name) {
@@ -442,14 +442,14 @@ impl SourceReader<'_> {
     }
 }
 
-/// Whether one of these types is made of the user type of this name.
+/// Reports whether one of these types uses the user type of this name.
 fn mentions(types: &[String], name: &str) -> bool {
     let quoted = quote_if_needed(name);
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
     types.iter().any(|of| of.split(|c| !is_part(c)).any(|word| word == quoted))
 }
 
-/// The columns of one part of the primary key, in order.
+/// Returns the columns of one part of the primary key, in order.
 fn of_kind<'c>(columns: &[&'c SourceColumn], kind: &str) -> Vec<&'c SourceColumn> {
     let mut all: Vec<&SourceColumn> = columns.iter().copied().filter(|c| c.kind == kind).collect();
     all.sort_by_key(|c| c.position);
@@ -474,7 +474,7 @@ fn clustering_order(columns: &[&SourceColumn]) -> Option<String> {
     (!orders.is_empty()).then(|| format!("CLUSTERING ORDER BY ({})", orders.join(", ")))
 }
 
-/// Whether Firn takes an option of a table.
+/// Reports whether Firn accepts a table option.
 fn is_taken(clause: &str) -> bool {
     let text = format!("CREATE TABLE t (k int PRIMARY KEY) WITH {clause}");
     match parse(&text).map(|parsed| parsed.statement) {
@@ -483,7 +483,7 @@ fn is_taken(clause: &str) -> bool {
     }
 }
 
-/// The columns of a keyspace that have masks, each with its table.
+/// Returns the masked columns of a keyspace, each with its table.
 fn masked_columns(session: &Session, keyspace: &str) -> Done<Vec<(String, String)>> {
     let all = rows(session, "column_masks", keyspace)?;
     let column = |row: Row<'_>| Ok((row.get("table_name")?, row.get("column_name")?));

@@ -1,22 +1,22 @@
-//! The ring of tokens in spans, as a `SELECT` says them.
+//! Splits the token ring into spans for `SELECT`.
 //!
-//! Invariant: the spans of a ring have each token once.
+//! Invariant: the spans of a ring contain each token once.
 
 use firn_wide::Partitioner;
 
-/// How many spans a ring has. Each is a step that need not be done again.
+/// Number of spans of a ring. A finished span is not copied again.
 const SPANS: u64 = 128;
 
-/// Tokens from one, which is not among them, to another, which is. `None`: the end of the ring.
+/// Tokens after `after`, exclusive, up to `until`, inclusive. `None`: the end of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenSpan {
-    /// What it begins behind.
+    /// Exclusive start.
     pub after: Option<i64>,
-    /// What it ends with.
+    /// Inclusive end.
     pub until: Option<i64>,
 }
 
-/// The spans of a ring, in order. Tokens that are no numbers of 64 bits are all in one.
+/// Returns the spans of a ring, in order. Tokens that are not 64-bit numbers are in one span.
 pub fn token_spans(partitioner: Partitioner) -> Vec<TokenSpan> {
     if partitioner != Partitioner::Murmur3 {
         return vec![TokenSpan::default()];

@@ -1,13 +1,13 @@
-//! The cells of a partition as statements that write them with their times.
+//! Converts the cells of a partition to statements that write them with their times.
 //!
 //! Invariants:
-//! - Cells of one row with the same timestamp and the same end are one statement; what is deleted has
-//!   a statement of its own. A statement may be carried out again: timestamps decide. Only lists
-//!   ([`CellStatement::is_list`]) and counters ([`counter_row`](TableStatements::counter_row)) are not
-//!   so.
-//! - A list that is sent once has elements with their own times where these rise along it. One that
-//!   may have been sent before is above all of that, in runs of elements that expire together.
-//! - A time to live is always named, 0 for none: the table's own would count otherwise.
+//! - Cells of one row with the same timestamp and expiration are one statement; a deletion has its
+//!   own statement. A statement may be executed again, since timestamps decide. Only lists
+//!   ([`CellStatement::is_list`]) and counters ([`counter_row`](TableStatements::counter_row)) are
+//!   exceptions.
+//! - The first statement of a list has elements with their own times if these rise along it. A
+//!   repeated one is newer than all of that, in runs of elements that expire together.
+//! - A TTL is always explicit, 0 for none: otherwise the table's default would apply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::definitions::full_name;
 use crate::list_runs::{ListLoss, ListRun, SentTimes, TimedElement, list_runs};
 use crate::report::CarriedLosses;
 
-/// Bytes that a statement takes in a batch besides its values.
+/// Bytes of a statement in a batch in addition to its values.
 const OVERHEAD: usize = 48;
 
 /// A statement with its values.
@@ -36,20 +36,20 @@ const OVERHEAD: usize = 48;
 pub struct CellStatement {
     /// The statement.
     pub text: Arc<str>,
-    /// What is bound to its markers.
+    /// Values of its bind markers.
     pub values: Vec<Bound>,
-    /// About as many bytes as it takes in a batch.
+    /// Approximate bytes in a batch.
     pub bytes: usize,
     /// Cells, deletions and markers that it writes.
     pub cells: u64,
-    /// Whether it writes a list, whose elements would be there twice if it was carried out again with
-    /// the same timestamp: its first value.
+    /// Whether it writes a list. Repeated with the same timestamp (its first value), it would
+    /// duplicate the elements.
     pub is_list: bool,
-    /// Statements that append to that list, in the order in which the same batch has them behind it.
+    /// Statements that append to that list; they follow it in the same batch, in this order.
     pub appends: Vec<(Arc<str>, Vec<Bound>)>,
 }
 
-/// The timestamp that the statement of a list begins with.
+/// Returns the timestamp of a list's first statement.
 fn list_timestamp(values: &[Bound]) -> Option<i64> {
     let bytes = values.first().and_then(Bound::bytes)?;
     Some(i64::from_be_bytes(bytes.try_into().ok()?))
@@ -62,7 +62,7 @@ impl CellStatement {
         CellStatement { text: text.clone(), values, bytes, cells, is_list: false, appends: vec![] }
     }
 
-    /// The same, to be carried out once more.
+    /// Returns the statement for a repeated execution.
     #[must_use]
     pub fn again(&self) -> CellStatement {
         let mut again = self.clone();
@@ -73,7 +73,8 @@ impl CellStatement {
         let mut all: Vec<&mut Vec<Bound>> =
             std::iter::once(&mut again.values).chain(appends).collect();
         let newest = all.iter().filter_map(|values| list_timestamp(values)).max();
-        // The first one deletes what is as old as the newest, which is all that was sent before.
+        // The first one deletes everything up to the newest timestamp, which covers all that was
+        // sent before.
         for (n, values) in (1..).zip(&mut all) {
             if let (Some(newest), Some(timestamp)) = (newest, values.first_mut()) {
                 *timestamp = number(newest.saturating_add(n));
@@ -83,36 +84,36 @@ impl CellStatement {
     }
 }
 
-/// Whose statement it is: the row or the static cells of a partition, or all of it.
+/// Key of a statement: of a row, of the static cells of a partition, or of the partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatementKey {
-    /// The values of the partition key's columns.
+    /// Partition key values.
     pub partition: Vec<Vec<u8>>,
-    /// Those of the clustering columns; none for the partition.
+    /// Clustering values; none for the partition.
     pub clustering: Vec<Vec<u8>>,
 }
 
-/// Whose counters lie at a key of the store.
+/// The counters at a key of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPlace {
     /// The key of their row, or of their partition.
     pub key: StatementKey,
-    /// Whether they are those of the static row; `None` for all of a partition.
+    /// Whether it is the static row; `None` for a whole partition.
     pub is_static: Option<bool>,
-    /// The number of the column; `None` for all of the row.
+    /// Column id; `None` for the whole row.
     column: Option<u16>,
 }
 
 /// A column that `UPDATE` sets in one of two forms.
 struct SetColumn {
-    /// The first of its markers, or that of its own statement's.
+    /// Index of its first marker, or of the marker in its own statement.
     slot: usize,
     form: SetForm,
     name: String,
     delete: Arc<str>,
     delete_element: Arc<str>,
-    /// Of a list: the statements that set it and append to it. Of a user type: those that delete its
-    /// fields.
+    /// For a list: the statements that set it and append to it. For a user type: those that delete
+    /// its fields.
     others: Vec<Arc<str>>,
 }
 
@@ -125,7 +126,7 @@ enum SetForm {
     Map,
     /// `c = c + ?`, with a set.
     Set,
-    /// `c = ?` by itself.
+    /// `c = ?` in its own statement.
     List,
     /// `c.f = ?` for each field.
     Fields,
@@ -144,17 +145,17 @@ fn form(column: &TableColumn) -> SetForm {
     }
 }
 
-/// The columns of rows, or those that are static.
+/// The regular columns, or the static ones.
 struct SetPart {
-    /// By the numbers that events have; `None`: a column that the table does not have.
+    /// By the column numbers of events; `None`: the table does not have the column.
     columns: Vec<Option<SetColumn>>,
-    /// Markers of `set` that stand for columns.
+    /// Markers of `set` for columns.
     slots: usize,
-    /// Sets all columns but lists; of counters it adds to all.
+    /// Sets all columns except lists; for counters it adds to all.
     set: Arc<str>,
 }
 
-/// What statements write of a table.
+/// Statements that write to a table.
 pub struct TableStatements {
     table: Arc<TableSchema>,
     name: String,
@@ -172,7 +173,7 @@ impl std::fmt::Debug for TableStatements {
     }
 }
 
-/// `a = ? AND b = ?`
+/// Returns `a = ? AND b = ?`.
 fn equal(columns: &[TableColumn]) -> String {
     let one = |c: &TableColumn| format!("{} = ?", quote_if_needed(&c.name));
     columns.iter().map(one).collect::<Vec<_>>().join(" AND ")
@@ -231,7 +232,7 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
 /// Cells of one row with the same times.
 struct TimedCells {
     slots: Vec<Bound>,
-    /// Keys and values of maps, elements of sets, by their slots.
+    /// Keys and values of maps, elements of sets, by slot.
     elements: BTreeMap<usize, Vec<Vec<u8>>>,
     cells: u64,
 }
@@ -240,7 +241,7 @@ fn number(n: i64) -> Bound {
     Bound::Bytes(n.to_be_bytes().to_vec())
 }
 
-/// A collection of these values; of a map, keys and values in turns.
+/// Encodes a collection of these values; for a map, keys and values alternate.
 fn collection(parts: &[Vec<u8>], count: usize) -> Done<Bound> {
     let mut out = vec![];
     let put = put_parts(count, parts.iter().map(|p| Some(&**p)), &mut out);
@@ -248,16 +249,16 @@ fn collection(parts: &[Vec<u8>], count: usize) -> Done<Bound> {
     Ok(Bound::Bytes(out))
 }
 
-/// A time to live that ends at this second, as seconds from now on.
+/// Returns the TTL in seconds from now for this expiration.
 fn ttl(expires: Option<i64>, now: i64) -> Bound {
     let left = expires.map_or(0, |e| e.saturating_sub(now).clamp(1, MAX_TTL));
     Bound::Bytes((left as i32).to_be_bytes().to_vec())
 }
 
-/// The longest time to live that CQL takes, in seconds.
+/// Largest TTL of CQL, in seconds.
 const MAX_TTL: i64 = 630_720_000;
 
-/// What is made of a row.
+/// Converts a row.
 struct RowMaker<'a> {
     part: &'a SetPart,
     key: &'a [Bound],
@@ -269,7 +270,7 @@ struct RowMaker<'a> {
 }
 
 impl RowMaker<'_> {
-    /// Of a statement with one value before the key.
+    /// Appends a statement with these values before the key.
     fn push(&mut self, text: &Arc<str>, before: Vec<Bound>) {
         let values = before.into_iter().chain(self.key.iter().cloned()).collect();
         self.out.push(CellStatement::new(text, values, 1));
@@ -302,7 +303,7 @@ impl RowMaker<'_> {
     fn cell(&mut self, to: &SetColumn, cell: &NodeCell) {
         let (value, expires) = match &cell.state {
             NodeCellState::Live(value) => (value, None),
-            // As on a node: what has ended is a deletion.
+            // As on a node: an expired cell is a deletion.
             NodeCellState::Expiring(_, e) if e.expires <= self.now => {
                 self.losses.ended += 1;
                 return self.deleted(to, cell);
@@ -336,7 +337,7 @@ impl RowMaker<'_> {
         let timestamp = number(cell.timestamp);
         match (to.form, cell.path.as_deref()) {
             (SetForm::Map | SetForm::Set, Some(path)) => {
-                // The element's marker stands before that of the timestamp.
+                // The element's marker is before that of the timestamp.
                 self.push(&to.delete_element, vec![Bound::Bytes(path.to_vec()), timestamp]);
             }
             (SetForm::Fields, Some(path)) => match field(path).and_then(|f| to.others.get(f)) {
@@ -347,14 +348,14 @@ impl RowMaker<'_> {
         }
     }
 
-    /// A list is written anew, for its elements have no names that two sides share, and what is
-    /// deleted of it is not there. Runs of elements with the same times are appended one by one.
+    /// Rewrites a list, because element names are not portable, and deleted elements have no
+    /// statement. Runs of elements with the same times are appended one by one.
     fn list(&mut self, to: &SetColumn, column: &NodeColumn) -> Done {
         let of_cells = column.cells.iter().map(|c| c.timestamp).max();
         let Some(newest) = of_cells.max(column.deletion.map(|d| d.timestamp)) else {
             return Ok(());
         };
-        // What is no element says that the list may have been sent before, with lower timestamps.
+        // This entry is no element: the list may have been sent before, with lower timestamps.
         let follows = column.cells.iter().any(|c| c.path.is_none());
         let mut elements: Vec<TimedElement<'_>> = vec![];
         for cell in &column.cells {
@@ -411,13 +412,13 @@ impl RowMaker<'_> {
     }
 }
 
-/// The number of a user type's field.
+/// Returns the number of a user type's field.
 fn field(path: &[u8]) -> Option<usize> {
     <[u8; 2]>::try_from(path).ok().map(|n| usize::from(u16::from_be_bytes(n)))
 }
 
 impl TableStatements {
-    /// Those of a table.
+    /// Prepares the statements of a table.
     pub fn new(exported: &ExportedTable) -> TableStatements {
         let table = exported.schema().clone();
         let name = full_name(&table.keyspace, &table.name);
@@ -443,20 +444,20 @@ impl TableStatements {
         }
     }
 
-    /// The table's name, as CQL writes it.
+    /// Returns the table's name in CQL.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<TableSchema> {
         &self.table
     }
 
-    /// The values of a partition key's columns.
+    /// Splits a partition key into column values.
     ///
     /// # Errors
-    /// A key that is none of the table's.
+    /// A key that is invalid for the table.
     pub fn partition_values(&self, key: &[u8]) -> Done<Vec<Vec<u8>>> {
         let mut parts = PartitionKey::default();
         parts.set(&self.table, key).map_err(|e| cql_trouble(&e))?;
@@ -464,7 +465,7 @@ impl TableStatements {
         Ok((0..count).map(|n| parts.part(n).unwrap_or_default().to_vec()).collect())
     }
 
-    /// A key in words, as a `WHERE` has it.
+    /// Formats a key as in a `WHERE`.
     pub fn key_words(&self, key: &StatementKey) -> String {
         let partition = self.table.partition().iter().zip(&key.partition);
         let clustering = self.table.clustering().iter().zip(&key.clustering);
@@ -474,13 +475,13 @@ impl TableStatements {
         partition.chain(clustering).map(one).collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Whether it has lists whose elements are cells.
+    /// Reports whether it has lists whose elements are cells.
     pub fn has_lists(&self) -> bool {
         let all = self.statics.columns.iter().chain(&self.regulars.columns);
         all.flatten().any(|c| c.form == SetForm::List)
     }
 
-    /// Whether the column of this number is such a list.
+    /// Reports whether the column of this number is such a list.
     pub fn is_list(&self, of_static: bool, number: usize) -> bool {
         let column = self.part(of_static).columns.get(number).and_then(Option::as_ref);
         column.is_some_and(|c| c.form == SetForm::List)
@@ -490,14 +491,14 @@ impl TableStatements {
         if is_static { &self.statics } else { &self.regulars }
     }
 
-    /// The statement that deletes a partition.
+    /// Returns the statement that deletes a partition.
     pub fn partition_deletion(&self, partition: &[Vec<u8>], timestamp: i64) -> CellStatement {
         let key = partition.iter().map(|v| Bound::Bytes(v.clone()));
         let values = std::iter::once(number(timestamp)).chain(key).collect();
         CellStatement::new(&self.delete_partition, values, 1)
     }
 
-    /// The statements that delete the rows between two bounds.
+    /// Returns the statements that delete the rows between two bounds.
     pub fn range_deletion(
         &self,
         partition: &[Vec<u8>],
@@ -511,7 +512,7 @@ impl TableStatements {
         };
         let ends = side(start).zip(side(end));
         let Some(all) = ends.as_ref().and_then(|(start, end)| pieces(start, end)) else {
-            // Of a table without static columns, all rows of a partition are the partition.
+            // Without static columns, all rows are the whole partition.
             if !self.table.has_statics() {
                 return vec![self.partition_deletion(partition, timestamp)];
             }
@@ -533,7 +534,7 @@ impl TableStatements {
         values.extend(partition.iter().chain(piece.prefix).map(|v| Bound::Bytes(v.clone())));
         if let Some(column) = clustering.get(piece.prefix.len()) {
             let name = quote_if_needed(&column.name);
-            // What comes later in descending order is less.
+            // In descending order a later value is smaller.
             let words = if column.descending { ["<", ">"] } else { [">", "<"] };
             for (side, word) in [piece.lower, piece.upper].into_iter().zip(words) {
                 let Some((value, inclusive)) = side else { continue };
@@ -546,10 +547,11 @@ impl TableStatements {
         CellStatement::new(&text.into(), values, 1)
     }
 
-    /// The statements of a row at the second `now`. `attempt`: how often it may have been written
-    /// before.
+    /// Returns the statements of a row at the second `now`. `attempt`: how often it may have been
+    /// written before.
     ///
     /// # Errors
+    /// A collection that is too large for CQL.
     /// A collection that is too large for CQL.
     pub fn row(
         &self,
@@ -569,7 +571,8 @@ impl TableStatements {
             maker.push(&self.delete_row, vec![number(d.timestamp)]);
         }
         if let Some(l) = row.liveness {
-            // One that has ended still says that an older one is over, so it ends once more.
+            // An expired marker still covers an older one, so it is written with an expiration in
+            // the past.
             let expires = l.expiry.map(|e: NodeExpiry| e.expires);
             let times = [number(l.timestamp), ttl(expires, now)];
             let values = key.iter().cloned().chain(times).collect();
@@ -579,8 +582,8 @@ impl TableStatements {
         maker.finish()
     }
 
-    /// What a row of counters adds, with a value for each column that counts, and its statement.
-    /// `None` where it has none.
+    /// Returns the statement of a row of counters, with a value for each counter column. `None` if
+    /// it adds nothing.
     pub fn counter_row(&self, partition: &[Vec<u8>], row: &NodeRow) -> Option<CellStatement> {
         let part = self.part(row.is_static);
         let mut slots = vec![Bound::Unset; part.slots];
@@ -604,10 +607,10 @@ impl TableStatements {
         (cells > 0).then(|| CellStatement::new(&part.set, values, cells))
     }
 
-    /// Whose counters lie at a key of the store, or with `is_range` from there on.
+    /// Returns the counters at a key of the store; with `is_range`, from there on.
     ///
     /// # Errors
-    /// A key that is none of the table's.
+    /// A key that is invalid for the table.
     pub fn counter_place(&self, layout: &Layout, at: &[u8], is_range: bool) -> Done<CounterPlace> {
         let end = layout.partition_len(at).map_err(model_trouble)?;
         let (partition, place) = at.split_at(end);
@@ -632,11 +635,11 @@ impl TableStatements {
         Ok(CounterPlace { key, is_static, column })
     }
 
-    /// The statement that deletes a counter, or all of its row, or of its partition: as of when the
-    /// cluster takes it, for counters have no times of their own there.
+    /// Returns the statement that deletes a counter, its row, or its partition. The deletion has
+    /// the time of its execution at the cluster: counters have no timestamps there.
     pub fn counter_deletion(&self, at: &CounterPlace) -> CellStatement {
         let one = at.column.and_then(|id| self.table.column_by_id(id)).map(|c| &*c.name);
-        // The static row is deleted by its columns: its key is that of the partition.
+        // The static row is deleted by its columns: its key is the partition key.
         let names = match (one, at.is_static) {
             (None, Some(true)) => self.counters(true),
             (one, _) => one.into_iter().collect(),
@@ -650,14 +653,14 @@ impl TableStatements {
         CellStatement::new(&text.into(), key.cloned().map(Bound::Bytes).collect(), 1)
     }
 
-    /// The names of the columns that count, in the order of the values of
+    /// Returns the names of the counter columns, in the order of the values of
     /// [`counter_row`](TableStatements::counter_row).
     pub fn counters(&self, of_static: bool) -> Vec<&str> {
         self.part(of_static).columns.iter().flatten().map(|c| &*c.name).collect()
     }
 }
 
-/// Follows the events of a table, and makes statements of them.
+/// Follows the events of a table and converts them to statements.
 #[derive(Debug)]
 pub struct StatementWalk<'a> {
     of: &'a TableStatements,
@@ -666,30 +669,30 @@ pub struct StatementWalk<'a> {
 }
 
 impl<'a> StatementWalk<'a> {
-    /// From the first event on.
+    /// Starts before the first event.
     pub fn new(of: &'a TableStatements) -> StatementWalk<'a> {
         StatementWalk { of, partition: vec![], open: None }
     }
 
-    /// Begins a partition of which nothing is said.
+    /// Enters a partition without an event.
     ///
     /// # Errors
-    /// A key that is none of the table's.
+    /// A key that is invalid for the table.
     pub fn enter(&mut self, key: &[u8]) -> Done {
         self.partition = self.of.partition_values(key)?;
         self.open = None;
         Ok(())
     }
 
-    /// The partition that it stands in.
+    /// Returns the current partition.
     pub fn partition(&self) -> &[Vec<u8>] {
         &self.partition
     }
 
-    /// The statements of an event, at the second `now`, and whose they are.
+    /// Returns the statements of an event, at the second `now`, with their key.
     ///
     /// # Errors
-    /// A key that is none of the table's.
+    /// A key that is invalid for the table.
     pub fn event(
         &mut self,
         event: &NodeEvent,

@@ -1,10 +1,10 @@
-//! Rows of a cluster, as CQL tells them, into a Firn store: each cell with its write time and the
-//! second in which it expires.
+//! Writes rows of a cluster, as CQL returns them, to a Firn store: each cell with its write time
+//! and expiration.
 //!
-//! Invariants: what is written depends on what was read alone, so a range that is read again changes
-//! nothing: an element of a list has the name that its place gives it, a row's marker the newest write
-//! time of its cells, and a counter is brought to the value that it has at the cluster. A table of
-//! counters or lists begins empty, so all that it has of them is from there.
+//! Invariants: the written data depends only on the rows read, so reading a range again changes
+//! nothing. A list element is named by its position, a row marker has the newest write time of its
+//! cells, and a counter is set to its value at the cluster. A table with counters or lists begins
+//! empty, so all of their data is from the cluster.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ use firn_table_events::{cql_trouble, model_trouble};
 
 /// Cells that are written at once.
 const CHUNK: usize = 1000;
-/// A chunk ends early when its values are as large as this.
+/// Bytes of values at which a chunk ends early.
 const CHUNK_BYTES: usize = 4 << 20;
 /// 1 January 2010 in ticks of 100 ns since 15 October 1582: elements that are prepended later get
-/// older names, and those that are appended newer ones.
+/// older names, appended ones newer names.
 const LIST_TICKS: u64 = (1_262_304_000 + 12_219_292_800) * 10_000_000;
-/// The node in the names of lists' elements: no hardware's, since that bit is set.
+/// Node id in the names of list elements: not a hardware address, since the multicast bit is set.
 const LIST_NODE: [u8; 6] = [1, 0, 0, 0, 0, 0];
 
-/// What was copied, and what of it had to be made up, since CQL does not tell it.
+/// Statistics of the copied data, including values that CQL does not return and that were chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportStats {
     /// Partitions.
@@ -44,17 +44,17 @@ pub struct ImportStats {
     pub cells: u64,
     /// Rows whose marker got the newest write time of their cells.
     pub markers: u64,
-    /// Rows without any cell, whose marker got the time of the copy.
+    /// Rows without cells, whose marker got the time of the copy.
     pub bare_markers: u64,
-    /// Cells whose write time and time to live the cluster does not tell: they have the newest write
-    /// time of their row, or else the time of the copy, and no time to live.
+    /// Cells for which the cluster does not return write time and TTL. They get the newest write
+    /// time of their row, or the time of the copy, and no TTL.
     pub untold_times: u64,
-    /// Elements of lists, whose names are new.
+    /// List elements, which get new names.
     pub elements: u64,
 }
 
 impl ImportStats {
-    /// Adds those of another part.
+    /// Adds the statistics of another part.
     pub fn add(&mut self, other: &ImportStats) {
         self.partitions += other.partitions;
         self.rows += other.rows;
@@ -65,7 +65,7 @@ impl ImportStats {
         self.elements += other.elements;
     }
 
-    /// What was copied, in words.
+    /// Formats the copied amounts.
     pub fn told(&self) -> String {
         format!(
             "{}, {} and {}",
@@ -75,7 +75,7 @@ impl ImportStats {
         )
     }
 
-    /// What was made up, by number, in words.
+    /// Formats the numbers of chosen values.
     pub fn made_up(&self) -> Vec<String> {
         let mut all = vec![];
         let mut say = |n: u64, one: &str, many: &str, what: &str| {
@@ -105,7 +105,7 @@ impl ImportStats {
         all
     }
 
-    /// For programs.
+    /// Returns the statistics as JSON.
     pub fn json(&self) -> Value {
         json!({
             "partitions": self.partitions, "rows": self.rows, "cells": self.cells,
@@ -117,22 +117,22 @@ impl ImportStats {
     }
 }
 
-/// Writes rows of a cluster into the same table of a store.
+/// Writes rows of a cluster to the same table of a store.
 pub struct RowTaker<'a> {
     store: &'a CellStore,
     family: StoreFamily,
     schema: Arc<TableSchema>,
-    /// The ends of the places of columns' cells, by the number of the column, and of the marker.
+    /// The end of a cell's store key, by column number, and that of the marker.
     ends: Vec<Vec<u8>>,
     marker: Vec<u8>,
-    /// The time of the copy, microseconds since 1970.
+    /// Time of the copy in microseconds since 1970.
     copied: i64,
     mutations: Vec<StoreMutation>,
-    /// Mutations with their operations, and the bytes of these.
+    /// Numbers of pending mutations' operations, and of their bytes.
     waiting: (usize, usize),
-    /// The key of the last row.
+    /// Partition key of the last row.
     key: Option<Vec<u8>>,
-    /// What was taken.
+    /// Statistics so far.
     pub counts: ImportStats,
 }
 
@@ -143,11 +143,11 @@ impl std::fmt::Debug for RowTaker<'_> {
 }
 
 impl<'a> RowTaker<'a> {
-    /// Into this table. `copied`: the time of the copy in microseconds since 1970, the same whenever
-    /// it goes on.
+    /// Prepares writing to this table. `copied`: the time of the copy in microseconds since 1970,
+    /// the same for a resumed copy.
     ///
     /// # Errors
-    /// A table that has been dropped.
+    /// A dropped table.
     pub fn new(session: &'a Session, schema: Arc<TableSchema>, copied: i64) -> Done<RowTaker<'a>> {
         let engine = session.engine();
         let family = engine.family(&schema).map_err(|e| cql_trouble(&e))?;
@@ -165,10 +165,10 @@ impl<'a> RowTaker<'a> {
         })
     }
 
-    /// Takes a row.
+    /// Writes a row.
     ///
     /// # Errors
-    /// A value that is none of its column's type; those of the store.
+    /// A value that is invalid for its column's type; errors of the store.
     pub fn take(&mut self, row: &CqlRow) -> Done {
         if self.key.as_ref() != Some(&row.key) {
             self.key = Some(row.key.clone());
@@ -194,7 +194,7 @@ impl<'a> RowTaker<'a> {
         }
     }
 
-    /// Marks a row as one that is there by itself, as long as any of its cells is.
+    /// Writes the row marker, with the longest life of its cells.
     fn mark(&mut self, row: &CqlRow, newest: Option<i64>) {
         let expires = row.cells.iter().map(|c| c.expires).reduce(|a, b| Some(a?.max(b?)));
         match row.cells.is_empty() {
@@ -261,7 +261,7 @@ impl<'a> RowTaker<'a> {
         self.change(place, Cell { timestamp, state });
     }
 
-    /// Brings a counter to its value.
+    /// Sets a counter to its value.
     fn count(&mut self, row: &CqlRow, place: &[u8], cell: &ToldCell) -> Done {
         let sum = <[u8; 8]>::try_from(&*cell.value).map_or(0, i64::from_be_bytes);
         let known = self.store.get(&self.family, &row.key, place).map_err(model_trouble)?;
@@ -282,10 +282,10 @@ impl<'a> RowTaker<'a> {
         }
     }
 
-    /// Writes what waits.
+    /// Writes pending mutations.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub fn flush(&mut self) -> Done {
         self.mutations.retain(|m| !m.is_empty());
         self.store.apply(&self.mutations, Durability::Process).map_err(model_trouble)?;
@@ -295,7 +295,7 @@ impl<'a> RowTaker<'a> {
     }
 }
 
-/// The name of the element at a place of a list.
+/// Returns the name of the list element at a position.
 fn list_name(at: &[u8]) -> [u8; 16] {
     let at = <[u8; 4]>::try_from(at).map_or(0, u32::from_be_bytes);
     let name = Builder::from_gregorian_timestamp(LIST_TICKS + u64::from(at), 0, &LIST_NODE);

@@ -1,8 +1,8 @@
-//! The side that takes: statements are sent in batches of one partition, no faster than was asked
-//! for, and again where it is overloaded or does not answer.
+//! Target of a migration: sends statements in batches of one partition, rate-limited, with retries
+//! if the cluster is overloaded or does not answer.
 //!
-//! Invariant: a statement that is refused is kept with its table and key, and told; none is
-//! swallowed.
+//! Invariant: a refused statement is stored with its table and key, and reported; none is lost
+//! silently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,51 +18,51 @@ use parking_lot::Mutex;
 use crate::report::RefusedStatement;
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 
-/// A batch has no more bytes than this, unless it is one statement: clusters warn from 5 KiB on.
+/// Maximum bytes of a batch, except for a single statement: clusters warn from 5 KiB on.
 const BATCH_BYTES: usize = 4 << 10;
-/// A statement is sent this often, with pauses between.
+/// Maximum number of attempts for a statement.
 const TRIES: u32 = 12;
-/// The pause after the first try; it doubles,
+/// Pause after the first attempt; it doubles,
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// up to this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Refused statements that are kept for telling.
+/// Maximum number of stored refused statements.
 const MOST_KEPT: usize = 1000;
 
-/// What became of what was sent.
+/// Result of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It is there.
+    /// It has arrived.
     There,
-    /// It was refused, and did nothing.
+    /// It was refused and had no effect.
     Refused,
-    /// Nobody answered, and it may be there.
+    /// It was not answered and may have arrived.
     Unanswered,
 }
 
-/// What was sent until now.
+/// Counters of the target.
 #[derive(Debug, Default)]
 pub struct SendCounts {
-    /// Cells, deletions and markers that are there.
+    /// Cells, deletions and markers that have arrived.
     pub cells: AtomicU64,
-    /// Statements that were refused.
+    /// Refused statements.
     pub refused: AtomicU64,
-    /// Of these, rows of counters that followed, which are not sent again.
+    /// Refused rows of counters of followed changes among them; these are not sent again.
     pub missing: AtomicU64,
-    /// Times that something had to be sent again.
+    /// Retries.
     pub retries: AtomicU64,
 }
 
-/// Where tables are sent to.
+/// Target of a migration.
 pub struct MigrateTarget {
     session: Session,
     env: Arc<dyn Env>,
     stop: Arc<AtomicBool>,
-    /// Nanoseconds that a cell takes at the rate that was asked for; 0 for any.
+    /// Nanoseconds per cell at the requested rate; 0 for unlimited.
     nanos_per_cell: f64,
-    /// When the next cell may go, in nanoseconds of the environment's clock.
+    /// Time at which the next cell may be sent, in nanoseconds of the environment's clock.
     next: Mutex<u64>,
-    /// What was sent.
+    /// Counters so far.
     pub counts: SendCounts,
     refused: Mutex<Vec<RefusedStatement>>,
 }
@@ -73,7 +73,7 @@ impl std::fmt::Debug for MigrateTarget {
     }
 }
 
-/// Whether the same statement may be taken later.
+/// Reports whether the same statement may succeed later.
 fn passes(class: Class) -> bool {
     matches!(
         class,
@@ -89,12 +89,12 @@ fn passes(class: Class) -> bool {
     )
 }
 
-/// Whether a statement of which this is said did nothing.
+/// Reports whether a statement with this error had no effect.
 fn did_nothing(class: Class) -> bool {
     matches!(class, Class::Overloaded | Class::Unavailable | Class::IsBootstrapping)
 }
 
-/// What helps where the cluster does not take statements of this keyspace for long.
+/// Returns advice if the cluster persistently refuses statements of this keyspace.
 fn advice(keyspace: &str, class: Class) -> String {
     match class {
         Class::Unavailable => format!(
@@ -110,7 +110,8 @@ fn advice(keyspace: &str, class: Class) -> String {
 }
 
 impl MigrateTarget {
-    /// Sends by this session, at most `rate` cells a second. `stop`: ends pauses, and what waits.
+    /// Creates a target with this session and at most `rate` cells per second. `stop` ends pauses
+    /// and waits.
     pub fn new(
         session: Session,
         env: Arc<dyn Env>,
@@ -129,22 +130,22 @@ impl MigrateTarget {
         }
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Whether it was asked to stop.
+    /// Reports whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What was refused, the first of it.
+    /// Returns the first refused statements.
     pub fn refused(&self) -> Vec<RefusedStatement> {
         self.refused.lock().clone()
     }
 
-    /// Waits until so many cells may be sent.
+    /// Waits until this many cells may be sent.
     fn take_turn(&self, cells: u64) {
         if self.nanos_per_cell == 0.0 {
             return;
@@ -159,7 +160,7 @@ impl MigrateTarget {
         self.pause(Duration::from_nanos(mine.saturating_sub(now)));
     }
 
-    /// Sleeps, but not when it is to stop.
+    /// Sleeps, unless stopped.
     pub fn pause(&self, time: Duration) {
         let until = self.env.monotonic_nanos().saturating_add(time.as_nanos() as u64);
         loop {
@@ -190,8 +191,8 @@ impl MigrateTarget {
         self.session.batch(BatchKind::Unlogged, &members, &run).map(drop)
     }
 
-    /// Sends statements of one partition together; again, while that may help. What is refused
-    /// together is sent one by one, so that what is not at fault gets there.
+    /// Sends statements of one partition as a batch, with retries while they may help. A refused
+    /// batch is sent one by one, so that its valid statements arrive.
     fn together(
         &self,
         table: &TableStatements,
@@ -245,7 +246,7 @@ impl MigrateTarget {
         }
     }
 
-    /// Keeps what was refused.
+    /// Stores a refused statement.
     pub fn refuse(&self, table: &TableStatements, key: &StatementKey, error: &Error) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         let mut refused = self.refused.lock();
@@ -258,11 +259,11 @@ impl MigrateTarget {
         }
     }
 
-    /// Sends a row of counters, whose statement must not be carried out twice: again only where it
-    /// is known that it did nothing.
+    /// Sends a row of counters, whose statement must not be executed twice: it retries only after
+    /// an error without effect.
     ///
     /// # Errors
-    /// A cluster that does not take it for long.
+    /// A cluster that persistently refuses it.
     pub fn count(
         &self,
         table: &TableStatements,
@@ -297,7 +298,7 @@ impl MigrateTarget {
     }
 }
 
-/// Statements of one partition that wait to be sent together.
+/// Pending statements of one partition.
 pub struct PartitionBatch<'a> {
     target: &'a MigrateTarget,
     table: &'a TableStatements,
@@ -313,15 +314,15 @@ impl std::fmt::Debug for PartitionBatch<'_> {
 }
 
 impl<'a> PartitionBatch<'a> {
-    /// An empty one.
+    /// Creates an empty batch.
     pub fn new(target: &'a MigrateTarget, table: &'a TableStatements) -> PartitionBatch<'a> {
         PartitionBatch { target, table, keys: vec![], statements: vec![], bytes: 0 }
     }
 
-    /// Adds statements of one row, and sends what is enough.
+    /// Adds statements of one row, and sends full batches.
     ///
     /// # Errors
-    /// A cluster that does not take what is sent.
+    /// A cluster that does not accept the statements.
     pub fn add(&mut self, key: &StatementKey, statements: Vec<CellStatement>) -> Done {
         for statement in statements {
             let is_other = self.keys.last().is_some_and(|k| k.partition != key.partition);
@@ -335,7 +336,7 @@ impl<'a> PartitionBatch<'a> {
         Ok(())
     }
 
-    /// Sends what is left.
+    /// Sends the remaining statements.
     ///
     /// # Errors
     /// As [`add`](PartitionBatch::add).

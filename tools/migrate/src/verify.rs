@@ -1,8 +1,8 @@
-//! Both sides of a migration compared, row by row and cell by cell, as CQL tells them.
+//! Compares both sides of a migration by row and cell, as CQL returns them.
 //!
-//! Invariants: both are read in the order of the ring and merged, so each row is looked at once;
-//! nothing that differs is passed over: it is a difference, or one of the numbers of
-//! [`VerifyCounts`] that say what could not be compared.
+//! Invariants: both are read in the order of the ring and merged, so each row is compared once. No
+//! difference is ignored: it is reported, or counted in one of the numbers of [`VerifyCounts`] for
+//! data that cannot be compared.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::cells::{CellQuery, CellReader, CqlRow, ToldCell, cell_text, row_text,
 use crate::definitions::full_name;
 use crate::spans::TokenSpan;
 
-/// In what the sides differ.
+/// The type of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DifferenceKind {
     /// A table that only Firn has.
@@ -39,12 +39,12 @@ pub enum DifferenceKind {
     Value,
     /// The write times of a cell.
     WriteTime,
-    /// What is left of a cell's time to live.
+    /// The remaining TTL of a cell.
     TimeToLive,
 }
 
 impl DifferenceKind {
-    /// What programs are told.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             DifferenceKind::TableOnlyInFirn => "table_only_in_firn",
@@ -59,7 +59,7 @@ impl DifferenceKind {
         }
     }
 
-    /// So many of them, in words.
+    /// Formats a number of differences.
     pub fn told(self, n: u64) -> String {
         match self {
             DifferenceKind::TableOnlyInFirn => {
@@ -83,31 +83,31 @@ impl DifferenceKind {
     }
 }
 
-/// One thing in which the sides differ.
+/// A difference between the sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundDifference {
-    /// The table, as CQL writes its name.
+    /// The table's name in CQL.
     pub table: String,
-    /// The key of the row, as CQL writes it; of a table nothing.
+    /// The row's key in CQL; empty for a table.
     pub row: String,
-    /// The column or part of one, of a cell.
+    /// The column or part of a column, for a cell.
     pub cell: Option<String>,
-    /// In what they differ.
+    /// The type of the difference.
     pub kind: DifferenceKind,
-    /// What Firn has.
+    /// Firn's value.
     pub firn: String,
-    /// What the cluster has.
+    /// The cluster's value.
     pub cluster: String,
 }
 
 impl FoundDifference {
-    /// A table, by its name as CQL writes it, that only one side has.
+    /// Returns the difference of a table, with its name in CQL, that only one side has.
     pub fn of_table(table: String, kind: DifferenceKind) -> FoundDifference {
         let (row, firn, cluster) = Default::default();
         FoundDifference { table, row, cell: None, kind, firn, cluster }
     }
 
-    /// In words.
+    /// Formats the difference.
     pub fn told(&self) -> String {
         let at = match &self.cell {
             Some(cell) => format!("{}: {}, {cell}", self.table, self.row),
@@ -140,7 +140,7 @@ impl FoundDifference {
         }
     }
 
-    /// For programs.
+    /// Returns the difference as JSON.
     pub fn json(&self) -> Value {
         json!({
             "table": self.table, "row": self.row, "cell": self.cell, "kind": self.kind.name(),
@@ -149,28 +149,28 @@ impl FoundDifference {
     }
 }
 
-/// What was compared.
+/// Statistics of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyCounts {
     /// Rows that both sides have.
     pub rows: u64,
     /// Cells that both sides have.
     pub cells: u64,
-    /// Differences, by their kinds.
+    /// Differences by type.
     pub differences: BTreeMap<DifferenceKind, u64>,
-    /// Elements of lists with another write time: not each list can be written at a cluster with the
-    /// times of its elements. Another time to live is a difference.
+    /// List elements with another write time: not every list can be written at a cluster with the
+    /// times of its elements. Another TTL is a difference.
     pub list_times: u64,
-    /// Cells whose write time and time to live the cluster does not tell.
+    /// Cells for which the cluster does not return write time and TTL.
     pub untold_times: u64,
     /// Counters, whose write times are those of the copy.
     pub counters: u64,
-    /// Cells and rows that only one side had, and whose time to live was up meanwhile.
+    /// Cells and rows that only one side had, and that expired meanwhile.
     pub expired: u64,
 }
 
 impl VerifyCounts {
-    /// Adds those of another part.
+    /// Adds the statistics of another part.
     pub fn add(&mut self, other: &VerifyCounts) {
         self.rows += other.rows;
         self.cells += other.cells;
@@ -183,12 +183,12 @@ impl VerifyCounts {
         self.expired += other.expired;
     }
 
-    /// How many differences there are.
+    /// Returns the number of differences.
     pub fn total(&self) -> u64 {
         self.differences.values().sum()
     }
 
-    /// What could not be compared, by number, in words.
+    /// Formats the numbers of uncompared data.
     pub fn uncompared(&self) -> Vec<String> {
         let mut all = vec![];
         let mut say = |n: u64, one: &str, many: &str| {
@@ -219,7 +219,7 @@ impl VerifyCounts {
         all
     }
 
-    /// For programs.
+    /// Returns the statistics as JSON.
     pub fn json(&self) -> Value {
         let differences: BTreeMap<&str, u64> =
             self.differences.iter().map(|(kind, n)| (kind.name(), *n)).collect();
@@ -233,15 +233,15 @@ impl VerifyCounts {
     }
 }
 
-/// A table at both sides.
+/// A table on both sides.
 pub struct VerifiedTable<'a> {
-    /// Firn's.
+    /// Firn's query.
     pub firn: &'a CellQuery,
-    /// The cluster's.
+    /// The cluster's query.
     pub cluster: &'a CellQuery,
-    /// Whether what is static is compared.
+    /// Whether static columns are compared.
     pub has_statics: bool,
-    /// Seconds by which times to live may differ.
+    /// Tolerance for TTLs, in seconds.
     pub drift: i64,
     /// The clock.
     pub env: &'a dyn Env,
@@ -253,22 +253,21 @@ impl std::fmt::Debug for VerifiedTable<'_> {
     }
 }
 
-/// What is found, and whom it is told.
+/// Findings, and their receiver.
 struct DifferenceFindings<'a> {
     schema: &'a TableSchema,
     drift: i64,
-    /// The second now.
+    /// The current second.
     second: i64,
     counts: VerifyCounts,
     tell: &'a mut dyn FnMut(FoundDifference),
 }
 
 impl VerifiedTable<'_> {
-    /// Compares what lies in a span of tokens, until `stop` is set; `tell` is told of each
-    /// difference.
+    /// Compares a token span, until `stop` is set; `tell` receives each difference.
     ///
     /// # Errors
-    /// What a side says.
+    /// Errors of a side.
     pub fn compare(
         &self,
         span: TokenSpan,
@@ -340,12 +339,12 @@ impl DifferenceFindings<'_> {
         });
     }
 
-    /// Whether a cell may have been up while the other side was read.
+    /// Reports whether a cell may have expired while the other side was read.
     fn is_up(&self, cell: &ToldCell) -> bool {
         cell.expires.is_some_and(|expires| expires <= self.second.saturating_add(self.drift))
     }
 
-    /// A row that only one side has.
+    /// Records a row that only one side has.
     fn lonely(&mut self, row: &CqlRow, kind: DifferenceKind) {
         if !row.cells.is_empty() && row.cells.iter().all(|c| self.is_up(c)) {
             self.counts.expired += 1;
@@ -419,7 +418,7 @@ impl DifferenceFindings<'_> {
     }
 }
 
-/// The cells of a row by their columns and what their parts are found by.
+/// Returns the cells of a row by column and part.
 fn by_place(row: &CqlRow) -> BTreeMap<(usize, Option<&[u8]>), &ToldCell> {
     row.cells.iter().map(|c| ((c.column, c.path.as_deref()), c)).collect()
 }

@@ -1,4 +1,5 @@
-//! What is written meanwhile follows, counters above all: interrupted anywhere, and gone on with.
+//! Writes during a migration are followed, counters above all, with interruptions anywhere and
+//! resumption.
 #![allow(clippy::disallowed_methods, reason = "a test cuts off files of its own")]
 
 use super::common;
@@ -23,14 +24,14 @@ use firn_server::{Options, Server};
 use firn_testkit::rng::Rng;
 use firn_tools::output::{Done, Progress};
 
-/// A store, a server that takes its counters, and the journal between them.
+/// A store, a server that receives its counters, and the journal between them.
 struct FollowWay {
     dir: Scratch,
     source: Session,
     server: Server,
 }
 
-/// What a run says at its end.
+/// The result of a run.
 #[derive(Debug, Default, PartialEq)]
 struct FollowTold {
     unknown: Vec<String>,
@@ -38,12 +39,12 @@ struct FollowTold {
     refused: usize,
 }
 
-/// What each counter has, by the words of its row and its name.
+/// The value of each counter, by formatted row and column name.
 type FollowCounts = BTreeMap<(String, &'static str), i64>;
 
 const ROW: [&str; 2] = ["n", "o"];
 
-/// The counters of rows and of partitions, as `row_words` tells them.
+/// Returns the counters of rows and of partitions, keyed as by `row_words`.
 fn counts(session: &Session) -> FollowCounts {
     type CountedTuple = (i32, Option<i32>, Option<i64>, Option<i64>, Option<i64>);
     let mut all = FollowCounts::new();
@@ -89,7 +90,7 @@ impl FollowWay {
         self.source.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
 
-    /// Counters are added to at random, and some are deleted.
+    /// Adds to random counters and deletes some.
     fn count(&self, rng: &mut Rng, times: u64) {
         for _ in 0..times {
             let (p, c, v) = (rng.below(8), rng.below(6), rng.below(1000));
@@ -104,12 +105,12 @@ impl FollowWay {
         }
     }
 
-    /// Copies, and follows until nothing is behind; the journal is written by this environment.
+    /// Copies, and follows until no change is left; this environment writes the journal.
     fn run(&self, by: &Arc<dyn Env>, resume: bool) -> Done<FollowTold> {
         self.run_with(by, resume, &|| ())
     }
 
-    /// The same; `between` comes behind the copy.
+    /// As [`run`](FollowWay::run); `between` runs after the copy.
     fn run_with(&self, by: &Arc<dyn Env>, resume: bool, between: &dyn Fn()) -> Done<FollowTold> {
         let stop: &Arc<AtomicBool> = &Arc::default();
         let env: Arc<dyn Env> = OsEnv::new();
@@ -135,8 +136,8 @@ impl FollowWay {
         Ok(FollowTold { unknown, missing, refused })
     }
 
-    /// Each counter is what it is in the store, but for what was told as missing, and for what nobody
-    /// knows, of which any may be missing.
+    /// Asserts that each counter has its value of the store, except reported missing and unknown
+    /// additions.
     #[track_caller]
     fn assert_there(&self, told: &FollowTold, what: &str) {
         let (here, there) = (counts(&self.source), counts(&self.server.session()));
@@ -159,8 +160,8 @@ impl FollowWay {
         }
     }
 
-    /// Ends as if the run had been killed before it wrote the last lines of its journal, from the last
-    /// one of this kind on.
+    /// Simulates a kill before the last lines of the journal were written, from the last line of
+    /// this kind on.
     fn forget_from(&self, kind: &str) {
         let text = std::fs::read_to_string(self.journal()).unwrap();
         let at = text.rfind(&format!("{{\"{kind}\":")).unwrap_or_else(|| panic!("{kind}: {text}"));
@@ -174,7 +175,8 @@ fn whole() -> Arc<dyn Env> {
 
 #[test]
 fn what_is_counted_behind_a_truncation_is_there_after_an_interruption() {
-    // Killed before the round was done with, before its rows' answers, and before they were sent.
+    // Killed before the round was recorded, before the responses of its rows, and before they were
+    // sent.
     for (last, is_known) in [("followed", true), ("counted", true), ("added", false)] {
         let way = FollowWay::new(&format!("truncated-{last}"), 1);
         let told = way.run(&whole(), false).unwrap();
@@ -212,7 +214,7 @@ fn a_truncation_that_the_journal_does_not_know_of_is_carried_out_again() {
 fn rows_go_by_the_states_that_they_were_read_at() {
     for truncate in [false, true] {
         let way = FollowWay::new(&format!("states-{truncate}"), 5);
-        // The first run sends some rows, and can't say so of the last ones.
+        // The first run sends some rows, and cannot record the last ones.
         let faulty = FaultEnv::new(whole());
         let by: Arc<dyn Env> = Arc::new(faulty.clone());
         faulty.fail_from(160, Fault::Eio);
@@ -244,7 +246,7 @@ fn one_that_is_interrupted_anywhere_tells_what_is_not_known() {
             way.count(&mut rng, 40);
             let faulty = FaultEnv::new(whole());
             let fault = [Fault::Eio, Fault::ShortWrite, Fault::SyncFails][rng.below(3) as usize];
-            // Opening takes some; a copy many, what follows few.
+            // Opening needs some writes, a copy many, following few.
             let first = if resume { 25 } else { 320 };
             faulty.fail_from(8 + rng.below(first), fault);
             let by: Arc<dyn Env> = Arc::new(faulty);
@@ -267,7 +269,7 @@ fn counters_that_are_refused_are_told_for_good() {
     way.run(&whole(), false).unwrap();
     way.write("UPDATE k.counts SET n = n + 5 WHERE p = 1 AND c = 1");
     let before = counts(&way.server.session());
-    // A user who may not write there any more is refused; so is a table that has gone.
+    // A user without write permission is refused; so is a dropped table.
     way.connect().execute("DROP TABLE k.counts", ()).unwrap();
     let told = way.run(&whole(), true).unwrap();
     assert_eq!(told.missing, ["k.counts WHERE p = 1 AND c = 1: n +5"]);
@@ -291,7 +293,7 @@ fn counters_that_the_copy_did_not_bring_are_not_there_twice() {
     for truncate in [false, true] {
         let way = FollowWay::new(&format!("behind-{truncate}"), 9);
         way.connect().execute("DROP TABLE k.counts", ()).unwrap();
-        // What was refused is sent whole by the next run, and what is counted meanwhile with it.
+        // The next run sends a refused table completely, including later additions.
         let between = || {
             way.define();
             way.count(&mut Rng::new(10), 100);

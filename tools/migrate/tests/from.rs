@@ -1,4 +1,4 @@
-//! Tables of a cluster carried into a store, and both sides compared. The cluster is Firn's own
+//! Copies tables of a cluster into a store, and compares both sides. The cluster is Firn's own
 //! server, or the one at `$FIRN_CLUSTER`, such as `cassandra://127.0.0.1:9042`.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
@@ -25,10 +25,10 @@ use firn_server::{Options, Server};
 use firn_testkit::rng::Rng;
 use firn_tools::output::Done;
 
-/// The statements that make what is carried: a table of every kind.
+/// The statements that create the tables, one for each feature.
 const TABLES: &str = include_str!("data/tables.cql");
 
-/// Two databases. The server, if it is one of ours, stops with them.
+/// Two databases. The server, if it is ours, stops with them.
 struct Sides {
     _server: Option<Server>,
     cluster: Session,
@@ -36,7 +36,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// A cluster with all tables, in a keyspace of this name, and an empty store.
+    /// Creates a cluster with all tables, in a keyspace of this name, and an empty store.
     fn new(keyspace: &str) -> Sides {
         let (server, url) = match std::env::var("FIRN_CLUSTER") {
             Ok(url) => (None, url),
@@ -70,7 +70,7 @@ impl Sides {
 }
 
 impl Sides {
-    /// Makes what the cluster has defined, in the store; gives its tables.
+    /// Creates the cluster's schema in the store; returns its tables.
     fn define(&self, keyspace: &str) -> Vec<Arc<TableSchema>> {
         let schema = source_schema(&self.cluster, &[keyspace.to_owned()]).unwrap();
         assert_eq!(schema.left, []);
@@ -101,7 +101,7 @@ impl Sides {
         taker
     }
 
-    /// What a statement gives on both sides, as bytes, which must be the same.
+    /// Compares the results of a statement on both sides as bytes; returns the number of rows.
     fn same_at_both(&self, cql: &str) -> usize {
         let rows = |session: &Session| {
             let rows = session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
@@ -149,11 +149,12 @@ fn tables_of_every_kind_come_whole() {
         assert_eq!(found, [], "{}", table.name);
         assert_eq!((counts.total(), counts.expired), (0, 0));
         assert_eq!(counts.cells, taker.counts.cells, "{}", table.name);
-        // Again it changes nothing.
+        // A second copy changes nothing.
         sides.copy(table);
         assert_eq!(sides.verify(table).0, counts);
     }
-    // What the tool's own reader does not look at: whole values, and the times that CQL can tell.
+    // Compares data that the tool's own reader does not read: whole values, and the times that CQL
+    // returns.
     let mut compared = 0;
     for table in ["every", "lines", "many", "plays"] {
         compared += sides.same_at_both(&format!("SELECT * FROM every_kind.{table}"));
@@ -183,8 +184,8 @@ fn tables_of_every_kind_come_whole() {
     assert_eq!(left, [(3, Some(1), 5), (1, None, 5)]);
 }
 
-/// A statement that damages the copy, and what is to be found then: the differences by kind, where,
-/// and what either side has.
+/// A statement that damages the copy, with the expected difference: type, position, and values of
+/// both sides.
 type Damage = (&'static str, &'static str, DifferenceKind, &'static str);
 
 const DAMAGES: [Damage; 13] = [
@@ -292,24 +293,24 @@ fn what_cql_cannot_carry_is_counted_apart() {
     let sides = Sides::new("apart");
     let tables = sides.define("apart");
     tables.iter().for_each(|table| drop(sides.copy(table)));
-    // As a list is that was written to a cluster as a whole.
+    // Like a list that was written to a cluster as one.
     sides.in_store("UPDATE apart.many USING TIMESTAMP 12600 SET l = ['first', 'x', 'y', 'x', 'z'] WHERE k = 'whole'");
     let many = tables.iter().find(|t| t.name == "many").unwrap();
     let (counts, found) = sides.verify(many);
     assert_eq!((found.len(), counts.list_times), (1, 5), "{found:?}");
     assert_eq!(counts.uncompared().len(), 1);
-    // One that lives longer than it should is a difference, and not only another time.
+    // An element that lives longer is a difference, and not only another time.
     assert_eq!(found[0].kind, DifferenceKind::TimeToLive);
     assert!(found[0].told().contains("l[0] has to live for ever in Firn"), "{found:?}");
     sides.in_store("DELETE l FROM apart.many USING TIMESTAMP 12600 WHERE k = 'whole'");
     sides.at_cluster("DELETE l FROM apart.many USING TIMESTAMP 12600 WHERE k = 'whole'");
-    // Of what is up soon one side may have nothing any more.
+    // One side may have no trace of an almost expired cell.
     sides.in_store("INSERT INTO apart.many (k, plain) VALUES ('soon', 1) USING TTL 3");
     let (counts, found) = sides.verify(many);
     assert_eq!((found, counts.expired), (vec![], 1));
 }
 
-/// Copies, whose journal is in a folder of its own.
+/// A copy with its journal in its own directory.
 struct Copied {
     env: Arc<dyn Env>,
     journal: PathBuf,
@@ -349,7 +350,7 @@ impl Drop for Copied {
     }
 }
 
-/// How often the copy of a table is killed.
+/// Number of times that the copy of a table is killed.
 const CUTS: u32 = 6;
 
 #[test]
@@ -371,13 +372,13 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
     let (mut resume, mut stopped) = (false, 0);
     for name in ["many", "plays"] {
         let table = tables.iter().find(|t| t.name == name).unwrap();
-        // What is done of it is from here on in the record.
+        // From here on the journal has lines of this table.
         let begins = std::fs::metadata(&copied.journal).map_or(0, |record| record.len());
         let mut cuts = 0;
         let counts = loop {
             let copy = copied.open(&sides, resume).unwrap();
             resume = true;
-            // Slowly, so that it is stopped on the way.
+            // Slowly, so that it can be stopped midway.
             let rate = (cuts == 0).then_some(2_000);
             let copy = ClusterCopy { rate, ..Arc::try_unwrap(copy).unwrap() };
             let (stop, mut first) = (copy.stop.clone(), None);
@@ -388,13 +389,13 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
             match done {
                 Ok(counts) if cuts == CUTS => break counts,
                 Ok(_) => {
-                    // As one that is killed before the record has all that is in the store.
+                    // As if killed before the journal has everything that is in the store.
                     let record = std::fs::read(&copied.journal).unwrap();
                     let begun = record[begins as usize..].iter().position(|b| *b == b'\n');
                     let least = begins + begun.unwrap() as u64 + 200;
                     let mut keep = rng.range(least..record.len() as u64);
                     if cuts + 1 == CUTS {
-                        // What is counted meanwhile, in spans that are copied again.
+                        // Adds to counters in spans that are copied again.
                         keep = least;
                         let more =
                             "UPDATE plays SET n = n + 1000 WHERE album = 'k7' AND song = 's'";
@@ -412,7 +413,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
         sides.same_at_both(&format!("SELECT * FROM broken_off.{name}"));
     }
     assert!(stopped > 1, "{stopped}");
-    // Whoever does not know of the copy is told, and so is who takes another one for it.
+    // A copy without `resume` is refused, and so is a resumed copy of other data.
     assert!(copied.open(&sides, false).is_err());
     let other = CopyPlan {
         store: "store".to_owned(),
@@ -424,7 +425,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
     assert!(CopyJournal::open(&copied.env, &copied.journal, &other, true).is_err());
     std::fs::write(&copied.journal, "{\"nodes\": 7}\n").unwrap();
     assert!(copied.open(&sides, true).is_err());
-    // What would be there twice is not copied into what has rows.
+    // Tables with rows are refused if a copy would duplicate data.
     std::fs::remove_file(&copied.journal).unwrap();
     let again = copied.open(&sides, false).unwrap();
     for table in &tables {
@@ -474,7 +475,7 @@ fn definitions_come_in_an_order_in_which_they_can_be_made() {
             assert_eq!(here, described(&sides.cluster, &table.name));
         }
     }
-    // One table alone; and names that there are not.
+    // A single table; and unknown names.
     let only = source_schema(&sides.cluster, &["defined.typed".to_owned()]).unwrap();
     assert_eq!(only.tables, [("defined".to_owned(), "typed".to_owned())]);
     let kinds: Vec<&str> = only.definitions.iter().map(|d| &*d.kind).collect();

@@ -1,4 +1,4 @@
-//! Integration tests of migrations, one module a subject.
+//! Integration tests of migrations, one module for each subject.
 
 mod common;
 mod floors;

@@ -1,4 +1,4 @@
-//! A store carried to a server, as to a cluster: everything that CQL can say is there.
+//! Migrates a store to a server in the role of a cluster: everything that CQL can express arrives.
 
 use super::common;
 
@@ -33,7 +33,7 @@ fn define_all(source: &Session, target: &ClusterSession, phase: DefinitionPhase)
     }
 }
 
-/// Carries everything, or as much as there are cells before it is stopped.
+/// Migrates everything, or stops after this many cells.
 fn carry(
     source: &Session,
     target: ClusterSession,
@@ -118,7 +118,7 @@ fn one_that_is_stopped_again_and_again_ends_the_same() {
     }
     assert!(stopped >= 10, "it was stopped {stopped} times");
     assert_same(&source, &server.session(), "in the end");
-    // What is done is not sent again.
+    // Finished ranges are not sent again.
     let again = carry(&source, connect(&server), &journal, true, None).unwrap();
     assert_eq!(again.counts.cells.load(Ordering::Relaxed), 0);
     server.stop().unwrap();
@@ -135,7 +135,7 @@ fn what_is_written_meanwhile_follows() {
         let session = connect(&server);
         define_all(&source, &session, DefinitionPhase::Before);
         let (env, journal) = (OsEnv::new(), dir.0.join("journal"));
-        // Statements go on while the copy is made, and between two that follow.
+        // Statements continue during the copy, and between two rounds of following.
         let begun = feed(&source, None, 1 << 30).unwrap();
         let writer = {
             let (source, mut rng) = (source.clone(), Rng::new(200 + seed));

@@ -1,5 +1,4 @@
-//! The statements that are made of cells: which there are, with which timestamps, and what is left of
-//! times to live.
+//! The statements for cells: their texts, timestamps, and remaining TTLs.
 
 use super::common;
 
@@ -13,7 +12,7 @@ use firn_migrate::statement::{CellStatement, StatementWalk, TableStatements};
 use firn_table_events::ExportedTable;
 use firn_wide::internals::store::Partitions;
 
-/// What is made of a table, by the text of each statement.
+/// Returns the statements of a table, by text.
 fn made(
     session: &Session,
     name: &str,
@@ -81,21 +80,21 @@ fn cells_with_the_same_times_are_one_statement() {
         ]
     );
     assert_eq!(losses, CarriedLosses { mixed_lists: 1, ..CarriedLosses::default() });
-    // What was written with 10 is gone but for the row's marker.
+    // Data with timestamp 10 is deleted, except the row marker.
     let [set] = &*all[texts[5]] else { panic!("{all:?}") };
     assert_eq!((timestamp(&set.values[0]), set.cells), (20, 3));
     assert!((990..=1000).contains(&seconds(&set.values[1])), "{set:?}");
     assert_eq!(set.values[2], Bound::Unset);
     let [marker] = &*all[texts[4]] else { panic!("{all:?}") };
     assert_eq!((timestamp(&marker.values[2]), seconds(&marker.values[3])), (10, 0));
-    // A list that may have been sent three times takes the place of what was sent.
+    // A list that may have been sent three times replaces the sent data.
     let [list] = &*all[texts[6]] else { panic!("{all:?}") };
     assert_eq!((timestamp(&list.values[0]), timestamp(&list.again().values[0])), (89, 90));
     assert_eq!(set.again(), *set);
     let [range] = &*all[texts[1]] else { panic!("{all:?}") };
     assert_eq!((seconds(&range.values[2]), seconds(&range.values[3])), (8, 5));
 
-    // When the time to live is over, cells are deletions.
+    // Expired cells are deletions.
     let (all, losses) = made(&session, "t", 2000, 0);
     assert_eq!(losses.ended, 3);
     assert!(!all.contains_key(texts[5]));
@@ -137,15 +136,15 @@ fn elements_of_lists_have_their_own_times_where_these_rise() {
         &*first[0].appends[0].0,
         "UPDATE k.t USING TIMESTAMP ? AND TTL ? SET l = l + ? WHERE p = ?"
     );
-    // The newest element is the first, so times to live alone are kept.
+    // The newest element is the first, so only TTLs are preserved.
     assert_eq!(times(&first[1]), [(309, true), (310, false)]);
     assert_eq!(losses, CarriedLosses { mixed_lists: 1, ..CarriedLosses::default() });
-    // Sent again it is above all that was sent.
+    // A repeated list is newer than everything sent before.
     assert_eq!(times(&first[0].again()), [(301, false), (302, true), (303, false)]);
     assert_eq!(times(&first[0].again().again()), [(304, false), (305, true), (306, false)]);
     assert_eq!(times(&lists(1).0[0]), [(1322, false), (1323, true), (1324, false)]);
 
-    // More runs than that are one.
+    // A list with more runs is written as one.
     for n in 0..70 {
         let ttl = if n % 2 == 0 { 1000 } else { 0 };
         let cql = format!(

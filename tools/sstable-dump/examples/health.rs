@@ -7,7 +7,7 @@ use clap::Parser;
 use firn_tools::output::Failure;
 use sstable_dump::{DumpCli, run};
 
-/// What the check prints of a store; exit code 1 of the command is an error here.
+/// Returns the output of the check; exit code 1 of the command is an error here.
 fn check(dir: &str) -> Result<String, Failure> {
     let cli = DumpCli::try_parse_from(["sstable-dump", "--json", "check", dir])
         .map_err(|e| Failure::new(e.to_string()))?;

@@ -1,12 +1,11 @@
-//! Which tables of a tree were live, and which are newer, when no manifest says so: by their
-//! entries alone.
+//! Decides from the entries of a tree's tables which were live and which are newer, without a
+//! manifest.
 //!
-//! In a sound tree an entry (key and sequence number) lies in one live table. Two tables that share
-//! entries are therefore an input and an output of one compaction, and one of them is dead. Of what
-//! is left, the order of versions of the same keys gives the order of runs.
+//! In a sound tree each entry (key and sequence number) is in one live table. Two tables that share
+//! entries are therefore an input and an output of one compaction, and one of them is obsolete. For
+//! the remaining tables, the order of versions of the same keys gives the order of runs.
 //!
-//! Invariant: of one key, tables in newer runs hold newer versions, as far as sequence numbers
-//! tell.
+//! Invariant: newer runs have newer versions of each key, as far as sequence numbers show it.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -16,18 +15,19 @@ use firn_tools::output::Done;
 
 use crate::merged;
 
-/// What tables' entries say of each other; tables are named by their place in the list.
+/// Relations between tables, derived from their entries. Tables are named by their index in the
+/// list.
 pub struct Ages {
-    /// Pairs that share entries, the lower file number first, and how many.
+    /// Pairs that share entries, the lower file number first, with the number of shared entries.
     shared: BTreeMap<(usize, usize), u64>,
-    /// Pairs of which the first holds newer versions.
+    /// Pairs whose first table has newer versions than the second.
     newer: BTreeSet<(usize, usize)>,
 }
 
-/// Reads all entries of all tables.
+/// Reads all entries of all tables and compares the tables.
 ///
 /// # Errors
-/// Damage, with its place.
+/// Damage, with its position.
 pub fn compare(tables: &[Arc<Table>]) -> Done<Ages> {
     let mut a = Ages { shared: BTreeMap::new(), newer: BTreeSet::new() };
     let deleting: Vec<usize> =
@@ -77,27 +77,26 @@ fn overlap(a: &Table, b: &Table) -> bool {
     first(a) <= last(b) && first(b) <= last(a)
 }
 
-/// Tables that must be dead, and why.
+/// A table that must be obsolete, and the reason.
 pub struct DeadShare {
-    /// Its place in the list.
+    /// Index of the table in the list.
     pub table: usize,
-    /// The tables that hold its entries.
+    /// Tables that contain its entries.
     pub instead: Vec<usize>,
-    /// Whether the others are the older ones: those that it was made of, since it does not hold all
-    /// that they hold.
+    /// Whether `instead` are the inputs of the compaction that made this table. The compaction was
+    /// interrupted, because its outputs do not cover all inputs.
     pub unfinished: bool,
 }
 
 impl Ages {
-    /// Whether the table in this place shares entries with another.
+    /// Reports whether the table at this index shares entries with another.
     pub fn shares(&self, table: usize) -> bool {
         self.shared.keys().any(|&(a, b)| a == table || b == table)
     }
 
-    /// Decides which tables of those that share entries are dead. A compaction's outputs win over
-    /// its inputs when they span all the keys that the inputs span: then it had been finished,
-    /// maybe without the inputs being removed. When they do not, it was interrupted, and the inputs
-    /// count.
+    /// Decides which of the tables that share entries are obsolete. The outputs of a compaction win
+    /// over its inputs if they span all keys of the inputs. The compaction had then finished, even
+    /// if its inputs were not removed. Otherwise it was interrupted, and the inputs count.
     pub fn dead(&self, tables: &[Arc<Table>]) -> Vec<DeadShare> {
         let mut out: Vec<DeadShare> = vec![];
         let mut gone: BTreeSet<usize> = BTreeSet::new();
@@ -108,7 +107,7 @@ impl Ages {
                 .copied()
                 .filter(|(a, b)| !gone.contains(a) && !gone.contains(b))
                 .collect();
-            // Outputs that nothing newer was made of, newest first.
+            // Take outputs from which no newer table was made, newest first.
             let Some(newest) = pairs.iter().map(|p| p.1).max_by_key(|&i| tables[i].id()) else {
                 return out;
             };
@@ -137,9 +136,9 @@ impl Ages {
         }
     }
 
-    /// Orders the tables in `alive` into runs, oldest first, so that overlapping tables are in
-    /// different runs, newer ones in later runs. Also whether their entries contradict each other,
-    /// so that the order is a guess.
+    /// Orders the tables in `alive` into runs, oldest first. Overlapping tables are in different
+    /// runs, newer ones in later runs. Also reports whether the entries contradict each other,
+    /// which makes the order a guess.
     pub fn runs(&self, tables: &[Arc<Table>], alive: &BTreeSet<usize>) -> (Vec<Vec<usize>>, bool) {
         let edges: Vec<(usize, usize)> = self
             .newer

@@ -1,8 +1,8 @@
-//! Beside a program that has the store open: what a tool reads may be gone in the next moment, and
-//! that is no damage.
+//! Reading a store that another program has open. A file may be removed between listing and
+//! reading; that is not damage.
 //!
-//! Invariants: nothing is written, and no lock is kept; an error counts only when two readings in a
-//! row meet it alike.
+//! Invariants: this module writes nothing and holds no lock. An error counts only if two
+//! consecutive readings report the same one.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use firn_tools::output::{Done, Failure};
 
 use crate::target::env;
 
-/// How often a store is read again when its files change underneath.
+/// Maximum number of readings of a store whose files change meanwhile.
 pub const TRIES: usize = 10;
 
-/// What `read` gives, at last without an error that comes of a file that a program has removed
+/// Returns the result of `read`. Repeats it while it fails because a program removed a file
 /// meanwhile.
 ///
 /// # Errors
-/// An error that two readings in a row have met; that the store moves on, where each has met
-/// another.
+/// - An error that two consecutive readings report.
+/// - An error that the store keeps changing, if each reading reports a different error.
 pub fn settled<T>(mut read: impl FnMut() -> Done<T>) -> Done<T> {
     let mut before: Option<Error> = None;
     for _ in 0..TRIES {
@@ -40,14 +40,14 @@ pub fn settled<T>(mut read: impl FnMut() -> Done<T>) -> Done<T> {
     ))
 }
 
-/// Refuses a store that a program has open for writing: of one that moves on, a file that has gone
-/// meanwhile would count as lost.
+/// Refuses a store that a program has open for writing. A file that the program removes meanwhile
+/// would count as lost.
 ///
 /// # Errors
-/// When the store's lock is held. A lock that cannot be asked for says nothing.
+/// If another program holds the store's lock. A lock file that cannot be opened is no error.
 pub fn refuse_open(dir: &Path) -> Done {
     let lock = dir.join("LOCK");
-    // To ask for one that is not there would make it.
+    // Locking a missing file would create it.
     if !io::is_file(&lock) {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub fn refuse_open(dir: &Path) -> Done {
     }
 }
 
-/// That a program has the store open, and what to do.
+/// Returns the failure that a program has the store open, with advice.
 pub fn is_open(e: &Error) -> Failure {
     Failure::with_next(
         e.to_string(),

@@ -1,10 +1,11 @@
-//! Values that lie apart: the blob files of a store's directory, and what entries refer to there.
+//! The blob files of a store's directory, and the values in them that entries refer to.
 //!
-//! A value is read by its block alone, whose checksum knows file and offset, and which has the key:
-//! so a blob file that has lost its footer or its properties still gives all that it has.
+//! A value is read from its own block alone. The block contains the key, and its checksum covers
+//! the file number and the offset. So all values of a blob file without footer or properties remain
+//! readable.
 //!
-//! Invariants: a value is handed out only for the key that it was written with, in the length that
-//! its entry tells of; nothing is allocated beyond what a reference may tell of.
+//! Invariants: a value is returned only for the key that it was written with, and only if its
+//! length matches its entry. No allocation is larger than the length that a reference can state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,66 +29,66 @@ use crate::names::TreeNames;
 use crate::survey::{Survey, survey};
 use crate::target::{env, open_file, open_values};
 
-/// Where the files of a new store come from and go to.
+/// Source and destination directories of a new store.
 #[derive(Clone, Copy)]
 pub struct OldStore<'a> {
-    /// The old store's directory as its files should be named.
+    /// The files of the old store, under their true names.
     pub names: &'a TreeNames,
-    /// The directory.
+    /// Directory of the old store.
     pub dir: &'a Path,
-    /// That of the new one.
+    /// Directory of the new store.
     pub out: &'a Path,
-    /// The old one's blob files.
+    /// Blob files of the old store.
     pub files: &'a StoreBlobs<'a>,
 }
 
-/// Bytes of a value's decoded block before its key.
+/// Number of bytes before the key in a decoded value block.
 const VALUE_HEAD: u64 = 12;
 
-/// A value that lies apart.
+/// A value from a blob file.
 pub struct ApartValue {
-    /// Where it lies.
+    /// Position in the blob file.
     pub place: BlobHandle,
-    /// The file's path.
+    /// Path of the blob file.
     pub path: PathBuf,
     /// The value.
     pub bytes: Vec<u8>,
 }
 
-/// The blob files of a directory, opened when first needed.
+/// The blob files of a directory, opened on first use.
 pub struct StoreBlobs<'a> {
     names: &'a TreeNames,
     dir: &'a Path,
     open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
-    /// What the manifest tells of them; empty without one.
+    /// Metadata of the blob files in the manifest; empty without a manifest.
     told: BTreeMap<u64, Arc<BlobFileMeta>>,
-    /// Which have been found sound from the first byte to the last, or not.
+    /// Results of full checks, by file: whether the whole file is sound.
     whole: Mutex<BTreeMap<u64, bool>>,
 }
 
 impl<'a> StoreBlobs<'a> {
-    /// Those in `dir`, as `names` finds them.
+    /// Creates it for the files in `dir`, as `names` finds them.
     pub fn of(names: &'a TreeNames, dir: &'a Path) -> StoreBlobs<'a> {
         let (open, whole) = (Mutex::default(), Mutex::default());
         StoreBlobs { names, dir, open, told: BTreeMap::new(), whole }
     }
 
-    /// The same, where the manifest tells of them.
+    /// Creates it with the metadata of the blob files in the manifest.
     pub fn told_by(names: &'a TreeNames, dir: &'a Path, state: &ManifestState) -> StoreBlobs<'a> {
         let files = state.trees.values().flat_map(|t| &t.values);
         let told = files.map(|(id, v)| (*id, v.clone())).collect();
         StoreBlobs { told, ..StoreBlobs::of(names, dir) }
     }
 
-    /// Where blob file `id` is, or should be.
+    /// Returns the path of blob file `id`, or the expected path of a missing one.
     pub fn path(&self, id: u64) -> PathBuf {
         self.names.table(id).unwrap_or_else(|| table_path(self.dir, id))
     }
 
-    /// The file itself.
+    /// Opens blob file `id`, or returns the open file.
     ///
     /// # Errors
-    /// `NotFound` where it is not there, what the system says.
+    /// `NotFound` if the file is missing; I/O errors.
     pub fn file(&self, id: u64) -> Result<Arc<dyn ReadFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = open.entry(id).or_insert_with(|| {
@@ -106,11 +107,12 @@ impl<'a> StoreBlobs<'a> {
         opened.clone()
     }
 
-    /// The value that the entry of `key` refers to by `reference`.
+    /// Returns the value to which the entry of `key` refers by `reference`.
     ///
     /// # Errors
-    /// `Corruption` with the place in the blob file and the key for one that is not sound,
-    /// `NotFound` without the file, what the file says.
+    /// - `Corruption`, with the position in the blob file and the key, if the value is damaged.
+    /// - `NotFound` if the file is missing.
+    /// - I/O errors of the file.
     pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<ApartValue> {
         let Some(place) = BlobHandle::decode(reference) else {
             return Err(Error::corruption("an entry refers to no value").keys(key, key));
@@ -132,7 +134,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(ApartValue { place, bytes: value.to_vec(), path })
     }
 
-    /// The value at this place, whatever refers to it.
+    /// Returns the value at this position, whichever entry refers to it.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -144,11 +146,11 @@ impl<'a> StoreBlobs<'a> {
         Ok(value.to_vec())
     }
 
-    /// Whether blob file `id` is there and sound from the first byte to the last, and the one that
-    /// the manifest tells of.
+    /// Reports whether blob file `id` exists, is sound from the first byte to the last, and matches
+    /// the manifest.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version; other errors say that it is not.
+    /// `Incompatible` for a newer version. On any other error the result is false.
     pub fn is_whole(&self, id: u64) -> Result<bool> {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = whole.get(&id) {
@@ -168,10 +170,11 @@ impl<'a> StoreBlobs<'a> {
         Ok(sound)
     }
 
-    /// Whether each value is sound that `t` refers to, and all the files that they are in are.
+    /// Reports whether all values to which `t` refers are sound, and also the whole files that
+    /// contain them.
     ///
     /// # Errors
-    /// As [`is_whole`](Self::is_whole), and those of reading the table.
+    /// As [`is_whole`](Self::is_whole), and errors of reading the table.
     pub fn has_all_of(&self, t: &Arc<Table>) -> Result<bool> {
         for u in &t.properties().values {
             if !self.is_whole(u.file)? {
@@ -193,7 +196,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(true)
     }
 
-    /// Whether table `id` refers to the blob file `to`, as its properties say.
+    /// Reports whether table `id` refers to the blob file `to`, according to its properties.
     ///
     /// # Errors
     /// As [`open_file`].
@@ -203,7 +206,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(t.properties().values.iter().any(|u| u.file == to))
     }
 
-    /// What is known of blob file `id`: as the manifest tells, or the file itself.
+    /// Returns the metadata of blob file `id` from the manifest, or else from the file itself.
     ///
     /// # Errors
     /// As [`open_values`].
@@ -214,8 +217,8 @@ impl<'a> StoreBlobs<'a> {
         }
     }
 
-    /// The kind and value that a reader sees of an entry: of one whose value lies apart, a put of
-    /// it.
+    /// Returns the kind and value that a reader sees for an entry. A reference to a blob becomes a
+    /// put of its value.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -232,7 +235,7 @@ impl<'a> StoreBlobs<'a> {
     }
 }
 
-/// The decoded block of a value of file `id`.
+/// Reads and decodes the block of a value of file `id`.
 fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
     let bad = |what: &str| block_error(what).at(path, offset).block("value");
     if offset.checked_add(stored.into()).is_none_or(|end| end > file.len()) {
@@ -243,17 +246,17 @@ fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) ->
     StoredBlock::check(&block, BlockKind::Value, id, offset).and_then(|s| s.to_vec()).map_err(bad)
 }
 
-/// Where a value lies, as JSON.
+/// Returns the position of a blob as JSON.
 pub fn place_json(r: &BlobHandle) -> Value {
     json!({"file": r.file, "number": r.number, "offset": r.offset, "stored": r.stored, "len": r.len})
 }
 
-/// What is told of the blob files that a table refers to, as JSON.
+/// Returns the use of blob files by a table as JSON.
 pub fn uses_json(uses: &[BlobUse]) -> Value {
     uses.iter().map(|u| json!({"file": u.file, "values": u.values, "bytes": u.bytes})).collect()
 }
 
-/// The same for people; empty for none.
+/// Returns the use of blob files by a table as text; empty if it uses none.
 pub fn uses_text(uses: &[BlobUse]) -> String {
     let one = |u: &BlobUse| {
         format!(
@@ -266,7 +269,7 @@ pub fn uses_text(uses: &[BlobUse]) -> String {
     uses.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What the manifest knows of a blob file, as JSON.
+/// Returns the metadata of a blob file as JSON.
 pub fn facts_json(v: &BlobFileMeta) -> Value {
     json!({
         "id": v.id, "store": v.identity.store, "unique": v.identity.unique, "size": v.size, "values": v.values,
@@ -274,8 +277,8 @@ pub fn facts_json(v: &BlobFileMeta) -> Value {
     })
 }
 
-/// What is wrong with a blob file, in which no block is damaged: its counts against its blocks and
-/// against what the manifest tells of it.
+/// Compares the counts of a blob file without damaged blocks with its blocks and with the manifest.
+/// Returns the differences.
 pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
     let (mut keys, mut values, mut blocks, mut largest) = (0u64, 0u64, 0u64, 0u64);
@@ -308,13 +311,13 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
         let wrong = all.iter().filter(|c| c.1 != c.2);
         wrong
             .map(|(what, told, found)| {
-                bad(format!("{who} of {told} {what}, the blob file has {found}"))
+                bad(format!("{who} {told} {what}, the blob file has {found}"))
             })
             .collect()
     };
-    let mut all = differ(&own, "the properties tell");
+    let mut all = differ(&own, "the properties have");
     if (p.first_key.as_slice(), p.last_key.as_slice()) != bounds.unwrap_or_default() {
-        all.push(bad("the blob file's bounds are not what the properties tell".into()));
+        all.push(bad("the blob file's bounds differ from its properties".into()));
     }
     if footer.filter_len > 0 || footer.tombstones_len > 0 {
         all.push(bad("a blob file with parts of a table".into()));
@@ -326,10 +329,12 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
             ("bytes of values", t.raw_bytes, values),
             ("bytes of blocks", t.bytes, footer.data_len),
         ];
-        all.extend(differ(&facts, "the manifest tells"));
-        all.extend(t.identity.mismatch(&footer.identity).map(|words| {
-            bad(format!("{words}, and not the blob file that the manifest tells of"))
-        }));
+        all.extend(differ(&facts, "the manifest has"));
+        all.extend(
+            t.identity
+                .mismatch(&footer.identity)
+                .map(|words| bad(format!("{words}, and not the blob file in the manifest"))),
+        );
     }
     all
 }

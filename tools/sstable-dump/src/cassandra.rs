@@ -1,8 +1,8 @@
-//! `sstable-dump cassandra`: the files of Cassandra's tables, cell by cell, as lines or in the form
-//! of its own `sstabledump`.
+//! `sstable-dump cassandra`: prints Cassandra's table files cell by cell, as lines or in the format
+//! of Cassandra's `sstabledump`.
 //!
-//! Types come from the table's `Statistics.db`; the names of key columns are in none of its files.
-//! Whatever can't be shown in its type is shown as a blob.
+//! Types come from the table's `Statistics.db`. None of its files contains the names of key
+//! columns. A value that does not fit its type is printed as a blob.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,38 +27,38 @@ use crate::target::env;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-A FILE is a table's Data.db; its Statistics.db and, where it is compressed, its CompressionInfo.db have to lie beside it. Versions ma to
-me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0) are read. All that there is of checksums is compared.
+A FILE is the Data.db of a table. Its Statistics.db and, if it is compressed, its CompressionInfo.db must be in the same directory.
+Reads the versions ma to me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0), and verifies all available checksums.
 
-Lines have, apart by tabs: the partition's key, the row, the column, the timestamp, what it is, and the value. With --json they are in
-the form of Cassandra's sstabledump; there a counter has its sum, and positions are those where things begin.
+A line has these fields, separated by tabs: partition key, row, column, timestamp, kind, value. With --json the output has the format
+of Cassandra's sstabledump, but a counter has its sum, and a position is the offset at which an element begins.
 
-`firn import --cassandra` takes such files into a store, where CQL, purge-report and explain work on them.
+`firn import --cassandra` imports such files into a store, where CQL, purge-report and explain work on them.
 
 Examples:
   sstable-dump cassandra data/shop/orders-*/nb-1-big-Data.db
   sstable-dump cassandra nb-1-big-Data.db --json | jq '.[].rows[] | select(.deletion_info)'
   sstable-dump cassandra nb-1-big-Data.db --header              types of keys and columns
-  sstable-dump cassandra data/shop/*/*-Data.db --check          reads all, and says what is damaged";
+  sstable-dump cassandra data/shop/*/*-Data.db --check          read everything and report damage";
 
-/// What `cassandra` takes.
+/// Arguments of `cassandra`.
 #[derive(Args, Clone, Debug)]
 pub struct CassandraDumpArgs {
-    /// Tables: their Data.db
+    /// Data.db files of tables
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only what the files say of themselves: version, partitioner, types
+    /// Print only the metadata: version, partitioner, types
     #[arg(long, conflicts_with_all = ["check", "raw_times"])]
     header: bool,
-    /// Only read everything, and compare all checksums; exit code 1 if anything is wrong
+    /// Only read everything and verify all checksums; exit code 1 on damage
     #[arg(long, conflicts_with = "raw_times")]
     check: bool,
-    /// Times as numbers instead of dates
+    /// Print times as numbers instead of dates
     #[arg(long)]
     raw_times: bool,
 }
 
-/// Types of a table, as they are shown.
+/// Types of a table's keys and columns, for printing.
 struct NodeTypes {
     key: Vec<Type>,
     clustering: Vec<Type>,
@@ -73,7 +73,7 @@ struct NodeColumnType {
 }
 
 fn type_of(class: &MarshalClass) -> Type {
-    // A class that nobody here knows has values all the same.
+    // An unknown class still has values: print them as blobs.
     Type::parse(&class.to_string(), &Registry::new()).unwrap_or(Type::Bytes)
 }
 
@@ -104,7 +104,7 @@ impl NodeTypes {
         if row.is_static { &self.statics[number] } else { &self.regulars[number] }
     }
 
-    /// The parts of a partition's key; a key that is not in its form is one part.
+    /// Splits a partition key into its parts. A key in another form is one part.
     fn key_parts(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let parts = || {
             let (mut parts, mut rest) = (vec![], key);
@@ -123,7 +123,7 @@ impl NodeTypes {
     }
 }
 
-/// A value in JSON; what is none of its type as a blob.
+/// Returns a value as JSON. A value that does not fit the type is printed as a blob.
 fn value_json(of: &Type, bytes: &[u8]) -> String {
     match of.unreversed().validate(bytes) {
         Ok(()) => json(of, Some(bytes)),
@@ -142,7 +142,7 @@ fn counter_of(of: &NodeColumnType, value: &[u8]) -> Option<i64> {
     of.is_counter.then(|| counter_sum([value])).flatten()
 }
 
-/// The path of a cell in words, of a value of its type in these.
+/// Returns the path of a cell as text; `shown` formats a value of the path's type.
 fn path_text(of: &ColumnType, path: &[u8], shown: fn(&Type, &[u8]) -> String) -> String {
     let path_type = match &of.of {
         Type::Udt(user) => {
@@ -157,7 +157,8 @@ fn path_text(of: &ColumnType, path: &[u8], shown: fn(&Type, &[u8]) -> String) ->
     shown(&path_type.unwrap_or(Type::Bytes), path)
 }
 
-/// A value as `sstabledump` names keys and paths: as its type does, which knows nothing of CQL.
+/// Returns a value in the form that `sstabledump` uses for keys and paths: the text of its
+/// Cassandra type, without CQL syntax.
 fn name_text(of: &Type, value: &[u8]) -> String {
     match of.unreversed() {
         Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Vector(..) => escape::hex(value),
@@ -278,7 +279,7 @@ fn check(screen: &mut Screen<'_>, files: &[PathBuf]) -> Done {
 
 type NodeEvents<'e> = dyn Iterator<Item = Result<NodeEvent, NodeFault>> + 'e;
 
-/// Prints a line for each thing that a table says.
+/// Prints a line for each partition deletion, row, cell and range deletion of a table.
 struct NodeLines<'a> {
     types: NodeTypes,
     times: Times,
@@ -378,7 +379,7 @@ impl NodeLines<'_> {
     }
 }
 
-/// Prints a table in the form of `sstabledump`.
+/// Prints a table in the format of `sstabledump`.
 struct JsonPrinter<W: Write> {
     types: NodeTypes,
     times: Times,
@@ -481,7 +482,8 @@ impl<W: Write> JsonPrinter<W> {
         Ok(())
     }
 
-    /// What stands behind the name of a cell: times only where they are not the row's.
+    /// Returns the fields of a cell after its name. Times are included only if they differ from the
+    /// row's.
     fn cell(&self, row: &NodeRow, of: &NodeColumnType, cell: &NodeCell) -> String {
         let path = cell
             .path

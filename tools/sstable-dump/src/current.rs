@@ -1,12 +1,11 @@
-//! The manifest that counts in a directory, and what speaks against it, beside a writer too.
+//! Finds the current manifest of a directory, and evidence against it, also while a program writes.
 //!
-//! Files are listed first, then the manifest is read, then the log and the event log. A writer that
-//! flushes or merges meanwhile makes its manifest look like one of an older time, or of another
-//! store.
+//! The files are listed first; then the manifest is read, then the log and the event log. A
+//! concurrent flush or compaction makes the manifest look outdated or foreign.
 //!
-//! Invariant: what speaks against a manifest was said twice alike, and the manifest stayed as it
-//! was from the first time to the second. The first time the log and the event log were read before
-//! the manifest was read again; the second time the files were listed after it had been read.
+//! Invariant: evidence against a manifest counts only if two readings agree and the manifest did
+//! not change between them. The first reading reads the log and the event log before the manifest
+//! is read again. The second reading lists the files after that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,25 +17,26 @@ use crate::evidence::{foreign, outdated};
 use crate::findings::FindingKind;
 use crate::names::TreeNames;
 
-/// How often all is read again while a writer goes on.
+/// Maximum number of readings while a writer is active.
 const TRIES: usize = 10;
 
-/// The manifest that counts.
+/// The current manifest.
 #[derive(PartialEq)]
 pub struct CurrentEvidence {
-    /// The state at its end.
+    /// State at its end.
     pub state: ManifestState,
-    /// Its number.
+    /// Number of the manifest.
     pub number: u64,
-    /// Why it is not believed, in words; `None` where nothing speaks against it.
+    /// Kind and text of the evidence against it; `None` if there is none.
     pub against: Option<(FindingKind, String)>,
 }
 
-/// The files in `dir` and in the directories `more`, and the manifest that counts among them:
-/// `None` where no `CURRENT` names one.
+/// Returns the files in `dir` and in the directories `more`, and the current manifest among them:
+/// `None` if no `CURRENT` file names one.
 ///
 /// # Errors
-/// What the system says of the directories and the log; inside, what [`Manifest::load`] says.
+/// I/O errors of the directories and the log. The inner result has the errors of
+/// [`Manifest::load`].
 pub fn current(
     env: &Arc<dyn Env>,
     dir: &Path,
@@ -57,8 +57,8 @@ pub fn current(
         let mut found = CurrentEvidence { state, number, against };
         tries += 1;
         if tries == TRIES && before.as_ref() != Some(&found) {
-            // One that moves on each time is being written, and so is neither old nor another
-            // store's.
+            // The manifest changes at each reading, so a program is writing it: it is neither
+            // outdated nor foreign.
             found.against = None;
         }
         if found.against.is_none() || before.as_ref() == Some(&found) {

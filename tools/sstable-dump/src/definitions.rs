@@ -1,9 +1,9 @@
-//! The names that users give the trees of a store: column families of the older interface,
-//! tables and indexes of CQL, by the records of the tree `system.schema`; and the hooks that each
-//! is opened with.
+//! The user-visible names of the trees of a store, and the hooks that each tree is opened with.
+//! Names are those of column families of the older interface and of tables and indexes of CQL. They
+//! come from the records of the tree `system.schema`.
 //!
-//! Invariants: a record that cannot be read takes no other with it, nor does one that is lost, where
-//! what survives tells what it was ([`mend`]). A store without such a tree has no definitions, which
+//! Invariants: an unreadable record affects no other record. Neither does a lost record, if
+//! surviving data shows its content ([`mend`]). A store without the tree has no definitions; that
 //! is no error.
 
 use std::collections::BTreeMap;
@@ -25,21 +25,21 @@ use firn_wide_text::files::{DescribedFile, FileCatalog, read_entry};
 use crate::mend::{LackingRecord, TreeWitnesses, mend, row_key};
 use crate::text;
 
-/// How long tombstones are kept by the tools, in seconds: nothing is compacted here.
+/// Grace period of tombstones for the tools, in seconds: the tools never drop a tombstone.
 pub const NEVER: i64 = i64::MAX;
 
-/// What a tree is to users.
+/// The user-visible definition of a tree.
 #[derive(Clone, Debug)]
 pub struct Defined {
-    /// The keyspace.
+    /// Name of the keyspace.
     pub keyspace: String,
-    /// The column family or table.
+    /// Name of the column family or table.
     pub name: String,
-    /// Whether [`name`](Defined::name) is a table of CQL.
+    /// Whether [`name`](Defined::name) is a CQL table.
     pub cql: bool,
-    /// The index, for the tree of one.
+    /// Name of the index, if the tree belongs to one.
     pub index: Option<String>,
-    /// How keys are read.
+    /// Format of the keys.
     keys: DefinedKeys,
     /// Whether its cells are counters.
     counter: bool,
@@ -50,8 +50,7 @@ pub struct Defined {
 enum DefinedKeys {
     Family(Box<DescribedFile>),
     Table(Arc<TableSchema>, Layout),
-    /// Keys begin with a value of this type, where they begin with one; then a row's key as the
-    /// layout has it.
+    /// A key begins with a value of this type, if there is one. A row's key in the layout follows.
     Index(Option<Type>, Layout),
 }
 
@@ -59,18 +58,18 @@ enum DefinedKeys {
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
     trees: BTreeMap<String, Defined>,
-    /// What could not be read, and why.
+    /// Unreadable definitions, with reasons.
     pub problems: Vec<String>,
-    /// How keys are spread, where it is known.
+    /// The partitioner, if known.
     pub partitioner: Option<Partitioner>,
-    /// Records that are lost, and are read as if they were there.
+    /// Lost records that were rebuilt from other data.
     pub lacking: Vec<LackingRecord>,
-    /// What nobody can know of them any more.
+    /// Facts about them that cannot be recovered.
     pub unknown: Vec<String>,
 }
 
 impl Defined {
-    /// The hooks that the store opens the tree with.
+    /// Returns the hooks that the store opens the tree with.
     pub fn hooks(&self) -> TreeOptions {
         match self.keys {
             DefinedKeys::Index(..) => hooks::index(),
@@ -78,7 +77,7 @@ impl Defined {
         }
     }
 
-    /// In words.
+    /// Returns the definition as text.
     pub fn words(&self) -> String {
         let what = if self.cql { "table" } else { "column family" };
         match &self.index {
@@ -87,8 +86,8 @@ impl Defined {
         }
     }
 
-    /// The part of a key of the tree that says which row or partition it is of, in an index which
-    /// value; `None` where it is none.
+    /// Returns the part of a key that names the row or partition, or in an index the value. Returns
+    /// `None` if the key has no such part.
     pub fn partition<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         let len = match &self.keys {
             DefinedKeys::Family(described) => described.layout.partition_len(key).ok(),
@@ -98,8 +97,8 @@ impl Defined {
         key.get(..len?)
     }
 
-    /// Whether this can be an entry of the tree. `value` is that of a put or of a merge operand,
-    /// which `merge` tells apart; `None` of a removed one.
+    /// Reports whether this can be an entry of the tree. `value` is the value of a put or, if
+    /// `merge` is set, a merge operand; `None` for a delete.
     pub fn fits(&self, key: &[u8], value: Option<&[u8]>, merge: bool) -> bool {
         match &self.keys {
             DefinedKeys::Family(described) => {
@@ -139,8 +138,8 @@ impl Defined {
         }
     }
 
-    /// Whether what an entry says can be there: counters are together, and nothing else is with
-    /// them but what deletes them.
+    /// Reports whether the content of an entry fits the tree. A tree with counters has only
+    /// counters, and entries that delete them.
     fn holds(&self, body: &Body<'_>) -> bool {
         match body {
             Body::Cell(Cell { state: CellState::Counter(_), .. }) => self.counter,
@@ -151,8 +150,8 @@ impl Defined {
         }
     }
 
-    /// A key of the tree in its own types; `None` where it is none, as bounds of blocks need not
-    /// be.
+    /// Returns a key of the tree as text in its own types. Returns `None` for bytes that are no
+    /// key, which bounds of blocks may be.
     pub fn key(&self, key: &[u8]) -> Option<String> {
         match &self.keys {
             DefinedKeys::Family(described) => described.key_words(key).or_else(|| {
@@ -188,8 +187,8 @@ impl Defined {
     }
 }
 
-/// Whether a table has, or had, the column whose name's component this is; of what is no cell's it
-/// is empty, and of a row's mark short.
+/// Reports whether a table has, or had, the column with this name component. The component is empty
+/// for entries other than cells, and short for a row marker.
 fn has_column(table: &TableSchema, name: &[u8]) -> bool {
     match name {
         [_, id @ ..] if id.len() == 2 => {
@@ -201,8 +200,9 @@ fn has_column(table: &TableSchema, name: &[u8]) -> bool {
 }
 
 impl Definitions {
-    /// Those that these records of [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE) tell
-    /// of, with those that they lack by what the store's trees tell.
+    /// Reads the definitions from these records of
+    /// [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE). Adds missing records that the
+    /// store's trees prove.
     pub fn read(mut records: Vec<(Vec<u8>, Vec<u8>)>, trees: &TreeWitnesses<'_>) -> Definitions {
         let mended = mend(&records, trees);
         records.extend(mended.lacking.iter().map(|r| (r.key.clone(), r.value.clone())));
@@ -246,7 +246,8 @@ impl Definitions {
         }
     }
 
-    /// A compact table is what its own record says, as a family: that one's may be lost.
+    /// Adds a compact table as a family from its own record, because the family's record may be
+    /// lost.
     fn add_compact(
         &mut self,
         table: &TableSchema,
@@ -301,7 +302,7 @@ impl Definitions {
             token_len: layout.token_len(),
         };
         for index in table.indexes() {
-            // Of a map's entry the key comes first, then the value.
+            // In a map entry the key comes first, then the value.
             let spec = index.spec(table).filter(|s| !matches!(s.part, IndexPart::Entry { .. }));
             self.trees.insert(
                 TreeName::Index(index.id).to_string(),
@@ -317,12 +318,12 @@ impl Definitions {
         );
     }
 
-    /// What the tree of this name is.
+    /// Returns the definition of the tree with this name.
     pub fn of_tree(&self, name: &str) -> Option<&Defined> {
         self.trees.get(name)
     }
 
-    /// The tree of a table, a family or an index that users name as KEYSPACE.NAME.
+    /// Returns the tree of the table, family or index that users name as KEYSPACE.NAME.
     pub fn tree_at(&self, path: &str) -> Option<&str> {
         let is_it = |d: &Defined| {
             let name = d.index.as_ref().unwrap_or(&d.name);
@@ -332,7 +333,7 @@ impl Definitions {
         self.trees.iter().find(|(_, d)| is_it(d)).map(|(tree, _)| tree.as_str())
     }
 
-    /// All of them, by the names of their trees.
+    /// Iterates over all definitions with the names of their trees.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Defined)> {
         self.trees.iter().map(|(name, defined)| (name.as_str(), defined))
     }

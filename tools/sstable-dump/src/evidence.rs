@@ -1,9 +1,9 @@
-//! Evidence in a store's directory about a store whose manifest is gone: what is left of
-//! manifests, and the event log.
+//! Recovers facts about a store without a manifest from the remains of manifests and from the event
+//! log.
 //!
-//! Invariant: the event log is only written after what it tells of has become durable, so what it
-//! calls removed is removed; but its last lines may be missing, so what it does not tell of may
-//! have happened too.
+//! Invariant: an event is logged only after the change is durable. So a table that the event log
+//! calls removed is removed. The last lines may be missing, so changes without an event may have
+//! happened too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,73 +27,73 @@ use crate::names::{TreeNames, own_name};
 use crate::target::open_file;
 use crate::whose;
 
-/// No event log is read beyond this.
+/// Maximum number of bytes read of an event log.
 const MAX_EVENTS: u64 = 64 << 20;
 
-/// What is known of a tree.
+/// Recovered facts about a tree.
 #[derive(Clone, Debug, Default)]
 pub struct TreeFacts {
-    /// Its name.
+    /// Name of the tree.
     pub name: Option<String>,
-    /// Its options.
+    /// Options of the tree.
     pub options: Option<PersistedOptions>,
-    /// A position below which its records are in tables.
+    /// Position below which the tree's records are in tables.
     pub flushed: u64,
 }
 
-/// What is known of a store.
+/// Recovered facts about a store.
 #[derive(Default)]
 pub struct RecoveredHistory {
     /// Trees by id.
     pub trees: BTreeMap<TreeId, TreeFacts>,
-    /// Trees that were dropped.
+    /// Dropped trees.
     pub dropped: BTreeSet<TreeId>,
-    /// Tables that belong to the store no more.
+    /// Obsolete tables.
     pub dead: BTreeSet<u64>,
-    /// Options with the hooks of trees without tables, by what is in them.
+    /// Options with hooks, from the content of trees without tables.
     pub hooks: BTreeMap<TreeId, PersistedOptions>,
-    /// Tables by what a manifest said of them.
+    /// Metadata of tables from manifests.
     pub metas: BTreeMap<u64, TableMeta>,
-    /// Trees that had tables at some time, as manifests tell.
+    /// Trees that had tables at some time, according to manifests.
     with_tables: BTreeSet<TreeId>,
-    /// Blob files of which a manifest told at some time.
+    /// Blob files that a manifest once listed.
     value_files: BTreeSet<u64>,
     /// Ingested tables and their sequence numbers.
     pub ingested: BTreeMap<u64, u64>,
-    /// Which tables belong to a tree of this name.
+    /// Tables by the name of their tree.
     pub by_name: BTreeMap<String, BTreeSet<u64>>,
-    /// Lengths of tables' files.
+    /// Sizes of table files.
     sizes: BTreeMap<u64, u64>,
-    /// Flushed positions by name.
+    /// Flushed positions by tree name.
     flushed_by_name: BTreeMap<String, u64>,
-    /// The position below which no tree needed the log, when a flush or a manifest last said so.
+    /// Position below which no tree needed the log, from the last flush event or manifest.
     pub log_floor: u64,
-    /// A state that is whole, and the number of its manifest: of the newest one, when it is sound
-    /// and fits the tables.
+    /// The complete state and the number of its manifest: the newest manifest, if it is sound and
+    /// fits the tables.
     pub whole: Option<(ManifestState, u64)>,
     /// The last state that could be read in part.
     pub partial: Option<ManifestState>,
-    /// Whether a part of a manifest or of the event log has been read.
+    /// Whether any part of a manifest or of the event log could be read.
     pub has_source: bool,
-    /// What has been found.
+    /// Notes for the report.
     pub notes: Vec<String>,
 }
 
-/// Which manifests are believed.
+/// Selection of the trusted manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// The one that `CURRENT` names and older ones, as far as they fit the tables.
+    /// The manifest that `CURRENT` names and older ones, as far as they fit the tables.
     All,
-    /// The one of this number.
+    /// The manifest with this number.
     Only(u64),
-    /// None.
+    /// No manifest.
     None,
 }
 
-/// Gathers all there is in `dir`.
+/// Recovers the history of the store in `dir`.
 ///
 /// # Errors
-/// `Incompatible` for files of a newer version, I/O errors; damage is none.
+/// `Incompatible` for files of a newer version; I/O errors. Damage is no error.
 pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<RecoveredHistory> {
     let mut e = RecoveredHistory::default();
     if sources != Sources::None {
@@ -101,18 +101,18 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Recovered
     }
     let told = ToldFacts::read(env, dir)?;
     match told.contradicts(env, dir)? {
-        Some(what) => e.notes.push(format!(
-            "EVENTS.jsonl tells of {what} here: it is of another store, and left out"
-        )),
+        Some(what) => {
+            e.notes.push(format!("EVENTS.jsonl is of another store, and left out: it names {what}"))
+        }
         None => told.each(&mut |line| e.take_event(line)),
     }
     Ok(e)
 }
 
-/// Tables that belong to the store no more, as its manifests and its event log say.
+/// Returns the tables that the manifests and the event log call obsolete.
 ///
 /// # Errors
-/// What the system says of the files; damage is none.
+/// I/O errors; damage is no error.
 pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     let mut e = RecoveredHistory::default();
     for number in names.list(dir)?.iter().filter_map(|n| manifest_number(n)) {
@@ -127,18 +127,21 @@ pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     Ok(e.dead)
 }
 
-/// Whether `state` is that of an older time than the files; in words, if so. The proof is a table
-/// with a number that it has not given out, together with one of these: tables that it names are
-/// gone; the event log, which is written when a manifest is durable, tells of the table; the table
-/// has sequence numbers behind the last one, which the log does not give back. A flush that a crash
-/// ended proves nothing: the log has all of it. A log that tells of trees with numbers not given
-/// out is a proof by itself, and so is one with which an opening went on that the manifest does not
-/// name.
+/// Returns the reason if `state` is older than the files.
+///
+/// The proof is a table with a number that the state has not assigned, and one of these:
+/// - Tables that the state names are missing.
+/// - The event log, which is written after the manifest is durable, has the table.
+/// - The table has sequence numbers above the state's last one, and the log does not contain them.
+///
+/// A flush that a crash interrupted proves nothing, because the log has all its entries. A log with
+/// operations on trees of unassigned numbers is a proof by itself. So is a log in which an opening
+/// continued that the manifest does not know.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
-    // A stray file of another store, or of a clone, tells nothing of this one's time.
+    // A stray file of another store or of a clone says nothing about the age of this one.
     let (openings, told) = (openings(names, dir, state)?, ToldFacts::read(names, dir)?);
     let events = match told.contradicts(names, dir)? {
         None => told.evidence,
@@ -148,8 +151,8 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
         events.by_name.values().flatten().chain(&events.dead).copied().collect();
     let live = state.trees.values().flat_map(|t| t.tables());
     let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
-    // An opening that wrote nothing to the log is known by the event log alone. One that nothing
-    // tells of may be a clone's: its table does not outweigh a manifest most of whose files are here.
+    // An opening without log writes is known only from the event log. An unknown opening may be a
+    // clone's. Its table does not outweigh a manifest most of whose files are here.
     let is_fit = names.own_files(state) >= gone && gone > 0;
     let is_known = |id: u64, opening: u64| {
         opening == 0
@@ -165,7 +168,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     };
     let newer: Vec<u64> = names.finished().into_iter().filter(is_newer).collect();
     let (mut first, mut last, mut unknown_tree) = (None, 0, None);
-    // What is wrong with the log is said where it is read.
+    // The reader of the log reports its damage.
     let _ = recover(names, dir, state.wal_floor, &mut |seq, _, payload| {
         first.get_or_insert(seq);
         let mut n = 0;
@@ -201,10 +204,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     let told =
         newer.iter().filter(|id| all_told.contains(id) && events.fits(names, dir, **id)).count();
     if told > 0 {
-        proof.push(format!(
-            "the event log tells of {}",
-            things(told as u64, "newer one", "newer ones")
-        ));
+        proof.push(format!("the event log has {}", things(told as u64, "newer one", "newer ones")));
     }
     let is_lost = |p: &Properties| {
         let logged = first.is_some_and(|f| f <= p.min_seq) && p.max_seq < last;
@@ -214,7 +214,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
         newer.iter().filter(|&&id| properties(names, id).is_some_and(|p| is_lost(&p))).count();
     if behind > 0 {
         proof.push(format!(
-            "{} sequence numbers behind its last, not in the log",
+            "{} sequence numbers above its last, not in the log",
             things(behind as u64, "has", "have")
         ));
     }
@@ -227,8 +227,8 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     }))
 }
 
-/// The openings of the store that the manifest or the log tells of; none where there is no log, so
-/// that those are unknown that came after the manifest.
+/// Returns the openings of the store in the manifest and the log. Returns none without a log, so
+/// that openings after the manifest remain unknown.
 fn openings(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> =
         wal::writers(names, dir)?.iter().map(|w| w.id).filter(|id| *id != 0).collect();
@@ -243,15 +243,15 @@ fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
-/// Whether `state` is of another store than the files: none of the tables and blob files that it
-/// names is here, others are, and these carry the id of another store. In words, if so.
+/// Returns the reason if `state` belongs to another store than the files. No table or blob file
+/// that it names is here, others are, and these carry the id of another store.
 ///
-/// The ids decide where all files with an id are of other stores; log segments carry one too. Where
-/// the state's own id is among them, a file of another store is proof if it has a number that this
-/// manifest has given out: one that is only older has not given out the numbers of newer tables.
+/// If all files with an id, log segments included, belong to other stores, the ids are proof. If
+/// one has the state's own id, a file of another store is proof only if this manifest has assigned
+/// its number. A manifest that is merely older has not assigned the numbers of newer tables.
 ///
 /// # Errors
-/// What the system says of the files; damage is none.
+/// I/O errors; damage is no error.
 pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
     if names.own_files(state) > 0 {
         return Ok(None);
@@ -279,17 +279,18 @@ pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<O
     )))
 }
 
-/// As [`foreign`], of the manifest of this number, as far as it can be read.
+/// Applies [`foreign`] to the manifest with this number, as far as it can be read.
 fn foreign_manifest(names: &TreeNames, dir: &Path, number: u64) -> Result<Option<String>> {
     let Ok((log, _)) = manifest::read_around(names, dir, number) else { return Ok(None) };
     let state = log.replay().unwrap_or_else(|_| replay_around(&log.frames).0);
     if state.id == 0 { Ok(None) } else { foreign(names, dir, &state) }
 }
 
-/// Manifests beside that of `number` that are of other stores, and how much of those is here.
+/// Returns the manifests of other stores besides the manifest `number`, with the number of their
+/// files that are here.
 ///
 /// # Errors
-/// What the system says of the directory.
+/// I/O errors of the directory.
 pub fn other_stores(
     names: &TreeNames,
     dir: &Path,
@@ -307,7 +308,7 @@ pub fn other_stores(
         }
         let live = found.trees.values().flat_map(TreeState::files).count() as u64;
         let words = format!(
-            "this manifest is of another store than {}: two stores lie in one directory, and {} of the {} of this one are here",
+            "this manifest is of another store than {}: two stores are in one directory, and {} of the {} of this one are here",
             manifest_name(number),
             names.own_files(&found),
             things(live, "file", "files"),
@@ -317,18 +318,17 @@ pub fn other_stores(
     Ok(all)
 }
 
-/// What the event log tells of the store that was opened last: what stands before it may be another
-/// one's, whose file this was.
+/// Event log of the store that was opened last. Earlier lines may belong to another store that used
+/// the same file.
 ///
-/// Lines are read one by one, each time that they are needed: as values they take ten times as much
-/// memory as text.
+/// Lines are parsed again on each use, because parsed values take ten times the memory of the text.
 struct ToldFacts {
     text: Vec<u8>,
-    /// Where in the text this store's lines begin.
+    /// Offset in the text at which the lines of this store begin.
     from: usize,
-    /// Only these lines.
+    /// History from these lines alone.
     evidence: RecoveredHistory,
-    /// The store, where they say it.
+    /// Id of the store, if the lines contain it.
     store: Option<u64>,
 }
 
@@ -341,7 +341,7 @@ impl ToldFacts {
                     text.extend(bytes);
                     text.push(b'\n');
                 }
-                // One that cannot be read tells nothing.
+                // An unreadable log contributes nothing.
                 Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
                 Err(_) => {}
             }
@@ -363,17 +363,18 @@ impl ToldFacts {
         Ok(told)
     }
 
-    /// Shows every line.
+    /// Calls `show` for every line.
     fn each(&self, show: &mut dyn FnMut(&Value)) {
         let text = self.text.get(self.from..).unwrap_or_default();
         let lines = text.split(|&b| b == b'\n');
         lines.filter_map(|l| serde_json::from_slice::<Value>(l).ok()).for_each(|v| show(&v));
     }
 
-    /// What contradicts the files in what is told, if anything: none of them is of the store that
-    /// it is about; more than half of them have other lengths; or some are called removed and none
-    /// is told of that is not. A crash leaves files that have been removed, but not without others
-    /// that have not.
+    /// Returns the contradiction between the log and the files, if there is one:
+    /// - No file belongs to the store of the log.
+    /// - More than half of the files have other sizes.
+    /// - Some files are removed according to the log, and none is live. After a crash removed files
+    ///   may remain, but live ones remain too.
     fn contradicts(&self, names: &TreeNames, dir: &Path) -> Result<Option<&'static str>> {
         if let Some(store) = self.store {
             let stores = whose::stores(names, dir)?;
@@ -389,24 +390,25 @@ impl ToldFacts {
         let all_removed =
             finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
         Ok((wrong * 2 > finished.len() || all_removed)
-            .then_some("other tables than those that are"))
+            .then_some("other tables than those that exist"))
     }
 }
 
 impl RecoveredHistory {
-    /// Whether the file of table `id` is as long as is told of it.
+    /// Reports whether the file of table `id` has the logged size.
     fn fits(&self, names: &TreeNames, dir: &Path, id: u64) -> bool {
         self.sizes.get(&id).is_none_or(|&n| {
             names.file_len(&table_path(dir, id)).is_ok_and(|len| is_as_told(names, id, len, n))
         })
     }
 
-    /// Whether nothing tells which tables there were.
+    /// Reports whether no source names any table.
     pub fn tells_nothing(&self) -> bool {
         self.by_name.is_empty() && self.metas.is_empty()
     }
 
-    /// Whether blob file `id` was there once, and no table needs it any more, as manifests tell.
+    /// Reports whether blob file `id` existed once and no table needs it any more, according to
+    /// manifests.
     pub fn is_left_over(&self, id: u64) -> bool {
         let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));
         self.value_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
@@ -427,7 +429,7 @@ impl RecoveredHistory {
         if let Sources::Only(number) = sources {
             numbers.retain(|n| *n == number);
         } else {
-            // Its id decides before anything of a manifest is believed.
+            // Check the id of a manifest before using anything in it.
             let mut own = vec![];
             for number in numbers {
                 match foreign_manifest(env, dir, number)? {
@@ -439,8 +441,8 @@ impl RecoveredHistory {
             }
             numbers = own;
         }
-        // The one that CURRENT names counts; one of a higher number is a new manifest in the
-        // making. A CURRENT that names another store's is that store's too.
+        // The manifest that CURRENT names counts; one with a higher number is unfinished. If
+        // CURRENT names a manifest of another store, CURRENT belongs to that store too.
         let newest = match sources {
             Sources::Only(_) => numbers.first().copied(),
             _ => named.filter(|n| numbers.contains(n)).or(numbers.last().copied()),
@@ -581,14 +583,13 @@ impl RecoveredHistory {
         }
     }
 
-    /// Whether anything tells of tables of this tree, be they live or not.
+    /// Reports whether any source mentions tables of this tree, live or not.
     pub fn has_tables_of(&self, tree: TreeId, name: &str) -> bool {
         self.with_tables.contains(&tree) || self.by_name.get(name).is_some_and(|t| !t.is_empty())
     }
 
-    /// Gives the tree `id`, to which these tables belong, what the events tell of it by its name
-    /// alone. `by_table` is the name that its newest table has; a name that is in `given` is that of
-    /// another tree.
+    /// Adds to tree `id` the events that mention it only by name. `tables` are its tables,
+    /// `by_table` is the tree name in the newest of them. Names in `given` belong to other trees.
     pub fn name_tree(
         &mut self,
         id: TreeId,
@@ -609,7 +610,7 @@ impl RecoveredHistory {
         facts.name = Some(name);
     }
 
-    /// The tree that a table belongs to, by what is said of it.
+    /// Returns the tree of a table, according to manifests and events.
     pub fn tree_of(&self, table: u64) -> Option<TreeId> {
         let by_state = self
             .partial
@@ -622,18 +623,18 @@ impl RecoveredHistory {
         by_state.map(|t| t.id).or_else(by_name)
     }
 
-    /// Tables that belonged to the store when it was last told of them.
+    /// Returns the tables that were live in the last recorded state.
     pub fn live(&self) -> BTreeSet<u64> {
         let all = self.by_name.values().flatten().chain(self.metas.keys());
         all.copied().filter(|id| !self.dead.contains(id)).collect()
     }
 
-    /// Sound tables that are not those that is told of under their numbers, but of another store or
-    /// time. When that seems to be so of half of them, it is rather the telling that is of another
-    /// store.
+    /// Returns sound tables that differ from the logged ones with their numbers: tables of another
+    /// store or time. If half of the tables differ, the log belongs to another store, and the
+    /// result is empty.
     ///
     /// # Errors
-    /// What the system says of the files.
+    /// I/O errors.
     pub fn foreign(&self, names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
         let (mut foreign, mut known) = (BTreeSet::new(), 0);
         for (&id, &size) in &self.sizes {
@@ -648,26 +649,26 @@ impl RecoveredHistory {
         Ok(if foreign.len() * 2 < known { foreign } else { BTreeSet::new() })
     }
 
-    /// The sequence number of an ingested table, 0 for others.
+    /// Returns the sequence number of an ingested table, 0 for others.
     pub fn ingested_seq(&self, id: u64) -> u64 {
         let by_meta = self.metas.get(&id).map_or(0, |m| m.ingested_seq);
         if by_meta > 0 { by_meta } else { self.ingested.get(&id).copied().unwrap_or(0) }
     }
 }
 
-/// Whether a file of `len` bytes may be table `id`, of which it is told that `told` bytes were
-/// written: those of blob files are among them.
+/// Reports whether a file of `len` bytes may be table `id`, for which the log has `told` bytes.
+/// That number includes bytes of blob files.
 fn is_as_told(names: &TreeNames, id: u64, len: u64, told: u64) -> bool {
     len == told || (len < told && properties(names, id).is_some_and(|p| !p.values.is_empty()))
 }
 
-/// The store whose opening this line of the event log tells of.
+/// Returns the store id if this line of the event log is an opening.
 fn opened_store(line: &Value) -> Option<u64> {
     let is_open = line.get("event").and_then(Value::as_str) == Some("open");
     u64::from_str_radix(line.get("store").filter(|_| is_open)?.as_str()?, 16).ok()
 }
 
-/// An error about a directory that holds nothing of a store.
+/// Returns the error for a directory without files of a store.
 pub fn nothing(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is nothing of a store in this directory").in_file(dir)
 }

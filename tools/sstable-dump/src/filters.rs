@@ -1,8 +1,7 @@
-//! `sstable-dump filters`: how often tables' filters say "maybe" of keys that are not there,
-//! measured.
+//! `sstable-dump filters`: measures the false positive rate of table filters.
 //!
-//! Probes are keys of the table with a few bytes changed, which are then looked for in the table
-//! itself: so they are close to what is there and surely not in it. They are the same in every run.
+//! Probes are keys of the table with a few bytes changed. A lookup in the table excludes probes
+//! that exist. So probes are close to existing keys but absent. They are the same in every run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,20 +24,20 @@ use crate::target::{TargetKind, env, kind, open_file, open_table, state_of};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Also looks up keys that are there: a filter that denies one is damaged, and the exit code is 1. Of a store each tree has a line of its sums
-behind its tables, all trees have one at the end, and what a read of a key costs that is not there stands below.
+Also looks up existing keys: a filter that rejects one is damaged, and the exit code is 1. For a store it also prints the sums of each
+tree and of all trees, and the cost of reading a missing key.
 
 Examples:
   sstable-dump filters firn-data
   sstable-dump filters firn-data/00000012.sst --probes 1000000";
 
-/// What `filters` takes.
+/// Arguments of `filters`.
 #[derive(Args, Clone, Debug)]
 pub struct FiltersArgs {
     /// A store or a table
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Probes of each table
+    /// Number of probes per table
     #[arg(long, value_name = "PROBES", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub probes: u64,
 }
@@ -46,11 +45,11 @@ pub struct FiltersArgs {
 #[derive(Clone)]
 struct MeasuredFilter {
     name: String,
-    /// The tree and the run that the table belongs to; nothing for a table by itself.
+    /// Tree and run of the table; empty for a single table.
     tree: String,
     run: u64,
     entries: u64,
-    /// Bits of a fingerprint; 0 without a filter.
+    /// Number of bits of a fingerprint; 0 without a filter.
     bits: u8,
     keys: u64,
     bytes: u64,
@@ -60,7 +59,7 @@ struct MeasuredFilter {
     prefixed: bool,
 }
 
-/// A fixed sequence of numbers: splitmix64.
+/// Returns a generator with a fixed sequence of numbers: splitmix64.
 fn numbers() -> impl FnMut() -> u64 {
     let mut state = 0x5eed_u64;
     move || {
@@ -77,7 +76,7 @@ impl MeasuredFilter {
         if self.probes == 0 { 0.0 } else { self.wrong as f64 / self.probes as f64 }
     }
 
-    /// Takes in another table's figures.
+    /// Adds the counts of another table.
     fn add(&mut self, m: &MeasuredFilter) {
         self.keys += m.keys;
         self.bytes += m.bytes;
@@ -106,7 +105,7 @@ fn expected(bits: u8) -> f64 {
     0.5f64.powi(bits.into())
 }
 
-/// The figures of all these tables together: what is not one of all is left out.
+/// Returns the sums over these tables. Omits cells that have no sum.
 fn sum(name: String, all: &[MeasuredFilter]) -> [String; 9] {
     let none = MeasuredFilter {
         name,
@@ -131,15 +130,15 @@ fn sum(name: String, all: &[MeasuredFilter]) -> [String; 9] {
     cells
 }
 
-/// What a read of a key that is not there costs in a tree: how many runs' filters it asks, a run
-/// without one being a sure look, and how many of them say wrongly that it may be there.
+/// Cost of reading a missing key in a tree: the number of runs, and the expected number of table
+/// lookups. A filter that answers "maybe" costs a lookup; a run without a filter always does.
 struct FilterCost {
     runs: usize,
     looks: f64,
 }
 
 fn cost(tables: &[MeasuredFilter]) -> FilterCost {
-    // In a run a key can be in one table only: each counts by its keys.
+    // A key can be in only one table of a run: weight each table by its number of keys.
     let runs: Vec<f64> = tables
         .chunk_by(|a, b| a.run == b.run)
         .map(|run| {
@@ -173,7 +172,7 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
     }
     let mut next = numbers();
     if prefixed {
-        // Which prefixes are in it only the program knows; any other hash is surely none of them.
+        // Only the program knows the prefixes in the filter. A random hash is not one of them.
         m.probes = probes;
         m.wrong = (0..probes).filter(|_| t.may_contain(next())).count() as u64;
         return Ok(m);
@@ -188,7 +187,7 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
         for _ in 0..if n % step == 0 { per_key.min(probes - m.probes) } else { 0 } {
             let mut probe = walk.key().to_vec();
             let noise = next().to_le_bytes();
-            // The last bytes are changed, and in short keys some added.
+            // Change the last bytes; in short keys add some.
             let at = probe.len().saturating_sub(3);
             probe.truncate(at);
             probe.extend_from_slice(&noise[..4]);

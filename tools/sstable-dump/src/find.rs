@@ -1,5 +1,5 @@
-//! `sstable-dump find`: every version of a key in a store's log and tables, newest first, which one
-//! a read returns, and why.
+//! `sstable-dump find`: prints every version of a key in a store's log and tables, newest first,
+//! and which one a read returns and why.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -30,21 +30,21 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Looks into the log and every live table, in all trees or in one. Range deletions that cover the key are versions too. A value that lies
-apart is read from its blob file, and it says where that is. An arrow marks
-what a read of the newest state starts from. Exit code 1 when a read finds nothing.
+Searches the log and every live table, in all trees or in one. Range deletions that cover the key count as versions. A value in a blob
+file is read from there, and its position is printed. An arrow marks the version at which a read of the newest state starts. Exit code 1
+if a read finds nothing.
 
 Examples:
   sstable-dump find firn-data apple
   sstable-dump find firn-data --hex 00ff01
   sstable-dump find firn-data apple --tree fruit --json | jq '.versions[].where'
 
-With --family KEY is a row's key in the family's type, and the row's deletion, the super column's and the column's are looked for:
+With --family KEY is a row key in the family's type. Also searches for deletions of the row, the super column and the column:
 
   sstable-dump find firn-data phatduckk --family App.UserProfile --column email
   sstable-dump find firn-data phatduckk --family App.AddressBook --super John --column zip";
 
-/// What `find` takes.
+/// Arguments of `find`.
 #[derive(Args, Clone, Debug)]
 pub struct FindArgs {
     /// The store
@@ -53,19 +53,19 @@ pub struct FindArgs {
     /// The key, byte for byte
     #[arg(value_name = "KEY")]
     pub key: OsString,
-    /// Only this tree, or KEYSPACE.TABLE
+    /// Search only this tree, or KEYSPACE.TABLE
     #[arg(long, value_name = "NAME")]
     pub tree: Option<String>,
-    /// The key is given, and values are printed, in hexadecimal
+    /// Read the key and print values in hexadecimal
     #[arg(long)]
     pub hex: bool,
-    /// A column family: KEY is a row's key, as text
+    /// Search this column family; KEY is a row key as text
     #[arg(long, value_name = "KEYSPACE.FAMILY", conflicts_with_all = ["tree", "hex"])]
     pub family: Option<String>,
-    /// A super column of the row, as text
+    /// Search this super column of the row, given as text
     #[arg(long = "super", value_name = "NAME", requires = "family")]
     pub super_column: Option<String>,
-    /// A column of the row or super column, as text
+    /// Search this column of the row or super column, given as text
     #[arg(long, value_name = "NAME", requires = "family")]
     pub column: Option<String>,
 }
@@ -89,15 +89,15 @@ impl FindQuestion {
     }
 }
 
-/// One thing that is said of the key.
+/// A version of the key.
 struct FoundVersionOf {
     seq: u64,
     what: FindQuestion,
     value: Vec<u8>,
     place: String,
-    /// Where the value lies apart, and why it cannot be read, if so.
+    /// Position of a value in a blob file, and the error if it cannot be read.
     apart: Option<(BlobHandle, Option<Error>)>,
-    /// In the log, but in tables already: replay passes it over.
+    /// Whether the version is in the log although tables already have it: replay skips it.
     flushed: bool,
     verdict: String,
     returned: bool,
@@ -118,7 +118,7 @@ impl FoundVersionOf {
     }
 }
 
-/// A put whose value lies apart: with the value, where that can be read.
+/// Returns a put whose value is in a blob file, with the value if it can be read.
 fn apart_version(
     seq: u64,
     place: &str,
@@ -190,8 +190,8 @@ fn in_log(
 ) -> firn_kv::Result<()> {
     let env = env();
     let segments = firn_kv::internals::wal::segments(&*env, dir)?;
-    // Retired segments may still be there; what they hold is in tables, and shown as far as nothing
-    // is missing between.
+    // Retired segments may still exist. Tables have their entries. Show them as far as no segment
+    // is missing in between.
     let from = crate::logcopy::unbroken(&*env, dir)?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
@@ -225,11 +225,11 @@ fn in_log(
     Ok(())
 }
 
-/// What an operation says of a key.
+/// Returns what an operation does to a key, and the value; `None` if it does not touch it.
 fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
     match *op {
         Op::Point { kind, key: k, value } if k == key => Some(match kind {
-            // No log has values apart: the reader of operations refuses them.
+            // No log contains blob references: the reader of operations rejects them.
             EntryKind::Put | EntryKind::Blob => (FindQuestion::Put, value),
             EntryKind::Merge => (FindQuestion::Merge, value),
             EntryKind::Delete => (FindQuestion::Delete, value),
@@ -241,7 +241,7 @@ fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
     }
 }
 
-/// Says of every version what a read makes of it; gives the value's version when there is one.
+/// Sets the verdict of every version: its role in a read. Marks the version that a read returns.
 fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
     versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != FindQuestion::DeleteRange));
     let mut decided: Option<String> = None;
@@ -277,7 +277,7 @@ fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
     }
 }
 
-/// What a version's value says in its family's types.
+/// Returns the value of a version in the types of its family.
 fn typed_value(
     family: Option<&DescribedFile>,
     key: &[u8],
@@ -345,7 +345,7 @@ fn versions(
     Ok(all)
 }
 
-/// What each tree, or the one that is named, says of the key.
+/// Returns the versions of the key in each tree, or in the named one.
 fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<FoundVersionOf>)>> {
     let state = state_of(dir)?;
     let defined;
@@ -369,8 +369,8 @@ fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Fou
     chosen.map(|t| Ok((t.name.clone(), versions(dir, &state, t, key)?))).collect()
 }
 
-/// The keys to look for, and the tree that they are in: of a family the row's deletion, the super
-/// column's, the column's.
+/// Returns the keys to look up and their tree. For a family these are the keys of the row's
+/// deletion, the super column's and the column's.
 fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<String>)> {
     let Some(name) = &args.family else {
         return Ok((vec![parse_key(&args.key, args.hex)?], args.tree.clone()));
@@ -414,17 +414,17 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
     let (keys, tree) = wanted(args, &families)?;
     let mut there = false;
     for (i, key) in keys.iter().enumerate() {
-        // What a read of the last, the most special one, finds decides. Of rows and super columns
-        // there are only deletions.
+        // The read of the last, most specific key decides. Rows and super columns have only
+        // deletions.
         let is_container = args.family.is_some() && (args.column.is_none() || i + 1 < keys.len());
         let nothing =
-            if is_container { "no deletion of it in" } else { "nothing is said of this key in" };
+            if is_container { "no deletion of it in" } else { "no entry for this key in" };
         there = show(screen, args, &families, (key, nothing), tree.as_deref())?;
     }
     if there { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// Prints what is said of one key, or that it is `nothing`. Whether a read returns something.
+/// Prints the versions of one key, or the text `nothing`. Reports whether a read returns a value.
 fn show(
     screen: &mut Screen<'_>,
     args: &FindArgs,

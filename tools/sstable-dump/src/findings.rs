@@ -1,8 +1,7 @@
-//! Findings, as text for people and as JSON: what kind of trouble, in which file, of which
-//! tree and table, and what to do.
+//! Findings, as text and as JSON: kind of fault, file, tree and table, and advice.
 //!
-//! Invariants: numbers in what is printed count everything; only lines are left out, and it says
-//! so. An advice never names a command that overwrites or removes a file.
+//! Invariants: printed numbers count all findings; only lines are omitted, and the output says so.
+//! Advice never names a command that overwrites or removes a file.
 
 use std::path::Path;
 
@@ -14,36 +13,36 @@ use serde_json::{Value, json};
 use crate::Screen;
 use crate::definitions::Defined;
 
-/// Most lines about one file.
+/// Maximum number of lines per file.
 pub const MOST: usize = 20;
 
-/// What kind of trouble it is: kinds differ where an operator would act differently.
+/// Kind of a fault. Kinds differ if an operator would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Bytes are not what was written.
+    /// Bytes differ from those that were written.
     Damaged,
-    /// A file that the store needs is not there.
+    /// A file that the store needs is missing.
     Missing,
-    /// What a file holds is under another name.
+    /// The content of a file belongs to another name.
     Misnamed,
-    /// A file is of another store, or of another time.
+    /// A file belongs to another store or another time.
     Foreign,
-    /// The manifest is of an older time than the tables.
+    /// The manifest is older than the tables.
     Outdated,
-    /// A file is of a newer version.
+    /// A file has a newer version.
     Newer,
-    /// The system does not let it be read.
+    /// The operating system does not allow reading it.
     Unreadable,
-    /// Records of the log that the next opening gives up.
+    /// Log records that the next opening discards.
     GivenUp,
-    /// The engine does not take it, though each file is as it was written.
+    /// The engine rejects it, although each file is as it was written.
     Refused,
-    /// A table or column family of which only the data is there.
+    /// A table or column family with data but without a definition.
     Undefined,
 }
 
 impl FindingKind {
-    /// The word for it.
+    /// Returns the word for this kind in the output.
     pub fn word(self) -> &'static str {
         match self {
             FindingKind::Damaged => "damaged",
@@ -53,13 +52,13 @@ impl FindingKind {
             FindingKind::Outdated => "outdated",
             FindingKind::Newer => "newer",
             FindingKind::Unreadable => "unreadable",
-            FindingKind::GivenUp => "given up",
+            FindingKind::GivenUp => "discarded",
             FindingKind::Refused => "refused",
             FindingKind::Undefined => "undefined",
         }
     }
 
-    /// That of an error of the engine.
+    /// Returns the kind of an engine error.
     pub fn of(e: &Error) -> FindingKind {
         match e.kind() {
             ErrorKind::Incompatible => FindingKind::Newer,
@@ -73,26 +72,26 @@ impl FindingKind {
 /// The tree that a finding is about.
 #[derive(Clone, Debug)]
 pub struct FindingPlace {
-    /// Its name.
+    /// Name of the tree.
     pub tree: String,
-    /// What it is to users.
+    /// Definition of the tree as a table or column family.
     pub defined: Option<Defined>,
 }
 
 impl FindingPlace {
-    /// In words.
+    /// Returns the place as text.
     pub fn words(&self) -> String {
         let tree = format!("tree {:?}", self.tree);
         self.defined.as_ref().map_or(tree.clone(), |d| format!("{} ({tree})", d.words()))
     }
 
-    /// Both ends of a range of keys in the tree's own types; `None` where they have none.
+    /// Returns both ends of a range of keys in the types of the tree; `None` if it has no types.
     pub fn typed_keys(&self, keys: (&[u8], &[u8])) -> Option<(String, String)> {
         let defined = self.defined.as_ref()?;
         Some((defined.key(keys.0)?, defined.key(keys.1)?))
     }
 
-    /// Adds its fields to an object.
+    /// Adds the fields of the place to a JSON object.
     pub fn put(&self, object: &mut Value) {
         object["tree"] = self.tree.as_str().into();
         if let Some(d) = &self.defined {
@@ -105,21 +104,21 @@ impl FindingPlace {
     }
 }
 
-/// Something that is wrong.
+/// A fault that the check found.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What kind of trouble it is.
+    /// Kind of the fault.
     pub kind: FindingKind,
-    /// What, and where.
+    /// Error with its position.
     pub error: Error,
-    /// The tree that it is about, where it is about one.
+    /// The tree that it is about, if any.
     pub place: Option<FindingPlace>,
-    /// What to do.
+    /// Advice for the operator.
     pub advice: String,
 }
 
 impl Finding {
-    /// As JSON.
+    /// Returns the finding as JSON.
     pub fn json(&self) -> Value {
         let mut v = firn_tools::json::error(&self.error, &self.advice);
         v["finding"] = self.kind.word().into();
@@ -132,7 +131,7 @@ impl Finding {
         v
     }
 
-    /// What it says of which place: the same for two that say the same of the same place.
+    /// Returns a text that is equal for two findings with the same kind, tree and error.
     pub fn identity(&self) -> String {
         format!("{} {:?} {}", self.kind.word(), self.tree(), self.error)
     }
@@ -142,15 +141,15 @@ impl Finding {
     }
 }
 
-/// Findings in a row about blocks that follow each other in one file.
+/// Consecutive findings about adjacent blocks of one file.
 struct FindingRow<'a> {
     first: &'a Finding,
     last: &'a Finding,
     blocks: usize,
 }
 
-/// Whether `b` is of the block behind that of `a`, and says the same: its keys begin where those of
-/// `a` end.
+/// Reports whether `b` has the same error as `a` in the next block: its keys begin at the end of
+/// those of `a`.
 fn follows(a: &Finding, b: &Finding) -> bool {
     let (x, y) = (&a.error, &b.error);
     let same =
@@ -166,10 +165,10 @@ fn rows(findings: &[Finding]) -> Vec<FindingRow<'_>> {
         .collect()
 }
 
-/// Prints what was found in `path`.
+/// Prints the findings for `path`.
 ///
 /// # Errors
-/// When the output cannot be written.
+/// If the output cannot be written.
 pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]) -> Done {
     let mut advised = String::new();
     for of_file in

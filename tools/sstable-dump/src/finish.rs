@@ -1,8 +1,8 @@
-//! The last steps of a new store that has the data model in it: hooks by the definitions, and after
-//! a loss what the store's own records can no longer vouch for.
+//! The last steps of a new store with the data model: set hooks by the definitions and, after a
+//! loss, renew records that may be wrong.
 //!
-//! Invariants: the new store alone is written to; a tree whose definition is lost keeps its data
-//! under a name that no opening drops.
+//! Invariants: only the new store is written. A tree with a lost definition retains its data under
+//! a name that no opening drops.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::opening;
 use crate::repair::NAMELESS;
 use crate::target::env;
 
-/// Writes the manifest of the new store in `out`. Its number is 1, of which one frame needs no log.
+/// Writes the manifest of the new store in `out`. Its number is 1; one frame needs no log.
 pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> {
     let env = env();
     for name in [CURRENT.to_owned(), manifest_name(1)] {
@@ -35,8 +35,9 @@ pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> 
     Manifest::create(&*env, out, 1, state).map(drop)
 }
 
-/// What the new store defines, and the trees with data whose definitions are lost; nothing where
-/// its schema cannot be read. Definitions that only have their copies left are put into the report.
+/// Returns the definitions of the new store, and its trees with data but without a definition.
+/// Returns nothing if the schema cannot be read. Adds definitions that survive only as copies to
+/// the report.
 fn definitions(
     out: &Path,
     state: &ManifestState,
@@ -59,8 +60,8 @@ fn definitions(
     (definitions, undefined)
 }
 
-/// The hooks of a tree of a store with the data model, as good as can be guessed without a
-/// definition, and by what; `None` for a tree that needs none.
+/// Guesses the hooks of a tree of the data model that has no definition, and returns the reason
+/// too. Returns `None` for a tree that needs no hooks.
 fn guessed(
     name: &str,
     has: &PersistedOptions,
@@ -71,7 +72,7 @@ fn guessed(
         || has.purge.is_some()
         || has.summary.is_some()
         || has.filter_prefix.is_some();
-    // No tree tells: of the partitioner that most stores have.
+    // No tree shows the partitioner: take the one that most stores have.
     let token_len = partitioner.unwrap_or_default().token_len();
     let family = |counters| hooks::family(TreeOptions::default(), counters, token_len, NEVER);
     match TreeName::parse(name) {
@@ -79,8 +80,8 @@ fn guessed(
         Some(TreeName::Schema) => None,
         Some(TreeName::Index(_)) => Some((hooks::index(), "its name asks for")),
         Some(TreeName::Family(_)) => Some((family(has_merges), "its name asks for")),
-        // Of the data model only counters have operands. A tree with a name of its own is an
-        // application's.
+        // In the data model only counters have operands. A tree with its own name belongs to an
+        // application.
         None => (has_merges && name.starts_with(NAMELESS))
             .then(|| (family(true), "counters have, since it holds merge operands")),
     }
@@ -94,9 +95,8 @@ fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
     *o != before
 }
 
-/// Gives the trees the hooks that their definitions ask for, and keeps trees whose definitions are
-/// lost from being dropped. `merges` tells which trees have merge operands. The manifest has been
-/// written.
+/// Gives the trees the hooks of their definitions. Renames trees without a definition so that no
+/// opening drops them. `merges` are the trees with merge operands. The manifest is already written.
 ///
 /// # Errors
 /// I/O errors of writing the manifest again.
@@ -133,7 +133,7 @@ pub fn trees(
         if defined.is_none() && (is_lost || undefined.contains(&t.name)) {
             let name = format!("lost.{}", t.name);
             report.unknown.push(format!(
-                "what tree {:?} was: its definition is lost; its data is kept in the tree {name:?}, which no opening drops",
+                "what tree {:?} was: its definition is lost; its data stays in the tree {name:?}, which no opening drops",
                 t.name
             ));
             (t.name, changed) = (name, true);
@@ -146,11 +146,11 @@ pub fn trees(
     Ok(())
 }
 
-/// Puts records in the place of those that others need and that are lost. After a loss: lets indexes
-/// be built anew, and renews the records by which reads and writes are spared a look.
+/// Writes lost records that other records need. After a loss it also schedules a rebuild of
+/// indexes, and renews the records that let reads and writes skip lookups.
 ///
 /// # Errors
-/// What the engine says on opening the new store for writing.
+/// Errors of the engine when it opens the new store for writing.
 pub fn records(
     out: &Path,
     state: &ManifestState,

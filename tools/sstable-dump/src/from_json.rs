@@ -1,4 +1,4 @@
-//! `sstable-dump from-json`: a table of the lines that `scan --json` printed.
+//! `sstable-dump from-json`: builds a table from the lines that `scan --json` printed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -20,34 +20,34 @@ use crate::target::{dir_of, env, table_number};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Each line is a JSON object: first, if at all, {\"table\":…} with the table's options, then range deletions and entries in order, as
-`scan --json` prints them. Of the whole output of `scan --all-versions --json` the same file is made, byte for byte; only the filter
-of a table with a filter prefix is left out, because the prefix is known to the program alone that wrote it.
-The number in the new file's name becomes its own; another name gives it that of the first line.
+Each line is a JSON object: an optional first line {\"table\":…} with the table's options, then range deletions and entries in order, as
+`scan --json` prints them. From the complete output of `scan --all-versions --json` it builds the same file, byte for byte. Only the
+filter of a table with a filter prefix is missing, because only the program that wrote the table knows the prefix.
+The new table gets the number in its file name; without one, the number in the first line.
 
 Examples:
   sstable-dump scan 00000012.sst --all-versions --json | sstable-dump from-json - --out copy/00000012.sst
   echo '{\"key\":\"a\",\"seq\":1,\"kind\":\"put\",\"value\":\"x\"}' | sstable-dump from-json - --out 00000001.sst";
 
-/// The longest line: the largest value and key in hexadecimal, and what surrounds them.
+/// Maximum length of a line: the largest value and key in hexadecimal, and the text around them.
 const MAX_LINE: u64 = 1 << 30;
 
-/// What `from-json` takes.
+/// Arguments of `from-json`.
 #[derive(Args, Clone, Debug)]
 pub struct FromJsonArgs {
     /// The lines; - for standard input
     #[arg(value_name = "FILE")]
     pub input: PathBuf,
-    /// The table to make; it must not be there
+    /// Write the table to this new file
     #[arg(long, value_name = "TABLE")]
     pub out: PathBuf,
 }
 
-/// A summary hook that says again what a table's summary said before.
+/// A summary hook that returns the summary of an existing table.
 pub struct KeptSummary {
-    /// The hook's name.
+    /// Name of the hook.
     pub name: String,
-    /// What it said.
+    /// Bytes of the summary.
     pub bytes: Vec<u8>,
 }
 
@@ -90,10 +90,10 @@ fn number(o: &Map<String, Value>, name: &str) -> Result<u64, String> {
     n.ok_or_else(|| format!("the field {name:?} is no whole number"))
 }
 
-/// What an entry has whose value lies apart.
+/// Returns the blob reference of an entry from its JSON fields.
 fn reference(o: &Map<String, Value>) -> Result<Vec<u8>, String> {
     let place = o.get("apart").and_then(Value::as_object);
-    let place = place.ok_or("there is no object \"apart\" that says where the value lies")?;
+    let place = place.ok_or("there is no object `apart` with the position of the value")?;
     let small = |name: &str| {
         u32::try_from(number(place, name)?).map_err(|_| format!("the field {name:?} is too large"))
     };
@@ -109,7 +109,7 @@ fn reference(o: &Map<String, Value>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The options of a table's first line.
+/// Reads the table options of the first line.
 fn options(
     o: &Map<String, Value>,
 ) -> Result<(WriterOptions, Option<u64>, Option<u64>, bool), String> {
@@ -165,7 +165,7 @@ fn options(
     Ok((options, opt("id"), opt("oldest_tombstone_micros"), prefixed && text("filter") != "none"))
 }
 
-/// A table in the making.
+/// A table under construction.
 struct Maker {
     out: PathBuf,
     options: Option<(WriterOptions, u64)>,
@@ -242,7 +242,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
     let (facts, unfiltered) = match made {
         Ok(made) => made,
         Err(e) => {
-            // What is half written is no table.
+            // A partly written file is no table.
             let _ = remove(&args.out);
             return Err(e);
         }
@@ -271,10 +271,10 @@ pub fn run(screen: &mut Screen<'_>, args: &FromJsonArgs) -> Done {
     Ok(())
 }
 
-/// Makes the directory of a file that is to be made.
+/// Creates the directory of a new file.
 ///
 /// # Errors
-/// When the file is there.
+/// If the file exists.
 pub fn refuse_existing(out: &Path) -> Done {
     if is_taken(out) {
         return Err(Failure::with_next(
@@ -319,7 +319,7 @@ fn make(
             .map(|&seq| RangeTombstone { start: f.start.clone(), end: f.end.clone(), seq })
             .collect()
     };
-    // As they are in a table they are kept; what somebody else has written may overlap.
+    // Keep fragments as they were in a table; input from other sources may overlap.
     let deletions = Fragments::from_sorted(m.deletions.clone());
     let deletions = deletions.unwrap_or_else(|| {
         Fragments::build(m.deletions.iter().flat_map::<Vec<_>, _>(tombstones).collect())

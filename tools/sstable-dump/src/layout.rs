@@ -1,4 +1,4 @@
-//! `sstable-dump layout`: a file as a map of its bytes, every one of them accounted for.
+//! `sstable-dump layout`: prints a map of a file that accounts for every byte.
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,8 @@ use crate::typed::{self, Families};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Draws tables, blob files, log segments and manifests. Each letter of the map stands for the same number of bytes; damage wins over everything
-else that falls on the same letter. With --blocks every block, record or frame gets a line.
+Draws tables, blob files, log segments and manifests. Each letter of the map stands for the same number of bytes. Damage takes precedence
+over other parts under the same letter. With --blocks every block, record or frame gets a line.
 
 Examples:
   sstable-dump layout firn-data/00000012.sst
@@ -27,29 +27,29 @@ Examples:
   sstable-dump layout firn-data/00000003.wal
   sstable-dump layout 00000012.sst --json | jq '.parts[] | select(.damage)'";
 
-/// What `layout` takes.
+/// Arguments of `layout`.
 #[derive(Args, Clone, Debug)]
 pub struct LayoutArgs {
     /// A table, a blob file, a log segment or a manifest
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// A line for every block, record or frame
+    /// Print a line for every block, record or frame
     #[arg(long)]
     pub blocks: bool,
-    /// Letters in a line of the map
+    /// Width of the map in characters
     #[arg(long, value_name = "LETTERS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(8..=512))]
     pub width: u16,
 }
 
-/// A stretch of the file.
+/// A part of the file.
 struct LayoutPart {
     offset: u64,
     len: u64,
     name: &'static str,
     letter: char,
-    /// Bytes of it that are headers, checksums and padding.
+    /// Number of its bytes that are headers, checksums and padding.
     overhead: u64,
-    /// Bytes of its content, decoded; 0 where it is not known.
+    /// Number of decoded bytes of its content; 0 if unknown.
     raw: u64,
     entries: Option<u64>,
     keys: Option<(Vec<u8>, Vec<u8>)>,
@@ -72,7 +72,7 @@ impl LayoutPart {
     }
 }
 
-/// The parts of a table, and the family that it is of.
+/// Returns the parts of a table, and its family.
 fn table_parts(path: &Path) -> Done<(Vec<LayoutPart>, Option<DescribedFile>)> {
     let (file, id) = table_file(path)?;
     if let Some(note) = misnamed(path, id) {
@@ -167,7 +167,7 @@ fn manifest_parts(path: &Path, number: u64) -> Done<Vec<LayoutPart>> {
         p
     }));
     parts.sort_by_key(|p| p.offset);
-    // What lies between is marks: frames without edits.
+    // The gaps between them are marks: frames without edits.
     let mut out = vec![];
     let mut at = 0;
     for p in parts {
@@ -186,7 +186,7 @@ fn manifest_parts(path: &Path, number: u64) -> Done<Vec<LayoutPart>> {
     Ok(out)
 }
 
-/// The map: one letter for `len / letters` bytes.
+/// Draws the map: one letter for `len / letters` bytes.
 fn draw(parts: &[LayoutPart], len: u64, width: usize) -> Vec<String> {
     let letters = (len.div_ceil(64) as usize).clamp(1, width * 8);
     let letter_at = |i: usize| (i as u128 * len as u128 / letters as u128) as u64;
@@ -206,7 +206,7 @@ fn draw(parts: &[LayoutPart], len: u64, width: usize) -> Vec<String> {
     letters.chunks(width).map(|line| line.iter().collect()).collect()
 }
 
-/// Both ends of a part's keys.
+/// Returns both ends of a part's keys as text.
 fn keys(family: Option<&DescribedFile>, range: &(Vec<u8>, Vec<u8>)) -> String {
     if range.0 == range.1 {
         return typed::key(family, &range.0);
@@ -231,7 +231,7 @@ fn part_json(p: &LayoutPart, family: Option<&DescribedFile>) -> Value {
     v
 }
 
-/// Sums over parts of one name.
+/// Sums over parts with the same name.
 struct LayoutSum {
     name: &'static str,
     letter: char,
@@ -242,7 +242,7 @@ struct LayoutSum {
     entries: u64,
 }
 
-/// Sums by name, in order of appearance.
+/// Returns the sums by name, in order of appearance.
 fn sums(parts: &[LayoutPart]) -> Vec<LayoutSum> {
     let mut out: Vec<LayoutSum> = vec![];
     for p in parts {

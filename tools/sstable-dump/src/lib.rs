@@ -1,12 +1,14 @@
-//! `sstable-dump` as a library: one module a subcommand, each a function from parsed
-//! arguments to text on a writer, so that tests run them in their own process.
+//! `sstable-dump` as a library. Each subcommand has a module with a function that takes parsed
+//! arguments and writes text to a writer. So tests run the commands in their own process.
 //!
-//! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`,
-//! `manifest`), never by a second one; a store's directory is only read, without its lock, but for
-//! `repair --rename`, which holds it and renames; a store that moves on beside a tool is not called
-//! damaged ([`beside`]); whatever the bytes are, a command ends with an answer or an error that names
-//! the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's
-//! own metadata.
+//! Invariants:
+//! - Files are read through the engine's own decoders (`firn_kv::sstable`, `wal`, `manifest`),
+//!   never by a second one.
+//! - A store's directory is only read, without its lock. The exception is `repair --rename`, which
+//!   takes the lock and renames files.
+//! - A store that a program changes meanwhile is not reported as damaged ([`beside`]).
+//! - For any bytes, a command ends with a result or with an error that names the position. It takes
+//!   no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
 
 pub mod ages;
 pub mod beside;
@@ -59,83 +61,83 @@ use firn_tools::install;
 use firn_tools::output::{Color, Done, Style};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it could not run.
-Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too, but for `salvage`
-and `repair`, which refuse a store that a program has open. Only `repair --rename` renames files in one.
+Exit codes: 0 success, 1 findings (damage, a missing key), 2 the command could not run.
+Data goes to standard output, messages to standard error. Commands only read a store, without its lock, also while a program writes to it.
+`salvage` and `repair` refuse a store that a program has open. Only `repair --rename` renames files in a store.
 
 A PATH is a table or blob file (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
 
 Examples:
-  sstable-dump check firn-data                       everything that is wrong, with file, offset, block and keys
-  sstable-dump salvage firn-data --out saved         a sound store of what can be read, and what was lost
-  sstable-dump repair firn-data --out repaired       the same when the manifest is gone
-  sstable-dump find firn-data apple                  every version of a key, and which one a read returns
-  sstable-dump space firn-data --delimiter /         where the bytes are
-  sstable-dump layout firn-data/00000012.sst         a file as a map of its bytes
-  sstable-dump raw firn-data/00000003.wal            every field as the format specification names it
-  sstable-dump cassandra nb-1-big-Data.db            a table of Cassandra, cell by cell
-  sstable-dump COMMAND --help                        what a command takes, with examples";
+  sstable-dump check firn-data                       list all damage, with file, offset, block and keys
+  sstable-dump salvage firn-data --out saved         save the readable data in a sound store, and list the losses
+  sstable-dump repair firn-data --out repaired       the same without a manifest
+  sstable-dump find firn-data apple                  print every version of a key, and which one a read returns
+  sstable-dump space firn-data --delimiter /         print where the bytes are
+  sstable-dump layout firn-data/00000012.sst         print a map of the bytes of a file
+  sstable-dump raw firn-data/00000003.wal            print every field under its name in the format specification
+  sstable-dump cassandra nb-1-big-Data.db            print a table of Cassandra, cell by cell
+  sstable-dump COMMAND --help                        print the options of a command, with examples";
 
-/// Look into Firn's files, find damage, save what can be saved.
+/// Inspect Firn's files, find damage, save the readable data
 #[derive(Parser, Debug)]
 #[command(name = "sstable-dump", version, after_help = EXAMPLES, max_term_width = 120)]
 pub struct DumpCli {
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true)]
     json: bool,
-    /// When to use colours
+    /// Choose when to use colours
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
     #[command(subcommand)]
     command: DumpCommand,
 }
 
-/// The subcommands.
+/// Subcommands of `sstable-dump`.
 #[derive(Subcommand, Debug)]
 enum DumpCommand {
-    /// Verify files or a whole store, and name all damage
+    /// Verify files or a whole store, and list all damage
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
-    /// Every version of a key, and which one a read returns
+    /// Print every version of a key, and which one a read returns
     #[command(after_help = find::EXAMPLES)]
     Find(find::FindArgs),
-    /// Write what can be read of something damaged into something sound
+    /// Save the readable data of a damaged file or store
     #[command(after_help = salvage::EXAMPLES)]
     Salvage(salvage::SalvageArgs),
-    /// Rebuild a store whose manifest is gone
+    /// Rebuild a store without a manifest
     #[command(after_help = repair::EXAMPLES)]
     Repair(repair::RepairArgs),
-    /// A manifest's edits, and the state at its end
+    /// Print a manifest's edits, and the state at its end
     #[command(after_help = manifest::EXAMPLES)]
     Manifest(manifest::ManifestArgs),
-    /// Log segments: records, marks, how the log ends
+    /// Print log segments: records, marks, how the log ends
     #[command(after_help = wal::EXAMPLES)]
     Wal(wal::WalArgs),
-    /// Where the bytes are, by prefix or range of keys
+    /// Print where the bytes are, by prefix or range of keys
     #[command(after_help = space::EXAMPLES)]
     Space(space::SpaceArgs),
-    /// Measure filters' false positives
+    /// Measure the false positive rates of filters
     #[command(after_help = filters::EXAMPLES)]
     Filters(filters::FiltersArgs),
-    /// What if a table had other blocks: size and cost of reads
+    /// Estimate the size and read cost of a table with other blocks
     #[command(after_help = recompress::EXAMPLES)]
     Recompress(recompress::RecompressArgs),
-    /// A file as a map of its bytes
+    /// Print a map of the bytes of a file
     #[command(after_help = layout::EXAMPLES)]
     Layout(layout::LayoutArgs),
-    /// What tables say about themselves
+    /// Print the properties of tables and blob files
     #[command(after_help = props::EXAMPLES)]
     Props(props::PropsArgs),
-    /// Every field of files, as the format specification names it
+    /// Print every field of files under its name in the format specification
     #[command(after_help = raw::EXAMPLES)]
     Raw(raw::RawArgs),
-    /// The entries of a table
+    /// Print the entries of a table
     #[command(after_help = scan::EXAMPLES)]
     Scan(scan::DumpScanArgs),
-    /// The files of Cassandra's tables, cell by cell
+    /// Print the files of Cassandra's tables, cell by cell
     #[command(after_help = cassandra::EXAMPLES)]
     Cassandra(cassandra::CassandraDumpArgs),
-    /// Make a table of what scan --json printed
+    /// Build a table from the output of scan --json
     #[command(after_help = from_json::EXAMPLES)]
     FromJson(from_json::FromJsonArgs),
     /// Print completions for a shell
@@ -147,17 +149,17 @@ enum DumpCommand {
 }
 
 impl DumpCli {
-    /// The colours to use.
+    /// Returns the style with the chosen colours.
     pub fn style(&self) -> Style {
         Style::new(self.color)
     }
 }
 
-/// Where a command prints, and how.
+/// Output of a command and its form.
 pub struct Screen<'a> {
-    /// Standard output, or a test's.
+    /// Standard output, or the buffer of a test.
     pub out: &'a mut dyn Write,
-    /// JSON instead of text.
+    /// Whether to print JSON instead of text.
     pub json: bool,
     /// Colours.
     pub style: Style,
@@ -189,15 +191,13 @@ pub fn run(cli: &DumpCli, out: &mut dyn Write) -> Done {
     }
 }
 
-/// What a user can do about an error of the engine.
+/// Returns advice for the user about an error of the engine.
 pub fn advice(e: &Error) -> Option<&'static str> {
     Some(match e.kind() {
         ErrorKind::Corruption => {
-            "`sstable-dump check PATH` lists everything that is damaged, `sstable-dump salvage PATH --out NEW` saves what can be read"
+            "`sstable-dump check PATH` lists everything that is damaged, `sstable-dump salvage PATH --out NEW` saves the readable data"
         }
-        ErrorKind::NotFound => {
-            "name a table, a log segment, a manifest or a store's directory that is there"
-        }
+        ErrorKind::NotFound => "name an existing table, log segment, manifest or store directory",
         ErrorKind::NoSpace => {
             "free some space and run the command again; an unfinished output can be removed"
         }

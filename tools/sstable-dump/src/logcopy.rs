@@ -1,9 +1,9 @@
-//! Copying a log, damaged or not, into one that can be replayed: every sound record stays at its
-//! position, and what is lost between records is filled with records that say nothing ([`filler`]),
-//! so that what lies behind a damage is read too.
+//! Copies a log, damaged or not, into one that can be replayed. Every sound record retains its
+//! position. Records without content ([`filler`]) fill the gaps of lost records, so that replay
+//! reads the records after the damage too.
 //!
-//! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays
-//! an end; the original is only read.
+//! Invariants: which records count and which are void is decided as in recovery (W2). A torn end
+//! remains a torn end. The original is only read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,38 +20,38 @@ use firn_kv::{Error, Result};
 use crate::losses::Loss;
 use crate::target::env;
 
-/// The largest hole between segments that is filled, in bytes.
+/// Largest hole between segments that is filled, in bytes.
 const MAX_HOLE: u64 = 1 << 30;
 
-/// Is shown every record that is kept: its first sequence number, the position after it, its
+/// Callback for every retained record: its first sequence number, the position after it, its
 /// payload.
 pub type CopyVisit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
 
-/// What came of a log.
+/// Result of copying a log.
 #[derive(Default)]
 pub struct Copied {
-    /// Position of the first record; 0 without any segment.
+    /// Position of the first record; 0 without segments.
     pub start: u64,
-    /// The segment that it is in.
+    /// Segment of the first record.
     pub first_number: u64,
-    /// Where the record begins in which the floor lies; `None` where one begins at it, or where
-    /// nothing is known to be.
+    /// Start of the record that contains the floor. `None` if a record begins at the floor, or if
+    /// no known record contains it.
     pub before_floor: Option<u64>,
     /// Position after the last record.
     pub end: u64,
-    /// The largest segment number, spares and void ones included.
+    /// Largest segment number, including spare and void segments.
     pub last_number: u64,
-    /// Records kept.
+    /// Number of retained records.
     pub records: u64,
     /// Whether there was any segment.
     pub any: bool,
-    /// Whether any of it counts, so that the copy has a segment.
+    /// Whether any segment counts, so that the copy has a segment.
     pub counts: bool,
-    /// Sequence number behind the last record, where there is one.
+    /// Sequence number after the last record, if there is one.
     pub next_seq: Option<u64>,
-    /// What was lost.
+    /// Losses.
     pub losses: Vec<Loss>,
-    /// What else is to be said.
+    /// Notes for the report.
     pub notes: Vec<String>,
 }
 
@@ -71,27 +71,27 @@ struct Copier<'a> {
     /// Sequence number after the last record.
     next_seq: Option<u64>,
     synced: u64,
-    /// Whose the last segment was: its store and its writer.
+    /// Store and writer of the last segment.
     owner: (u64, u64),
     current: Option<CopiedSegment>,
-    /// A mark that may be that of a close, which takes no place in the log: it is written when
-    /// something follows it in its segment, or when nothing follows at all.
+    /// A mark that a close may have written. Such a mark takes no position in the log. It is
+    /// written if something follows it in its segment, or if nothing follows at all.
     closing: Option<Vec<u8>>,
-    /// The segment that is being read, where its file has been cut off: its path, and its length
-    /// now and once.
+    /// The current segment if its file was truncated: its path, its length now and its original
+    /// length.
     cut: Option<(PathBuf, u64, u64)>,
-    /// Whether it ended at a hole that cannot be bridged.
+    /// Whether the copy ended at a hole that cannot be filled.
     ended: bool,
-    /// Damage that is only a loss when a sound record follows, or when it had been synced.
+    /// Damage that counts as a loss only if a sound record follows or if it had been synced.
     pending: Option<(PathBuf, u64, &'static str)>,
     done: Copied,
 }
 
-/// Where the last stretch of the log in `dir` begins of which no segment is missing: older segments
-/// that are still there have been retired, and say nothing without those that have gone.
+/// Returns the start of the last part of the log in `dir` without a missing segment. Older segments
+/// that still exist are retired, and useless without the missing ones.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
     let list = segments(env, dir)?;
     let known: Vec<_> = list
@@ -109,11 +109,12 @@ pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
     Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
 }
 
-/// The segment that must have followed the last one with records, since a later one is there, and
-/// is missing or empty: a segment is made whole before the next one.
+/// Returns the number of a segment that is missing or empty although a later one exists. It must
+/// have followed the last segment with records, because a segment is completed before the next one
+/// is created.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let list = segments(env, dir)?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
@@ -123,12 +124,12 @@ pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     Ok((last.number + 1..end).find(|&n| !made(n)))
 }
 
-/// Why a segment may be missing at the end of the log, in words, with the number of the last one
-/// that there is: that one is full to the end, and was not closed. Where a record like those in it
-/// would still have fitted, the log ends as a crash leaves it.
+/// Returns the reason why a segment may be missing at the end of the log, with the number of the
+/// last existing one. That segment is full and was not closed. If another record of its size would
+/// still have fitted, the log ends as a crash leaves it.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn may_go_on(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
     let list = segments(env, dir)?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
@@ -145,22 +146,22 @@ pub fn may_go_on(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
     }
     let is_full = largest > 0 && end + largest > reader.file_len();
     let capacity = reader.header().map_or(0, |h| h.capacity);
-    // One that is shorter than it was made has been closed, or cut off, which is said elsewhere; a
-    // copy is as long as what is in it.
+    // A segment shorter than its capacity was closed, or truncated, which is reported elsewhere. A
+    // copy is as long as its content.
     if closed || !is_full || capacity == SEGMENT_HEADER || reader.file_len() < capacity {
         return Ok(None);
     }
     Ok(Some(format!(
-        "whether the log went on: {} is full, and was not closed, so the segment behind it may be missing, with what was written last",
+        "whether the log went on: {} is full, and was not closed, so the next segment may be missing, with the last writes",
         segment_name(last.number)
     )))
 }
 
-/// Two segments that cannot both be of this log, in words: the later one says that its writer wrote
-/// the other, which is somebody else's. One of them is of a clone.
+/// Describes two segments that cannot both belong to this log. The header of the later one says
+/// that its writer wrote the earlier one, but another writer did. One of them belongs to a clone.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
     let mut writers = BTreeMap::new();
     for info in segments(env, dir)?.iter().filter(|s| s.end > 0) {
@@ -168,8 +169,8 @@ pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
         let Some(h) = reader.header() else { continue };
         if writers.get(&h.previous).is_some_and(|w| *w != h.writer) {
             return Ok(Some(format!(
-                "which of {} and {} is of this store: other openings wrote them, though one says that it goes on with the other; one is of a \
-                 clone (a copy of the directory that went on for itself), and what it holds has been taken too",
+                "which of {} and {} is of this store: other openings wrote them, though one names the other as its predecessor; one is of a \
+                 clone (a copy of the directory that was used independently), and its records have been taken too",
                 segment_name(h.previous),
                 segment_name(info.number)
             )));
@@ -179,14 +180,14 @@ pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What is said of the segment that [`lost_end`] finds.
-pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: what was written last was in it";
+/// Reason for the loss of the segment that [`lost_end`] finds.
+pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: it contained the last writes";
 
-/// Copies the log in `dir`, as `env` shows it, to the directory `out`, or only looks at it without
-/// one. Damage below the position `floor` is no loss.
+/// Copies the log in `dir`, as `env` shows it, to the directory `out`. Without `out` it only reads
+/// the log. Damage below the position `floor` is no loss.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn copy(
     env: &dyn Env,
     dir: &Path,
@@ -247,7 +248,7 @@ impl<'a> Copier<'a> {
             return self.count_lost(reader, path);
         }
         if base < self.pos {
-            // Only a rebuilt base can do so; recovery would not take it either.
+            // Only a reconstructed base can overlap; recovery would not accept it either.
             self.done
                 .notes
                 .push(format!("{}: its place in the log is taken; left out", path.display()));
@@ -306,22 +307,21 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// What lies behind a hole that cannot be bridged is lost, though it can be read.
+    /// Counts the records after a hole that cannot be filled as lost, although they can be read.
     fn count_lost(&mut self, mut reader: SegmentReader, file: PathBuf) -> Result<()> {
         let (mut entries, mut len) = (0, 0);
         while let Some(r) = reader.next_record()? {
             entries += OpReader::new(r.payload).count() as u64;
             len += r.size;
         }
-        let reason = "it lies behind a hole in the log that is too large to be bridged".into();
+        let reason = "it follows a hole in the log that is too large to be bridged".into();
         let entries = Some(entries);
         self.done.losses.push(Loss { offset: None, entries, ..Loss::log(file, 0, len, reason) });
         Ok(())
     }
 
-    /// What the header of a segment can have said of which it is lost. Who wrote it is the writer
-    /// of the segment before, unless the records say otherwise; then they tell the lower half of
-    /// the writer's number.
+    /// Reconstructs the lost header of a segment. Its writer is that of the previous segment,
+    /// unless the records contradict; they contain the lower half of the writer's number.
     fn lost_header(&self, info: &SegmentInfo, base: u64) -> Result<SegmentHeader> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let (store, mut writer) = self.owner;
@@ -334,8 +334,8 @@ impl<'a> Copier<'a> {
         Ok(SegmentHeader { number, base, synced, previous: 0, capacity, store, writer })
     }
 
-    /// Where a segment whose header is lost began: what its records leave between its neighbours.
-    /// `None` for one without records.
+    /// Returns the position at which a segment without a header began, from its records and its
+    /// neighbours. Returns `None` for a segment without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
         let mut end = 0;
@@ -350,7 +350,7 @@ impl<'a> Copier<'a> {
         let base = from_next.unwrap_or(self.pos);
         let name = segment_name(number);
         self.done.notes.push(format!(
-            "{name}: its header is damaged; by what lies around it, it began at position {base}"
+            "{name}: its header is damaged; according to its neighbours, it began at position {base}"
         ));
         Ok(Some(base))
     }
@@ -362,8 +362,8 @@ impl<'a> Copier<'a> {
         let out = match self.out {
             Some(dir) => {
                 let mut f = self.env.create(&dir.join(segment_name(header.number)))?;
-                // The copy is as long as what is in it; the capacity of the old file would make it
-                // look cut off.
+                // The copy is as long as its content. With the old capacity it would look
+                // truncated.
                 f.append(&SegmentHeader { capacity: SEGMENT_HEADER, ..header.clone() }.encode())?;
                 Some(f)
             }
@@ -385,7 +385,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Writes the mark that was held back, and gives the bytes that it takes.
+    /// Writes the delayed mark, and returns its size in bytes.
     fn put_mark(&mut self) -> Result<u64> {
         let Some(bytes) = self.closing.take() else { return Ok(0) };
         if let Some(out) = self.current.as_mut().and_then(|c| c.out.as_mut()) {
@@ -394,7 +394,7 @@ impl<'a> Copier<'a> {
         Ok(bytes.len() as u64)
     }
 
-    /// Copies bytes of the present segment.
+    /// Copies bytes of the current segment.
     fn put(&mut self, file: &dyn ReadFile, offset: u64, size: u64) -> Result<()> {
         let Some(out) = self.current.as_mut().and_then(|c| c.out.as_mut()) else { return Ok(()) };
         let mut bytes = vec![0; size as usize];
@@ -402,27 +402,27 @@ impl<'a> Copier<'a> {
         out.append(&bytes)
     }
 
-    /// Takes note of a record's sequence numbers, and of how many are missing before it.
+    /// Records the sequence numbers of a record, and the number of missing ones before it.
     fn seen(&mut self, lsn: u64, seq: u64, payload: &[u8]) {
         if let Some(expected) = self.next_seq
             && let Some(loss) =
                 self.done.losses.last_mut().filter(|l| l.what == "log" && l.entries.is_none())
             && lsn > self.floor
         {
-            // Sequence numbers of ingested tables are not in the log, so this is what was lost at
-            // the most.
+            // Ingested tables use sequence numbers without log records, so this is an upper bound
+            // of the loss.
             loss.entries = Some(seq.saturating_sub(expected));
         }
         self.next_seq = Some(seq.saturating_add(OpReader::new(payload).count() as u64));
     }
 
-    /// Fills what damage, if any, lies before the record at `lsn`.
+    /// Fills the damage before the record at `lsn`, if there is any.
     fn fill_damage(&mut self, lsn: u64) -> Result<bool> {
         let reason = self.pending.take().map_or("no record", |p| p.2);
         if lsn > self.pos { self.fill(lsn, reason) } else { Ok(true) }
     }
 
-    /// Fills the log from where it is up to `to`. False when that is too much.
+    /// Fills the log up to position `to`. Returns false if the hole is too large.
     fn fill(&mut self, to: u64, reason: &'static str) -> Result<bool> {
         let Some(c) = self.current.as_mut() else { return Ok(true) };
         let (len, offset) = (to - self.pos, SEGMENT_HEADER + (self.pos - c.header.base));
@@ -440,7 +440,7 @@ impl<'a> Copier<'a> {
         if let Some(out) = &mut c.out {
             let mut at = offset;
             let end = offset + len;
-            // Reading begins at the floor, so a record has to.
+            // Reading begins at the floor, so a record must begin there.
             let inside = self.floor >= self.pos + RECORD_HEADER && self.floor + RECORD_HEADER <= to;
             let cut = if inside { SEGMENT_HEADER + (self.floor - c.header.base) } else { end };
             while at < end {
@@ -461,7 +461,7 @@ impl<'a> Copier<'a> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        // Of a segment before the last one the next one's position tells what is missing.
+        // In earlier segments the position of the next segment shows the missing bytes.
         if let Some((file, offset, capacity)) = self.cut.take() {
             let reason = format!(
                 "the file has been cut off: it had {capacity} bytes, and the log may have gone on in them"
@@ -489,11 +489,11 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Copies one segment into a file of its own; gives what came of it.
+/// Copies one segment into a new file; returns the result.
 ///
 /// # Errors
-/// `InvalidArgument` when the new file's name has not the segment's number, which is in every
-/// checksum; what the files say.
+/// `InvalidArgument` if the new file's name does not have the segment's number, which is in every
+/// checksum; I/O errors.
 pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
     if out.file_name().and_then(|n| n.to_str()) != Some(&segment_name(number)) {
         let words = format!(

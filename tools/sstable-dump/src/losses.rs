@@ -1,6 +1,6 @@
-//! Losses: what could not be saved, as text for people and as JSON.
+//! Losses: data that could not be saved, as text and as JSON.
 //!
-//! Invariant: numbers in what is printed count everything; only lines are left out, and it says so.
+//! Invariant: printed numbers count all losses; only lines are omitted, and the output says so.
 
 use std::path::PathBuf;
 
@@ -12,26 +12,26 @@ use serde_json::{Value, json};
 use crate::findings::{FindingPlace, MOST};
 use crate::{Screen, text};
 
-/// Something that could not be saved.
+/// Data that could not be saved.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// The tree that it belongs to, where that is known.
+    /// Tree of the data, if known.
     pub tree: Option<TreeId>,
-    /// The tree by name, and what it is to users, once that is known.
+    /// Tree by name, with its definition, once known.
     pub place: Option<FindingPlace>,
-    /// The file it was in.
+    /// File that contained the data.
     pub file: PathBuf,
-    /// Where, where that is known.
+    /// Offset in the file, if known.
     pub offset: Option<u64>,
-    /// Bytes of the file.
+    /// Number of bytes of the file.
     pub len: u64,
-    /// What it was: `data`, `tombstones`, `log`, `table`, `value`.
+    /// Kind of the data: `data`, `tombstones`, `log`, `table`, `value`.
     pub what: &'static str,
-    /// Why.
+    /// Reason for the loss.
     pub reason: String,
-    /// How many entries, operations or range deletions, where that is known.
+    /// Number of entries, operations or range deletions, if known.
     pub entries: Option<u64>,
-    /// The keys it can have held at the most, where anything is known of them.
+    /// Widest range of keys that it can have contained, if known.
     pub keys: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -51,7 +51,7 @@ impl Loss {
         }
     }
 
-    /// As a line for people.
+    /// Returns the loss as a line of text.
     pub fn text(&self) -> String {
         let mut s = match self.offset {
             Some(o) => format!(
@@ -82,7 +82,7 @@ impl Loss {
         s
     }
 
-    /// As JSON.
+    /// Returns the loss as JSON.
     pub fn json(&self) -> Value {
         let mut v = json!({
             "file": self.file.display().to_string(), "offset": self.offset, "bytes": self.len, "what": self.what, "reason": self.reason,
@@ -98,10 +98,10 @@ impl Loss {
     }
 }
 
-/// Prints losses: those that follow each other in a file and are of one kind in one line.
+/// Prints losses; consecutive losses of the same kind in one file share a line.
 ///
 /// # Errors
-/// When the output cannot be written.
+/// If the output cannot be written.
 pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     let follows = |a: &Loss, b: &Loss| {
         let end = a.offset.map(|o| o + a.len);

@@ -1,5 +1,5 @@
-//! The `sstable-dump` command: looks into Firn's files, finds damage, saves what can be saved. All
-//! of it is in the library.
+//! The `sstable-dump` command: inspects Firn's files, finds damage, saves the readable data. The
+//! library contains the implementation.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let cli = DumpCli::parse();
     let mut out = stdout();
     let done = sstable_dump::run(&cli, &mut out);
-    // What was printed before a failure is worth having too.
+    // Output before a failure is useful too.
     let flushed = out.flush();
     let done = done.and_then(|()| Ok(flushed?));
     finish(done, cli.style(), advice)

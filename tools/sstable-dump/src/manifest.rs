@@ -1,4 +1,4 @@
-//! `sstable-dump manifest`: a manifest's edits in order, and the state at its end.
+//! `sstable-dump manifest`: prints a manifest's edits in order, and the state at its end.
 
 use std::path::PathBuf;
 
@@ -19,25 +19,25 @@ use crate::{Screen, blobs, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Of a store, the manifest that CURRENT names. Damage is passed over and told of; the state is then made of the edits that still fit.
+For a store, prints the manifest that CURRENT names. Damage is skipped and reported; the state then comes from the edits that still fit.
 
 Examples:
   sstable-dump manifest firn-data
   sstable-dump manifest firn-data --state
   sstable-dump manifest firn-data/MANIFEST-000003 --json | jq '.state.trees[].name'";
 
-/// What `manifest` takes.
+/// Arguments of `manifest`.
 #[derive(Args, Clone, Debug)]
 pub struct ManifestArgs {
     /// A store or a manifest
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Only the state at the end, without the edits
+    /// Print only the state at the end, without the edits
     #[arg(long)]
     pub state: bool,
 }
 
-/// The state after all edits that fit, and those that do not.
+/// Returns the state after all edits that fit, and a description of those that do not.
 pub fn replay_around(frames: &[ManifestFrame]) -> (ManifestState, Vec<String>) {
     let (mut state, mut unfit) = (ManifestState::default(), vec![]);
     for f in frames {
@@ -50,7 +50,7 @@ pub fn replay_around(frames: &[ManifestFrame]) -> (ManifestState, Vec<String>) {
     (state, unfit)
 }
 
-/// A table's facts as JSON.
+/// Returns the metadata of a table as JSON.
 pub fn meta_json(t: &TableMeta) -> Value {
     json!({
         "id": t.id, "store": t.identity.store, "unique": t.identity.unique, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
@@ -212,7 +212,7 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
         if o.blob_threshold > 0 {
             writeln!(
                 screen.out,
-                "  values from {} on lie apart, at most {} % of their files garbage",
+                "  values of at least {} are in blob files, of which at most {} % are garbage",
                 bytes(o.blob_threshold),
                 o.blob_gc_percent
             )?;
@@ -253,7 +253,7 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
     Ok(())
 }
 
-/// The blob files of a tree, with what its tables refer to in each.
+/// Prints the blob files of a tree, and how much of each its tables refer to.
 fn print_values(screen: &mut Screen<'_>, t: &manifest::TreeState) -> Done {
     if t.values.is_empty() {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Which table, column family or index a tree is, when nothing tells its name any more: by the
-//! definitions, which are found by what is in them, and by what is in the tree.
+//! Identifies the table, column family or index of a tree whose name is lost, from the definitions
+//! and from the content of the tree.
 //!
-//! A tree can be what a definition tells of only when its hooks are those of the definition and all
-//! that is looked at of it can be read as the definition says, tokens included. Where several fit,
-//! another tree may leave only one, and of tables of CQL, which are made one by one, the order
-//! decides: their numbers ascend as those of their trees do.
+//! A tree fits a definition only if it has the hooks of the definition. Also all sampled entries
+//! must be readable in the types of the definition, tokens included. If several definitions fit,
+//! other trees may exclude all but one. CQL tables are created one by one, so their numbers ascend
+//! as those of their trees do; this order excludes more.
 //!
-//! Invariant: a name is given only where no other one is possible; what stays open is told.
+//! Invariant: a tree gets a name only if no other one is possible. Open cases are reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,46 +29,45 @@ use crate::names::TreeNames;
 use crate::repair::options_by;
 use crate::{logcopy, records};
 
-/// Entries of each table that are looked at.
+/// Number of sampled entries per table.
 const LOOKED_AT: usize = 10_000;
 
-/// The records that the tree of definitions is known by: one of them may be lost.
+/// Records by which the tree of definitions is recognised; one of them may be lost.
 const TELLING: [&[u8]; 3] = [PARTITIONER, b"schema/head", b"cql/head"];
 
-/// What is in a store's trees: tables, and where its log begins.
+/// Content of a store's trees: tables, and the start of the log.
 pub struct TableContent<'a> {
-    /// The directory as its files should be named.
+    /// The files of the directory, under their true names.
     pub names: &'a TreeNames,
     /// The directory.
     pub dir: &'a Path,
-    /// Where the log begins that can be read.
+    /// Position at which the readable log begins.
     pub floor: u64,
-    /// Tables by their trees; a tree that is in the log only has none.
+    /// Tables by tree; a tree that is only in the log has none.
     pub trees: &'a BTreeMap<TreeId, Vec<Arc<Table>>>,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Default)]
 pub struct Matched {
-    /// What trees are called, and what that is.
+    /// Names of trees, with descriptions.
     pub names: Vec<(TreeId, String, String)>,
-    /// Trees of indexes: nobody can say of which, and they can be built anew.
+    /// Trees of indexes. Their index cannot be determined, but they can be rebuilt.
     pub indexes: Vec<TreeId>,
-    /// Trees that may be several things, in words; and the hooks that they have, whichever of these
-    /// they are.
+    /// Trees with several possible definitions, as text, and the hooks that all of these share.
     pub open: Vec<(TreeId, String, Option<PersistedOptions>)>,
 }
 
-/// Is shown an entry: the tree, the key, the value of a put or merge operand, and whether it is an
-/// operand.
+/// Callback for an entry: the tree, the key, the value of a put or merge operand, and whether it is
+/// an operand.
 type See<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
 
 impl TableContent<'_> {
-    /// Shows every entry that is looked at.
+    /// Calls `see` for every sampled entry.
     fn each(&self, see: &mut See<'_>) -> Done {
         let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
             Some(Kind::Put) => see(tree, key, Some(value), false),
-            // Trees of families have a summary, and so no values apart.
+            // Trees of families have a summary, and so no blobs.
             Some(Kind::Blob) => {}
             Some(Kind::Merge) => see(tree, key, Some(value), true),
             Some(Kind::Delete) | None => see(tree, key, None, false),
@@ -96,8 +95,8 @@ impl TableContent<'_> {
         Ok(())
     }
 
-    /// The tree of definitions: the one without a name and without hooks that has the record of the
-    /// partitioner, or another one of [`TELLING`].
+    /// Finds the tree of definitions: the tree without a name and without hooks that has the record
+    /// of the partitioner, or another one of [`TELLING`].
     fn schema(&self, e: &RecoveredHistory) -> Done<Option<TreeId>> {
         if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE))
         {
@@ -123,17 +122,17 @@ impl TableContent<'_> {
         Ok(found.filter(|id| e.trees.get(id).is_none_or(|t| t.name.is_none())))
     }
 
-    /// Whether the tables of a tree have the hooks of a definition.
+    /// Reports whether the tables of a tree have the hooks of a definition.
     fn has_hooks(&self, tree: TreeId, defined: &Defined) -> bool {
         let tables = self.trees.get(&tree).map_or(&[][..], Vec::as_slice);
         tables.iter().all(|t| options_by(t.properties()).check_hooks("", &defined.hooks()).is_ok())
     }
 }
 
-/// Finds names for the trees of which `e` knows none.
+/// Finds names for the trees without a name in `e`.
 ///
 /// # Errors
-/// What the files say; damage of the log is none.
+/// I/O errors; damage of the log is no error.
 pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     let mut m = Matched::default();
     let Some(schema) = content.schema(e)? else { return Ok(m) };
@@ -143,7 +142,7 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     let known = |id: &TreeId| e.trees.get(id).and_then(|t| t.name.as_deref());
     let unnamed: Vec<TreeId> =
         content.trees.keys().copied().filter(|id| *id != schema && known(id).is_none()).collect();
-    // Neither tables nor log are read where the event log has told all names.
+    // If the event log has all names, neither tables nor the log are read.
     if unnamed.is_empty() {
         return Ok(m);
     }
@@ -162,7 +161,8 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
         }
     })?;
     let number = |name: &TreeName| if let TreeName::Family(id) = name { Some(*id) } else { None };
-    // Trees whose names are known have one possible number; others may be any that no known one is.
+    // Trees with a known name have one possible number. Others may have any number that is not
+    // taken.
     let mut possible: BTreeMap<TreeId, Vec<u32>> = BTreeMap::new();
     for id in content.trees.keys() {
         possible.extend(
@@ -209,14 +209,14 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     Ok(m)
 }
 
-/// The trees of which only one number is possible. `possible` has each tree's numbers in ascending
+/// Returns the trees with only one possible number. `possible` has each tree's numbers in ascending
 /// order.
 fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
     let mut decided: BTreeMap<TreeId, u32> = BTreeMap::new();
     loop {
         let alone = possible.iter().filter(|(id, all)| all.len() == 1 && !decided.contains_key(id));
         let alone: Vec<(TreeId, u32)> = alone.map(|(id, all)| (*id, all[0])).collect();
-        // Where two trees can only be the same, nobody can say which of them is.
+        // If two trees have the same only possibility, neither is decided.
         let is_one = |n: u32| possible.values().filter(|all| **all == [n]).count() == 1;
         let mut new: BTreeMap<TreeId, u32> =
             alone.into_iter().filter(|(_, n)| is_one(*n)).collect();
@@ -238,7 +238,7 @@ fn decide(mut possible: BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
     }
 }
 
-/// Those of CQL's tables of which one number is left when all ascend as the trees do.
+/// Returns the CQL tables with one possible number if all numbers ascend as the trees do.
 fn by_order(possible: &BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
     let is_table = |all: &&Vec<u32>| !all.is_empty() && all.iter().all(|n| *n >= FOREIGN_IDS);
     let trees: Vec<(TreeId, &[u32])> =
@@ -260,7 +260,7 @@ fn by_order(possible: &BTreeMap<TreeId, Vec<u32>>) -> BTreeMap<TreeId, u32> {
             below
         })
         .collect();
-    // Without an order in which all find a place something is not as it is thought to be.
+    // If no such order exists, an assumption is wrong.
     let (Some(least), Some(most)) = (least, most) else { return BTreeMap::new() };
     let both = trees.iter().zip(least.iter().zip(most.iter().rev()));
     both.filter(|(_, (a, z))| a == z).map(|((id, _), (n, _))| (*id, *n)).collect()
@@ -286,16 +286,16 @@ mod tests {
     #[test]
     fn the_order_of_tables_decides_where_it_leaves_one_possibility() {
         let [a, b, c] = [FOREIGN_IDS, FOREIGN_IDS + 1, FOREIGN_IDS + 2];
-        // As many trees as there are numbers.
+        // As many trees as numbers.
         assert_eq!(
             decided(&[(2, &[a, b, c]), (4, &[a, b, c]), (9, &[a, b, c])]),
             [(2, a), (4, b), (9, c)]
         );
-        // One less: whose tree has nothing in it is not known.
+        // One tree less: it is unknown which table is empty.
         assert_eq!(decided(&[(2, &[a, b, c]), (4, &[a, b, c])]), []);
-        // One that is known splits the others.
+        // A known one splits the others.
         assert_eq!(decided(&[(2, &[a, c]), (4, &[b]), (9, &[a, c])]), [(2, a), (4, b), (9, c)]);
-        // What may be a family too stays open.
+        // A tree that may also be a family stays open.
         assert_eq!(decided(&[(2, &[a]), (5, &[4, b])]), [(2, a)]);
     }
 }

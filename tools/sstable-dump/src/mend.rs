@@ -1,12 +1,11 @@
-//! Records of the tree `system.schema` without which others can't be used, where they are lost:
-//! what can be put in their place, by what survives.
+//! Rebuilds lost records of the tree `system.schema` that other records need, from surviving data.
 //!
-//! - The partitioner: each tree of a family has a hook that says how long its tokens are, and keys
-//!   have the tokens of one partitioner only.
-//! - Keyspaces: what is in them names them. How they were replicated is lost.
-//! - Heads: the next number is above all that records and trees have.
+//! - The partitioner: each tree of a family has a hook that contains the length of its tokens. Keys
+//!   contain the tokens of only one partitioner.
+//! - Keyspaces: their content names them. Their replication settings are lost.
+//! - Head records: the next number is above the numbers in all records and trees.
 //!
-//! Invariants: nothing is written here; what nothing tells of is not guessed.
+//! Invariants: this module writes nothing, and guesses nothing without evidence.
 
 use std::ops::Range;
 
@@ -21,64 +20,64 @@ use firn_wide::internals::store::{DroppedFamilies, TreeName};
 
 use crate::text;
 
-/// So many keys of a tree are asked for their partitioner.
+/// Number of keys of a tree that are checked for their partitioner.
 const ASKED: usize = 1000;
 
-/// What the trees of a store tell of its records.
+/// Evidence about the records in the trees of a store.
 pub struct TreeWitnesses<'a> {
-    /// Their names, as far as they are known, and hooks.
+    /// Names of the trees, as far as known, and hooks.
     trees: Vec<(String, PersistedOptions)>,
-    /// The store, where it is open: then keys tell too.
+    /// The store, if it is open: then keys are evidence too.
     db: Option<&'a Db>,
 }
 
-/// A record that is lost, and what can be put in its place.
+/// A lost record and its replacement.
 #[derive(Clone, Debug)]
 pub struct LackingRecord {
-    /// Its key.
+    /// Key of the record.
     pub key: Vec<u8>,
-    /// Its value.
+    /// Replacement of its value.
     pub value: Vec<u8>,
-    /// What that is, and by what it is known.
+    /// Description of the replacement and its evidence.
     words: &'static str,
 }
 
-/// What came of it.
+/// Result of the reconstruction.
 #[derive(Debug, Default)]
 pub struct MendedRecords {
     /// The lost records.
     pub lacking: Vec<LackingRecord>,
-    /// What stays open.
+    /// Facts that remain unknown.
     pub unknown: Vec<String>,
 }
 
 impl LackingRecord {
-    /// What is in the record's place, in words.
+    /// Returns the replacement as text.
     pub fn words(&self) -> String {
         format!("{} ({})", text::short(&self.value, 200), self.words)
     }
 
-    /// The record's name.
+    /// Returns the name of the record.
     pub fn name(&self) -> String {
         text::key(&self.key)
     }
 }
 
 impl<'a> TreeWitnesses<'a> {
-    /// Trees of which only the hooks are known.
+    /// Creates evidence from trees of which only the hooks are known.
     pub fn of_hooks(hooks: impl IntoIterator<Item = PersistedOptions>) -> TreeWitnesses<'a> {
         let trees = hooks.into_iter().map(|o| (String::new(), o)).collect();
         TreeWitnesses { trees, db: None }
     }
 
-    /// The trees of a store, which may be open.
+    /// Creates evidence from the trees of a store, which may be open.
     pub fn of_store(state: &ManifestState, db: Option<&'a Db>) -> TreeWitnesses<'a> {
         let trees = state.trees.values().map(|t| (t.name.clone(), t.options.clone())).collect();
         TreeWitnesses { trees, db }
     }
 
-    /// The largest number of a family or index, of these. A tree without their hooks is an
-    /// application's, whatever its name.
+    /// Returns the largest number of a family or index in this range. A tree without their hooks
+    /// belongs to an application, whatever its name.
     fn largest(&self, of: Range<u32>) -> u32 {
         let has_hooks = |o: &PersistedOptions| o.purge.is_some() || o.merge.is_some();
         let ours = self.trees.iter().filter(|(_, o)| has_hooks(o));
@@ -89,7 +88,7 @@ impl<'a> TreeWitnesses<'a> {
         numbers.filter(|id| of.contains(id)).max().unwrap_or(0)
     }
 
-    /// The partitioners that all trees may have been written with; `None` where no tree tells.
+    /// Returns the partitioners that may have written all trees; `None` if no tree shows it.
     fn partitioners(&self) -> Option<Vec<Partitioner>> {
         let (mut possible, mut told) = (Partitioner::ALL.to_vec(), false);
         for (_, options) in &self.trees {
@@ -111,16 +110,15 @@ impl<'a> TreeWitnesses<'a> {
         told.then_some(possible)
     }
 
-    /// Shows the first keys of a tree, as far as they can be read without its hooks: those of
-    /// counters may not.
+    /// Calls `see` for the first keys of a tree, as far as they can be read without its hooks.
+    /// Trees with counters may need their hooks.
     fn keys(&self, name: &str, see: &mut dyn FnMut(&[u8])) {
         let Some(Ok(tree)) = self.db.map(|db| db.existing_tree(name)) else { return };
         tree.iter().take(ASKED).map_while(Result::ok).for_each(|(key, _)| see(&key));
     }
 }
 
-/// The row's or partition's key at the beginning of a key of the engine, when its token is right
-/// too.
+/// Returns the row or partition key at the beginning of an engine key, if its token is right too.
 pub fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
     let (mut raw, mut again) = (vec![], vec![]);
     let partition = key.get(..layout.partition_len(key).ok()?)?;
@@ -129,13 +127,13 @@ pub fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
     (again == partition).then_some(raw)
 }
 
-/// Finds what these records of the tree of definitions lack.
+/// Finds the records that these records of the tree of definitions lack.
 pub fn mend(records: &[(Vec<u8>, Vec<u8>)], trees: &TreeWitnesses<'_>) -> MendedRecords {
     let mut mended = MendedRecords::default();
     let all = || records.iter().map(|(k, v)| (&**k, &**v));
     let of = |prefix: &'static [u8]| all().filter(move |(k, _)| k.starts_with(prefix));
     let mut gaps = Catalog::gaps(of(CQL_PREFIX), trees.largest(FOREIGN_IDS..u32::MAX));
-    // What is left of a keyspace that was dropped brings none back.
+    // Remains of a dropped keyspace do not restore it.
     let was_dropped = |name: &str| {
         let note = DroppedFamilies::Keyspace(name).note();
         all().any(|(key, _)| key == note)
@@ -158,21 +156,20 @@ pub fn mend(records: &[(Vec<u8>, Vec<u8>)], trees: &TreeWitnesses<'_>) -> Mended
 }
 
 impl MendedRecords {
-    /// Takes the partitioner that is possible; `has_any` says whether there are definitions that
-    /// need it.
+    /// Adds the possible partitioner; `has_any` says whether there are definitions that need it.
     fn find_partitioner(&mut self, possible: Option<Vec<Partitioner>>, has_any: bool) {
         let open = |why: &str| {
             format!(
-                "how the keys of the store are spread: the record of its partitioner is lost, and \
-                 {why}; no program opens it without the name of the one that it was created with"
+                "the partitioner of the store: its record is lost, and \
+                 {why}; a program must name the original partitioner to open the store"
             )
         };
         let Some(possible) = possible else {
-            self.unknown.extend(has_any.then(|| open("it has no key that tells")));
+            self.unknown.extend(has_any.then(|| open("no key shows it")));
             return;
         };
-        // Keys without tokens may look as if they had some, but not the other way round: those with
-        // tokens come first.
+        // Keys without tokens may look as if they had some, but not the reverse. So the
+        // partitioners with tokens come first.
         let Some(&found) = possible.first() else {
             self.unknown.push(open("its trees contradict each other"));
             return;
@@ -180,7 +177,7 @@ impl MendedRecords {
         if found == Partitioner::ByteOrdered && possible.contains(&Partitioner::OrderPreserving) {
             self.unknown.push(format!(
                 "whether the partitioner was {found} or {}, of which the record is lost: all keys \
-                 lie where both of them put them; it is taken for the former",
+                 fit both of them; the former is assumed",
                 Partitioner::OrderPreserving
             ));
         }

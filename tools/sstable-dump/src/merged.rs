@@ -1,4 +1,4 @@
-//! The entries of several tables of one tree in one order: key ascending, newest first.
+//! Merges the entries of several tables of one tree into one order: key ascending, newest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,11 +9,11 @@ use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::output::Done;
 
-/// Calls `f` on every entry of all `tables`, with the place of its table in the list. Equal entries
-/// come one after the other, by place.
+/// Calls `f` for every entry of all `tables`, with the index of its table in the list. Equal
+/// entries come in the order of these indexes.
 ///
 /// # Errors
-/// Damage, with its place, and what `f` says.
+/// Damage, with its position, and errors of `f`.
 pub fn each(tables: &[Arc<Table>], f: &mut dyn FnMut(&[u8], Trailer, usize) -> Done) -> Done {
     let mut cursors: Vec<TableCursor> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut heap = BinaryHeap::new();

@@ -1,10 +1,11 @@
-//! A store's directory as its files should be named. Tables, log segments and manifests have their
-//! number in their checksums, so what a file holds can be told whatever it is called, and be read
-//! under its true name.
+//! The files of a store's directory under their true names. Tables, log segments and manifests have
+//! their number in their checksums. So a file can be recognised by its content and read under its
+//! true name, whatever its file name.
 //!
-//! Invariants: nothing is written; a file that is what its name says, and sound as far as is looked
-//! at here, is never passed over for another; a log segment that still shows an earlier life, as
-//! recycled ones do, is not misnamed.
+//! Invariants:
+//! - This module writes nothing.
+//! - A file with the right name that looks sound here is never replaced by another.
+//! - A recycled log segment that still shows its former header is not misnamed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,57 +30,57 @@ use firn_tools::io;
 use crate::logcopy;
 use crate::target::{dir_of, env, is_of_values, known, open_file, open_values, table_number};
 
-/// Something about a file's name.
+/// A finding about the name of a file.
 #[derive(Clone, Debug)]
 pub struct ToldNames {
-    /// What is wrong, and with which file.
+    /// Error with the file.
     pub error: Error,
-    /// Whether the file's content is of another store or time; else it is only misnamed.
+    /// Whether the content belongs to another store or time; otherwise the file is only misnamed.
     pub foreign: bool,
-    /// The live file that is read from elsewhere; `None` when there is nothing to read.
+    /// The live file that is read from elsewhere; `None` if there is nothing to read.
     pub read: Option<PathBuf>,
 }
 
-/// A file that has to get its name back.
+/// A file that must be renamed to its true name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
-    /// Where it is.
+    /// Current path.
     pub from: PathBuf,
-    /// Its name.
+    /// True path.
     pub to: PathBuf,
-    /// Whether it stays where it is too: a backup, or a file of another folder.
+    /// Whether the original also remains: a backup, or a file of another folder.
     pub keep: bool,
 }
 
-/// A directory under its files' true names: an [`Env`] that finds each file there.
+/// A directory under the true names of its files: an [`Env`] that finds each file there.
 pub struct TreeNames {
     env: Arc<dyn Env>,
     dir: PathBuf,
-    /// True names of files by their names, where those are not the same.
+    /// True names of misnamed files, by file name.
     wrong: BTreeMap<String, String>,
-    /// Files that are what their names say, as far as first and last bytes tell.
+    /// Files whose first and last bytes match their names.
     right: BTreeSet<String>,
-    /// Where the file of a name is to be read from.
+    /// Actual file name by true name.
     moved: BTreeMap<String, String>,
-    /// Names that hold something else, or something of another store.
+    /// Names of files with other content, or with content of another store.
     hidden: BTreeSet<String>,
-    /// Files of another store or time, and what is said of them.
+    /// Files of another store or time, with the reason.
     foreign: BTreeMap<String, &'static str>,
-    /// The tables and blob files that the manifest knows; `None` without one.
+    /// Tables and blob files of the manifest; `None` without one.
     live: Option<BTreeSet<u64>>,
     /// True names of blob files.
     of_values: BTreeSet<String>,
 }
 
-/// The name that a file ought to have, by its content alone.
+/// Returns the name that a file should have according to its content.
 ///
 /// # Errors
-/// What the system says.
+/// I/O errors.
 pub fn own_name(path: &Path) -> Result<Option<String>> {
     Ok(own_name_in(&*env(), path)?.map(|own| own.0))
 }
 
-/// The same, and whether it is that of a blob file.
+/// Returns the same, and whether the file is a blob file.
 fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
     if !io::is_file(path) {
         return Ok(None);
@@ -101,7 +102,7 @@ fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
     Ok(own.map(|own| (own, false)))
 }
 
-/// What a file of this name holds, in words.
+/// Describes the content of a file with this true name.
 pub fn holds(name: &str) -> String {
     match (table_number(name), segment_number(name), manifest_number(name)) {
         (Some(id), _, _) => format!("table {id}"),
@@ -111,42 +112,44 @@ pub fn holds(name: &str) -> String {
     }
 }
 
-/// The true name of table or blob file `id`.
+/// Returns the true name of table or blob file `id`.
 fn own_of(id: u64) -> String {
     table_path(Path::new(""), id).display().to_string()
 }
 
-/// Whether files of a store have such names.
+/// Reports whether this is the name of a store's file.
 fn is_ours(name: &str) -> bool {
     table_number(name).is_some()
         || segment_number(name).is_some()
         || manifest_number(name).is_some()
 }
 
-const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that went on for itself";
-const FOREIGN_TABLE: &str = "this is not the table of this number that the manifest tells of, but one of another store or time";
-const FOREIGN_VALUES: &str = "this is not the blob file of this number that the manifest tells of, but one of another store or time";
+const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that was used independently";
+const FOREIGN_TABLE: &str =
+    "this is not the table with this number in the manifest, but one of another store or time";
+const FOREIGN_VALUES: &str =
+    "this is not the blob file with this number in the manifest, but one of another store or time";
 
-/// What a file is called while it gets its name back.
+/// Suffix of a file during its renaming.
 pub const BETWEEN: &str = "found";
 
-/// Whether an interrupted renaming left such a name.
+/// Reports whether an interrupted renaming left this name.
 fn is_between(name: &str) -> bool {
     name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
 }
 
 impl TreeNames {
-    /// Looks at the files in `dir`. What [`fit`](TreeNames::fit) knows better is left to it.
+    /// Reads the files in `dir`. Decisions that need the manifest are left to
+    /// [`fit`](TreeNames::fit).
     ///
     /// # Errors
-    /// What the system says of the directory; files that cannot be read count as what their names
-    /// say.
+    /// I/O errors of the directory. Unreadable files are assumed to match their names.
     pub fn of(dir: &Path) -> Result<TreeNames> {
         TreeNames::among(env(), dir, &[])
     }
 
-    /// The same, with what is found in the folders of `dir`, as `tables` and `lost+found` may be
-    /// there. Only for a store whose manifest tells which tables are its own.
+    /// Reads the files in `dir` and in its folders, such as `tables` and `lost+found`. Use it only
+    /// for a store whose manifest lists its tables.
     ///
     /// # Errors
     /// As [`of`](TreeNames::of).
@@ -154,10 +157,10 @@ impl TreeNames {
         TreeNames::in_env(env(), dir, &[])
     }
 
-    /// The same in an environment, with what is found in the directories `more` and their folders.
+    /// Does the same in an environment, and also reads the directories `more` and their folders.
     ///
     /// # Errors
-    /// As [`of`](TreeNames::of), of all of them.
+    /// As [`of`](TreeNames::of), for all of them.
     pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<TreeNames> {
         let mut folders = vec![];
         for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
@@ -177,8 +180,7 @@ impl TreeNames {
             }
         }
         for folder in folders {
-            // A folder that is not given to read is passed over: nothing says that there is
-            // anything in it.
+            // Skip an unreadable folder: nothing shows that it contains files of the store.
             for name in n.env.list(folder).unwrap_or_default() {
                 let path = folder.join(&name);
                 let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
@@ -197,7 +199,7 @@ impl TreeNames {
         Ok(n)
     }
 
-    /// Takes note of a file, whose true name is `own`.
+    /// Records a file with the true name `own`.
     fn note(&mut self, name: String, own: String, of_values: bool) {
         if of_values {
             self.of_values.insert(own.clone());
@@ -209,7 +211,7 @@ impl TreeNames {
         }
     }
 
-    /// What the file with this true name holds, in words.
+    /// Describes the content of the file with this true name.
     fn held(&self, own: &str) -> String {
         match table_number(own).filter(|_| self.of_values.contains(own)) {
             Some(id) => format!("blob file {id}"),
@@ -217,12 +219,12 @@ impl TreeNames {
         }
     }
 
-    /// The blob files that are here, under whatever names, as far as their footers tell.
+    /// Returns the blob files that are here under any name, according to their footers.
     pub fn value_files(&self) -> BTreeSet<u64> {
         self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
     }
 
-    /// The directory `dir` with its files as they are called.
+    /// Creates the directory `dir` with its files under their present names.
     pub fn as_called(dir: &Path) -> TreeNames {
         TreeNames { dir: dir.to_path_buf(), ..TreeNames::empty() }
     }
@@ -241,7 +243,7 @@ impl TreeNames {
         }
     }
 
-    /// A directory in which the file `path` is called `own`.
+    /// Creates a directory in which the file `path` has the name `own`.
     pub fn alone(path: &Path, own: &str) -> TreeNames {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
         TreeNames {
@@ -251,13 +253,13 @@ impl TreeNames {
         }
     }
 
-    /// Reads what `own` names from `name`, unless it is found under its own name already.
+    /// Maps the true name `own` to the file `name`, unless a file with its true name exists.
     fn take(&mut self, name: &str, own: &str) {
         if is_ours(name) {
             self.hidden.insert(name.to_owned());
         }
-        // Only tables never change: of a log segment or manifest a copy may be older than what is
-        // damaged.
+        // Only tables never change. A copy of a log segment or manifest may be older than the
+        // damaged original.
         let lacks = || {
             let path = self.dir.join(own);
             table_number(own).is_some()
@@ -269,11 +271,11 @@ impl TreeNames {
         }
     }
 
-    /// Brings in what the manifest knows, `None` where there is none: which log segments are still
-    /// needed, and by their facts which tables are the store's own.
+    /// Applies the manifest, or `None` without one. It shows which log segments are still needed,
+    /// and which tables belong to the store.
     ///
     /// # Errors
-    /// What the files say; damage is none.
+    /// I/O errors; damage is no error.
     pub fn fit(&mut self, state: Option<&ManifestState>) -> Result<()> {
         let floor = match state {
             Some(s) => s.wal_floor,
@@ -283,7 +285,7 @@ impl TreeNames {
             let Some(number) = segment_number(&own) else { continue };
             let before = (self.moved.clone(), self.hidden.clone());
             self.take(&name, &own);
-            // What lies below is an earlier life of a file that waits to be used again.
+            // Below the floor is the former content of a file that waits for recycling.
             if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor
                 || self.right.contains(&own)
             {
@@ -304,7 +306,7 @@ impl TreeNames {
         Ok(())
     }
 
-    /// A segment that was listed; `None` where a writer has removed it since.
+    /// Opens a listed segment; returns `None` if a writer has removed it since.
     fn segment(&self, number: u64) -> Result<Option<SegmentReader>> {
         match SegmentReader::open(self, &self.dir, number) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -312,8 +314,8 @@ impl TreeNames {
         }
     }
 
-    /// Log segments with records of a writer that the manifest does not tell of: of another store,
-    /// or of a clone of this one.
+    /// Hides log segments with records of a writer that the manifest does not know: of another
+    /// store, or of a clone of this one.
     fn leave_out_strangers(&mut self, state: &ManifestState) -> Result<()> {
         for name in self.right.clone() {
             let Some(number) = segment_number(&name) else { continue };
@@ -331,13 +333,13 @@ impl TreeNames {
         Ok(())
     }
 
-    /// The first segment with records of an opening of this store that `state` does not know, and
-    /// that goes on exactly where the log of those ends that it knows: so `state` is older than the
-    /// log. A clone's goes on somewhere else, once the store has gone on itself, or follows a segment
-    /// of the clone's own.
+    /// Returns the first segment with records of an opening of this store that `state` does not
+    /// know. That opening must continue exactly at the end of the known log, so `state` is older
+    /// than the log. A clone continues at another position if the store itself went on, or follows
+    /// a segment of its own.
     ///
     /// # Errors
-    /// What the files say; damage is none.
+    /// I/O errors; damage is no error.
     pub fn later_segment(&self, state: &ManifestState) -> Result<Option<u64>> {
         let mut numbers: Vec<u64> =
             self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
@@ -348,7 +350,7 @@ impl TreeNames {
             let Some(header) = reader.header().cloned() else { continue };
             let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
             let is_later = state.writers.last().is_some_and(|w| w.from < number);
-            // An opening's later segment follows one that it has written too.
+            // A later segment of an opening follows a segment of the same opening.
             let follows = header.previous == 0
                 || writers.get(&header.previous).is_none_or(|w| *w == header.writer);
             writers.insert(number, header.writer);
@@ -372,17 +374,17 @@ impl TreeNames {
         Ok(None)
     }
 
-    /// The tables and blob files that the manifest names; `None` without one.
+    /// Returns the tables and blob files that the manifest names; `None` without one.
     pub fn live(&self) -> Option<&BTreeSet<u64>> {
         self.live.as_ref()
     }
 
-    /// The tables and blob files that are finished, under whatever names.
+    /// Returns the finished tables and blob files, under any names.
     pub fn finished(&self) -> BTreeSet<u64> {
         self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
     }
 
-    /// How many of the tables and blob files of `state` are here, as the files tell of themselves.
+    /// Returns how many tables and blob files of `state` are here, according to their content.
     pub fn own_files(&self, state: &ManifestState) -> usize {
         let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
             let own = own_of(id);
@@ -398,11 +400,11 @@ impl TreeNames {
         state.trees.values().map(here).sum()
     }
 
-    /// Hides log segments with records of another store, a clone, or another time than `state`
-    /// tells of; gives what each is.
+    /// Hides log segments with records of another store, a clone, or another time than `state`.
+    /// Returns a description of each.
     ///
     /// # Errors
-    /// What the files say; damage is none.
+    /// I/O errors; damage is no error.
     pub fn hide_strangers(&mut self, state: &ManifestState) -> Result<Vec<Error>> {
         let (known, mut found) = (known(state), vec![]);
         for name in self.list(&self.dir)? {
@@ -422,13 +424,13 @@ impl TreeNames {
         Ok(found)
     }
 
-    /// Hides a file of this name: it is of another store.
+    /// Hides the file with this name, because it belongs to another store.
     pub fn hide(&mut self, name: String) {
         self.moved.remove(&name);
         self.hidden.insert(name);
     }
 
-    /// Position after the last record of a segment.
+    /// Returns the position after the last record of a segment.
     fn end_of(&self, number: u64) -> Result<u64> {
         let mut reader = SegmentReader::open(self, &self.dir, number)?;
         let base = reader.header().map_or(0, |h| h.base);
@@ -441,8 +443,8 @@ impl TreeNames {
         Ok(end)
     }
 
-    /// Whether the file of this name is the table that the manifest tells of; `None` when it is too
-    /// damaged to say.
+    /// Reports whether the file with this name is the table in the manifest; `None` if it is too
+    /// damaged to decide.
     fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
         let path = self.dir.join(name);
         let file = self.env.open_read(&path, false).ok()?;
@@ -453,7 +455,7 @@ impl TreeNames {
         opened.ok().map(|t| mismatch(m, &t).is_none())
     }
 
-    /// The same of a blob file.
+    /// Does the same for a blob file.
     fn is_own_values(&self, name: &str, v: &BlobFileMeta) -> Option<bool> {
         let path = self.dir.join(name);
         let file = self.env.open_read(&path, false).ok()?;
@@ -463,8 +465,8 @@ impl TreeNames {
         open_values(file, &path, v.id).ok().map(|f| foreign_blobs(v, &f).is_none())
     }
 
-    /// Finds file `id`, of which `is_own` tells whether a file of some name is the right one.
-    /// `words` say what one is that is not.
+    /// Finds file `id`. `is_own_file` reports whether a file is the right one; `words` describe a
+    /// wrong one.
     fn fit_file(
         &mut self,
         id: u64,
@@ -493,7 +495,8 @@ impl TreeNames {
         }
     }
 
-    /// Where the file of this name is; `None` when what has the name is something else.
+    /// Returns the path of the file with this true name; `None` if the file with this name has
+    /// other content.
     fn place(&self, name: &str) -> Option<PathBuf> {
         match self.moved.get(name) {
             Some(other) => Some(self.dir.join(other)),
@@ -501,12 +504,12 @@ impl TreeNames {
         }
     }
 
-    /// Where table `id` is, or would be.
+    /// Returns the path of table `id`, or the path at which it would be.
     pub fn table(&self, id: u64) -> Option<PathBuf> {
         self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
     }
 
-    /// Opens the file that holds table or blob file `id`, whatever it is called.
+    /// Opens the file that contains table or blob file `id`, under any name.
     pub fn open_file_of(&self, id: u64) -> Option<(PathBuf, Arc<dyn ReadFile>)> {
         let path = self.table(id)?;
         let file = self.env.open_read(&path, false).ok()?;
@@ -525,7 +528,7 @@ impl TreeNames {
         }
     }
 
-    /// Whether the store needs what has this name.
+    /// Reports whether the store needs the file with this name.
     fn is_needed(&self, own: &str) -> bool {
         match (table_number(own), &self.live) {
             (Some(id), Some(live)) => live.contains(&id),
@@ -533,7 +536,7 @@ impl TreeNames {
         }
     }
 
-    /// All that is wrong with names of files that the store needs.
+    /// Returns all findings about names of files that the store needs.
     pub fn told(&self) -> Vec<ToldNames> {
         let mut all: Vec<ToldNames> = self
             .moved
@@ -548,8 +551,8 @@ impl TreeNames {
         all
     }
 
-    /// Copies, and tables that the store does not need, under names that are theirs or not: no
-    /// damage, but worth a note.
+    /// Returns notes about copies and about tables that the store does not need. They are no
+    /// damage.
     pub fn strays(&self) -> Vec<String> {
         let used: BTreeSet<&String> = self
             .moved
@@ -580,12 +583,12 @@ impl TreeNames {
         self.wrong.iter().filter_map(stray).collect()
     }
 
-    /// What the file of this name holds, when that is something else.
+    /// Returns a description of the content of the file with this name if it has other content.
     pub fn holds(&self, name: &str) -> Option<String> {
         self.wrong.get(name).map(|own| self.held(own))
     }
 
-    /// The files that have to get their names back, so that the engine finds them.
+    /// Returns the renames that the engine needs to find all files.
     pub fn renames(&self) -> Vec<Rename> {
         let each = |(own, name): (&String, &String)| Rename {
             from: self.dir.join(name),
@@ -612,8 +615,8 @@ impl Env for TreeNames {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {
-            // What is not a file is none of the store's files, whatever its name: a directory, a
-            // FIFO, a link that leads nowhere.
+            // A directory, a FIFO or a dangling link is none of the store's files, whatever its
+            // name.
             let is_file = |n: &str| !is_ours(n) || io::not_a_file(&dir.join(n)).is_none();
             names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
             names.extend(self.moved.keys().cloned());
@@ -634,7 +637,7 @@ impl Env for TreeNames {
         self.env.read_all(&self.actual(file)?, cap)
     }
 
-    // What follows is for other directories than the one that is looked at.
+    // The following functions are for other directories than the examined one.
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         self.env.create_dir_all(dir)

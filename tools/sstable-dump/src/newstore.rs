@@ -1,7 +1,7 @@
-//! Writing a new store out of an old one's parts: what `salvage` of a store and `repair` share.
+//! Writes a new store from the parts of an old one, for `salvage` of a store and for `repair`.
 //!
-//! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest
-//! comes last, so that half of a new store is not taken for a whole one.
+//! Invariants: the old directory is only read. The new one did not exist or was empty. Its manifest
+//! is written last, so that a partly written store is not taken for a complete one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,51 +30,51 @@ use crate::rescue::{Rescued, options_of, rescue};
 use crate::target::{env, open_file};
 use crate::{Screen, check, findings, finish, logcopy, losses, text, unnamed};
 
-/// What came of it all.
+/// Report about the new store.
 #[derive(Default)]
 pub struct NewStoreReport {
-    /// Tables taken over as they are.
+    /// Number of tables copied unchanged.
     pub copied: u64,
-    /// Tables of which only a part could be saved.
+    /// Number of tables that could be saved only in part.
     pub rescued: u64,
-    /// Blob files taken over as they are.
+    /// Number of blob files copied unchanged.
     pub value_files: u64,
-    /// Entries in the new store's tables.
+    /// Number of entries in the new store's tables.
     pub entries: u64,
-    /// Bytes of the new store's tables.
+    /// Number of bytes of the new store's tables.
     pub bytes: u64,
-    /// Records of the log taken over.
+    /// Number of copied log records.
     pub records: u64,
-    /// What was lost.
+    /// Losses.
     pub losses: Vec<Loss>,
-    /// What has been done, and what is to be known.
+    /// Notes about the steps and about the result.
     pub notes: Vec<String>,
-    /// What nobody can know any more about the data: it may be lost, or be back.
+    /// Unknown facts about the data: it may be lost, or deleted data may be back.
     pub unknown: Vec<String>,
-    /// What nobody can know any more about options, which opening a tree with options sets again.
+    /// Unknown options. Opening a tree with options sets them again.
     pub unset: Vec<String>,
-    /// Indexes that are built anew at the next opening, since they may lack entries.
+    /// Indexes that the next opening rebuilds, because entries may be missing.
     pub rebuilt: Vec<String>,
-    /// What the new store's trees are to users.
+    /// Definitions of the new store's trees.
     pub definitions: Definitions,
-    /// Definitions that were lost, by their copies: keys and values of records.
+    /// Lost definitions restored from their copies: keys and values of records.
     pub restored: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What was found wrong with the new store at the end.
+    /// Findings of the final check of the new store.
     pub verdict: Vec<Finding>,
-    /// Entries that the engine read in the new store.
+    /// Number of entries that the engine read in the new store.
     pub read: u64,
 }
 
-/// Makes the directory for a new store, which `fill` makes in it. Where that fails before there is
-/// a store, the directory goes, with what was written into it.
+/// Creates the directory of a new store, and calls `fill` to write the store. If that fails before
+/// a store exists, removes the directory with its content.
 ///
 /// # Errors
-/// When it is there and not empty, and those of `fill`.
+/// If the directory exists and is not empty; errors of `fill`.
 pub fn make_in(out: &Path, fill: impl FnOnce() -> Done) -> Done {
     make_dir(out)?;
     fill().inspect_err(|_| {
         if !io::is_taken(&out.join(CURRENT)) {
-            // Why it failed is the news.
+            // Report the original error, not an error of the removal.
             let _ = io::remove_tree(out);
         }
     })
@@ -91,10 +91,10 @@ fn make_dir(out: &Path) -> Done {
     Ok(env.create_dir_all(out)?)
 }
 
-/// Copies a file, durably.
+/// Copies a file durably.
 ///
 /// # Errors
-/// What the files say.
+/// I/O errors.
 pub fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
     let env = env();
     let file = env.open_read(from, false)?;
@@ -110,18 +110,18 @@ pub fn copy_file(from: &Path, to: &Path) -> firn_kv::Result<()> {
     out.sync()
 }
 
-/// A table of the new store, and what became of the old one.
+/// A table of the new store, and how it was made.
 pub enum TakenNames {
     /// It was sound and has been copied.
     Whole(Arc<Table>),
-    /// Some of it could be saved.
+    /// Part of it could be saved.
     Part(Arc<Table>, Rescued),
     /// Nothing of it could be saved.
     Nothing(Rescued),
 }
 
 impl TakenNames {
-    /// The new table.
+    /// Returns the new table.
     pub fn table(&self) -> Option<&Arc<Table>> {
         match self {
             TakenNames::Whole(t) | TakenNames::Part(t, _) => Some(t),
@@ -130,12 +130,12 @@ impl TakenNames {
     }
 }
 
-/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound and all
-/// that it refers to in `files` is, else what can be read of it. `seq` is the number of an ingested
-/// table's entries.
+/// Takes table `id` from the file `from` into `out`. Copies it if it is sound and all its blobs in
+/// `files` are; otherwise saves its readable entries. `seq` is the sequence number of an ingested
+/// table.
 ///
 /// # Errors
-/// `NotFound` when it is missing, `Incompatible`, I/O errors; damage is none.
+/// `NotFound` if the file is missing; `Incompatible`; I/O errors. Damage is no error.
 pub fn take(
     from: &Path,
     out: &Path,
@@ -165,10 +165,10 @@ pub fn take(
     }
 }
 
-/// Takes over the blob files that tables of `runs` refer to, as they are.
+/// Copies the blob files to which tables of `runs` refer.
 ///
 /// # Errors
-/// What the files say.
+/// I/O errors.
 pub fn take_values(
     files: &StoreBlobs<'_>,
     out: &Path,
@@ -188,11 +188,11 @@ pub fn take_values(
     Ok(all)
 }
 
-/// Finds entries again whose tables are lost, and puts them into a run of their own. `from` is the
-/// first loss of the tree in the report.
+/// Recovers values of lost tables from blob files, and puts them into a run of their own. `from` is
+/// the index of the tree's first loss in the report.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn recover(
     missing: Missing<'_>,
     next_file: &mut u64,
@@ -218,8 +218,8 @@ pub fn recover(
     ));
     for (file, n) in found.doubtful {
         report.unknown.push(format!(
-            "which of {} of blob file {file}, to which no table refers that is left, had been deleted: all of which \
-             nothing newer is known have been taken, so that deleted ones may be back",
+            "which of {} of blob file {file}, to which no remaining table refers, had been deleted: all without a \
+             known newer entry have been taken, so that deleted ones may be back",
             things(n, "value", "values")
         ));
     }
@@ -230,13 +230,13 @@ pub fn recover(
     Ok(runs)
 }
 
-/// Whether an error is that of a device or system that does not give the bytes of `from`: then
-/// there are other files that it gives.
+/// Reports whether the error means that the system cannot read `from`. Other files may still be
+/// readable.
 pub fn is_unreadable(e: &Error, from: &Path) -> bool {
     e.kind() == ErrorKind::Io && e.file() == Some(from)
 }
 
-/// What is lost with a file that cannot be read.
+/// Returns the loss of a file that cannot be read.
 pub fn unreadable(e: &Error, from: &Path) -> Loss {
     Loss {
         file: from.to_path_buf(),
@@ -254,8 +254,8 @@ pub fn unreadable(e: &Error, from: &Path) -> Loss {
     }
 }
 
-/// The manifest's facts of a table, by what it says of itself; what only the manifest knew, by
-/// `was`.
+/// Returns the manifest's metadata of a table, from the table's properties. Fields that only the
+/// old manifest knows come from `was`.
 pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
     let p = t.properties();
     let mut facts = p.facts(t.id(), t.identity(), t.size());
@@ -272,7 +272,7 @@ pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
 }
 
 impl NewStoreReport {
-    /// Takes note of files under wrong names.
+    /// Adds notes about files under wrong names.
     pub fn tell(&mut self, names: &TreeNames) {
         for t in names.told() {
             let file = t.error.file().unwrap_or(Path::new("")).display();
@@ -285,27 +285,27 @@ impl NewStoreReport {
                 None => "",
             };
             let words = format!("{file}: {}{read}", t.error.message());
-            // A table in whose place it is will be called lost.
+            // If a table should be in this place, it will be reported as lost.
             let says = if t.foreign && is_segment { &mut self.unknown } else { &mut self.notes };
             says.push(words);
         }
         self.notes.extend(names.strays());
     }
 
-    /// Whether all that the store had is there for certain.
+    /// Reports whether the new store certainly has all data of the old one.
     pub fn is_whole(&self) -> bool {
         self.losses.is_empty() && self.unknown.is_empty()
     }
 
-    /// Whether anything of this tree may be lost: a part of a table of it, or of the log, or what
-    /// nobody can know.
+    /// Reports whether data of this tree may be lost: part of its tables or of the log, or by a
+    /// fact that is unknown.
     pub fn may_have_lost(&self, tree: Option<TreeId>) -> bool {
         !self.unknown.is_empty()
             || !self.unset.is_empty()
             || self.losses.iter().any(|l| l.tree.is_none() || l.tree == tree)
     }
 
-    /// Takes note of a table that was taken over.
+    /// Adds the result of taking over a table.
     pub fn note(&mut self, taken: &TakenNames, path: &Path) {
         let (table, part) = match taken {
             TakenNames::Whole(t) => {
@@ -335,7 +335,7 @@ impl NewStoreReport {
     }
 }
 
-/// What is missing of a table that the manifest tells of, by the losses that it has.
+/// Returns the missing entries of a table in the manifest, from its losses.
 fn lost_of(m: &TableMeta, path: &Path, losses: &[Loss]) -> Option<LostEntries> {
     let mut entries = losses.iter().filter(|l| matches!(l.what, "data" | "table")).peekable();
     if m.values.is_empty() {
@@ -348,13 +348,13 @@ fn lost_of(m: &TableMeta, path: &Path, losses: &[Loss]) -> Option<LostEntries> {
         range_deletes: m.range_deletes > 0,
         files: m.values.iter().map(|u| u.file).collect(),
         keys: keys.unwrap_or_else(|| vec![(m.first_key.clone(), m.last_key.clone())]),
-        // A merge all the way down took the numbers of some away.
+        // A compaction to the last level removed some sequence numbers.
         seqs: (m.min_seq > 0).then_some((m.min_seq, m.max_seq)),
     })
 }
 
-/// Takes over the tables that `tree` names, and what they refer to; gives the tree as it is then.
-/// Of the store it is known where its log is needed from, and its id.
+/// Takes over the tables that `tree` names, and their blob files. Returns the new state of the
+/// tree. `floor` and `store` are the start of the needed log and the store's id.
 fn take_tree(
     old: OldStore<'_>,
     tree: &TreeState,
@@ -428,10 +428,10 @@ fn take_tree(
     Ok(TreeState { runs, values: values.into_iter().collect(), ..taken })
 }
 
-/// Takes over all tables that `state` names, then as [`finish()`].
+/// Takes over all tables that `state` names, then calls [`finish()`].
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn write(
     names: &mut TreeNames,
     dir: &Path,
@@ -477,7 +477,7 @@ pub fn write(
     finish(names, dir, out, state, report)
 }
 
-/// A table that is not there.
+/// Returns the loss of a missing table.
 pub fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
     Loss {
         tree: None,
@@ -492,7 +492,7 @@ pub fn lost_table(file: PathBuf, reason: &str, m: Option<&TableMeta>) -> Loss {
     }
 }
 
-/// A log segment that is of another store.
+/// Returns the loss of a log segment that belongs to another store.
 pub fn foreign_segment(file: PathBuf, words: &str) -> Loss {
     lost_log(file, 0, words.into(), None)
 }
@@ -511,10 +511,10 @@ fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Lo
     }
 }
 
-/// Lets more of the log be read for trees that have lost entries of tables, where older segments
-/// are still there: what they say is newer than what is left, or the same. A log with holes does
-/// not do, since it may lack what replaced an entry, nor does a tree with merge operands, which
-/// would count twice.
+/// Replays more of the log for trees with lost table entries, if older segments still exist. Their
+/// records are newer than the remaining entries, or equal. A log with holes is excluded, because it
+/// may lack the replacement of an entry. A tree with merge operands is excluded, because they would
+/// count twice.
 fn replay_lost(
     names: &TreeNames,
     dir: &Path,
@@ -559,9 +559,9 @@ fn replay_lost(
     Ok(())
 }
 
-/// Takes over the log; makes positions of `state` those that it reaches. The engine refuses a log
-/// that ends before a position to which a tree was flushed: what is gone can't be brought back, so
-/// the positions go back to its end, behind which nothing has been written yet.
+/// Copies the log, and limits the positions in `state` to its end. The engine refuses a log that
+/// ends before a flushed position of a tree. The lost records cannot be restored, so the positions
+/// move back to the end of the log, after which nothing is written yet.
 fn take_log(
     names: &TreeNames,
     dir: &Path,
@@ -589,18 +589,18 @@ fn take_log(
     let flushed = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let end = if log.counts { log.end.max(state.wal_floor) } else { state.wal_floor };
     let lost_end = logcopy::lost_end(names, dir)?;
-    // As this tool makes a store of one that has lost its log.
+    // This tool creates such a store if the log is lost.
     let has_no_log = names.live().is_some() && state.writers.is_empty();
     report.unknown.extend(logcopy::mixed(names, dir)?);
     if flushed > end {
         let file = lost_end.map_or_else(|| dir.to_path_buf(), |n| dir.join(segment_name(n)));
-        // Numbers that tables and manifest know, and the log does not: some of them may be in
+        // Sequence numbers that tables and the manifest have but the log lacks. Some may be in
         // tables.
         let most = log.next_seq.map(|next| (known_seq + 1).saturating_sub(next));
         let what =
             if log.any { "the log ends there, its end is missing" } else { "there is no log" };
         let reason = format!(
-            "{what}, though it had reached position {flushed}; of what was written behind, only what tables hold is left"
+            "{what}, though it had reached position {flushed}; of the later writes, only those in tables are left"
         );
         report.losses.push(lost_log(file, flushed - end, reason, most));
     } else if let Some(n) = lost_end {
@@ -610,17 +610,17 @@ fn take_log(
     } else if !log.any && !has_no_log {
         report
             .unknown
-            .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
+            .push("there is no log: the last writes that were not yet in a table are lost, and their number is unknown".into());
     }
     if log.counts && log.start > state.wal_floor {
-        let words = "the log begins behind the position from which it is needed: its first segments are missing";
+        let words = "the log begins after the position from which it is needed: its first segments are missing";
         let missing =
             SegmentReader::open(names, dir, log.first_number)?.header().map_or(0, |h| h.previous);
         let file = if missing > 0 { dir.join(segment_name(missing)) } else { dir.to_path_buf() };
         report.losses.push(lost_log(file, log.start - state.wal_floor, words.into(), None));
         state.wal_floor = log.start;
     }
-    // Only what was guessed is in the midst of a record; reading begins where one does.
+    // Only a guessed floor is inside a record. Reading must begin at the start of a record.
     state.wal_floor = log.before_floor.unwrap_or(state.wal_floor);
     for t in state.trees.values_mut() {
         t.flushed = t.flushed.min(end);
@@ -628,11 +628,11 @@ fn take_log(
     Ok(merges)
 }
 
-/// Takes over the log, writes the manifest, brings the data model up to date, and lets the engine
-/// have the last word.
+/// Copies the log, writes the manifest, updates the data model, and checks the result with the
+/// engine.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn finish(
     names: &TreeNames,
     dir: &Path,
@@ -669,11 +669,11 @@ pub fn finish(
     Ok(())
 }
 
-/// Prints what was saved and what was lost; [`Failure::Found`] when anything was, another failure
-/// when the new store is not sound.
+/// Prints the saved data and the losses. Returns [`Failure::Found`] if there are losses, another
+/// failure if the new store is not sound.
 ///
 /// # Errors
-/// As told.
+/// As described above; errors of the output.
 pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport) -> Done {
     let style = screen.style;
     if screen.json {
@@ -741,10 +741,10 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
     if r.is_whole() { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// Prints losses, and what they mean.
+/// Prints losses and their meaning.
 ///
 /// # Errors
-/// When the output cannot be written.
+/// If the output cannot be written.
 pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     if losses.is_empty() {
         return Ok(writeln!(screen.out, "{}", screen.style.good("nothing is lost"))?);
@@ -773,13 +773,13 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     if keys {
         writeln!(
             screen.out,
-            "  of these keys a read now finds what older tables hold, also where the lost entry had deleted or replaced it"
+            "  a read of these keys now finds the entries of older tables, even if the lost entry had deleted or replaced them"
         )?;
     }
     Ok(())
 }
 
-/// Paths as they are told of.
+/// Returns a path as it is shown in messages.
 pub fn name(path: &Path) -> String {
     path.file_name().map_or_else(
         || text::key(path.as_os_str().as_encoded_bytes()),

@@ -1,9 +1,9 @@
-//! The last word on a store: the engine opens it for writing by its own rules, and every entry of
+//! The final check of a store: the engine opens it for writing by its own rules, and every entry of
 //! every tree is read.
 //!
-//! Invariants: what the opening writes goes into memory ([`ShadowStore`]), so that the store stays
-//! as it is and no lock is taken; "sound" is said of no store that did not come through here
-//! without an error.
+//! Invariants: the writes of the opening go into memory ([`ShadowStore`]), so the store does not
+//! change and no lock is taken. Only a store that passes this check without an error is reported as
+//! sound.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,26 +19,28 @@ use crate::mend::TreeWitnesses;
 use crate::shadow::ShadowStore;
 use crate::target::env;
 
-/// What came of it.
+/// Result of opening and reading a store.
 #[derive(Default)]
 pub struct OpeningOutcome {
     /// Whether the engine opens the store for writing.
     pub opens: bool,
-    /// Whether it opens it for reading: what it refuses to write to may be readable in part.
+    /// Whether the engine opens it for reading. A store that it refuses to write to may be readable
+    /// in part.
     pub opens_to_read: bool,
-    /// Entries read, as users see them.
+    /// Number of entries read, as users see them.
     pub entries: u64,
-    /// What is wrong: what the engine says on opening, then of each tree what ends its reading.
+    /// Errors of the opening, then of each tree the error that ends its reading.
     pub errors: Vec<(Option<String>, Error)>,
-    /// Trees of tables or column families whose definitions were lost.
+    /// Trees of tables or column families with lost definitions.
     pub undefined: Vec<String>,
-    /// What could not be read here, and is no damage.
+    /// Parts that could not be read here although they are not damaged.
     pub notes: Vec<String>,
-    /// What the store's trees are to users.
+    /// Definitions of the store's trees.
     pub definitions: Definitions,
 }
 
-/// The hooks of these names; `None` when only the program knows one of them that wrote the store.
+/// Returns the hooks with these names; `None` if only the program that wrote the store knows one of
+/// them.
 pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     let mut hooks = TreeOptions::default();
     match o.merge.as_deref() {
@@ -67,28 +69,27 @@ pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     Some(o.with_hooks_of(&hooks))
 }
 
-/// How often an opening begins again, because a program that has the store open changes files under
-/// it.
+/// Maximum number of attempts to open a store while a program that has it open changes its files.
 const TRIES: usize = 50;
 
-/// Opens the store in `dir` for reading, as the engine does it.
+/// Opens the store in `dir` for reading, as the engine does.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn open(dir: &Path) -> firn_kv::Result<Db> {
     let options =
         DbOptions { create: false, read_only: true, background_threads: 0, ..DbOptions::default() };
     Db::open_in(env(), dir, options)
 }
 
-/// Opens the store in `dir` for writing, as the engine does it, with all that is written kept in
-/// memory. What the store's own user may do is not asked: a directory that only somebody else may
-/// write to is opened all the same.
+/// Opens the store in `dir` for writing, as the engine does, but keeps all writes in memory. File
+/// permissions for writing are not checked: a directory that only another user may write to is
+/// opened too.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
-    // A log of any length stays as it is: nothing has to be flushed.
+    // With this segment size the log stays as it is: no flush is needed.
     let wal_segment = 1 << 30;
     let options = DbOptions {
         create: false,
@@ -107,18 +108,18 @@ pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
     }
 }
 
-/// All pairs of a tree.
+/// Returns all pairs of a tree.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn pairs(tree: &Tree) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     tree.iter().map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }
 
-/// The records of the tree of definitions; none where there is no such tree.
+/// Returns the records of the tree of definitions; none if the tree does not exist.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn records(db: &Db) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     match db.existing_tree(SCHEMA_TREE) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(vec![]),
@@ -126,7 +127,7 @@ pub fn records(db: &Db) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     }
 }
 
-/// The trees that hold data of a table or column family, and are not among these definitions.
+/// Returns the trees with data of a table or column family that is not among these definitions.
 ///
 /// # Errors
 /// Errors of the engine.
@@ -134,14 +135,14 @@ pub fn undefined(db: &Db, definitions: &Definitions) -> firn_wide::Result<Vec<St
     loss::undefined(db, |id| definitions.of_tree(&TreeName::Family(id).to_string()).is_some())
 }
 
-/// Opens the store in `dir` and reads all of it, also where it can only be opened for reading.
+/// Opens the store in `dir` and reads all of it, even if it can only be opened for reading.
 pub fn open_and_read(dir: &Path) -> OpeningOutcome {
     let mut o = OpeningOutcome::default();
     let opened = open_to_write(dir).inspect(|_| o.opens = true).or_else(|e| {
         o.errors.push((None, e));
         open(dir)
     });
-    // Why it is not read either follows from why it is not opened for writing.
+    // If it cannot be opened for reading either, the reason is the same.
     let Ok((db, Some((state, _)))) = opened.and_then(|db| Ok((db, Manifest::load(&*env(), dir)?)))
     else {
         return o;
@@ -156,7 +157,7 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
     };
     for r in &o.definitions.lacking {
         let words = format!(
-            "the record {} is missing, without which others cannot be used; what a new store gets in its place is {}",
+            "the record {} is missing, without which others cannot be used; a new store gets {} in its place",
             r.name(),
             r.words()
         );
@@ -169,7 +170,7 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
     if is_model {
         match unread.map_or_else(|| undefined(&db, &o.definitions), Err) {
             Ok(all) => o.undefined = all,
-            // It is an error of the tree of definitions, which is read below.
+            // This is an error of the tree of definitions, which is read below.
             Err(e) => {
                 o.notes.push(format!("whether each table has its definition is not known: {e}"))
             }
@@ -194,11 +195,11 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
             tree.and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
         match read {
             Ok(n) => o.entries += n,
-            // Without the name of a hook nobody can hand it in.
+            // Without its name no hook can be provided.
             Err(e) if e.kind() == ErrorKind::Incompatible && persisted.is_none_or(|o| o.merge.is_some()) => o.notes.push(format!(
                 "tree {name:?} has hooks that only the program has that wrote it: its tables have been verified, its entries not merged"
             )),
-            // Dropped by the program that has the store open.
+            // The program that has the store open dropped the tree.
             Err(e) if e.kind() == ErrorKind::Closed => {}
             Err(e) => o.errors.push((Some(name), e)),
         }

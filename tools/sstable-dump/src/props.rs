@@ -1,4 +1,4 @@
-//! `sstable-dump props`: what tables and blob files say about themselves.
+//! `sstable-dump props`: prints the properties of tables and blob files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ Examples:
   sstable-dump props firn-data/00000012.sst
   sstable-dump props *.sst --json | jq '.[].entries'";
 
-/// What `props` takes.
+/// Arguments of `props`.
 #[derive(Args, Clone, Debug)]
 pub struct PropsArgs {
     /// Tables and blob files
@@ -29,12 +29,12 @@ pub struct PropsArgs {
     pub tables: Vec<PathBuf>,
 }
 
-/// The name of a filter whose fingerprints have so many bits.
+/// Returns the name of a filter with this number of bits per fingerprint.
 pub fn filter_name(bits: u8) -> String {
     if bits == 0 { "none".to_owned() } else { format!("fuse{bits}") }
 }
 
-/// All properties as JSON.
+/// Returns all properties as JSON.
 pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -> Value {
     json!({
         "id": id, "store": identity.store, "unique": identity.unique, "size": size, "tree": p.tree, "tree_name": p.tree_name,
@@ -49,7 +49,7 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
     })
 }
 
-/// Those of a blob file.
+/// Returns the properties of a blob file as JSON.
 fn values_json(v: &BlobFileMeta, p: &Properties) -> Value {
     let mut all = blobs::facts_json(v);
     let own = json!({
@@ -63,12 +63,12 @@ fn values_json(v: &BlobFileMeta, p: &Properties) -> Value {
     all
 }
 
-/// A tree's name behind its number, where that is known.
+/// Returns the name of a tree, to print after its number, if known.
 fn named(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" {name:?}") }
 }
 
-/// Where the log ends for the table.
+/// Returns the position up to which the table has the log.
 fn log_words(p: &Properties) -> String {
     match p.log_end {
         0 => "not known".into(),
@@ -153,7 +153,7 @@ fn lines(
     let named: Vec<String> =
         hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
     if !p.values.is_empty() {
-        v.push(("values apart", blobs::uses_text(&p.values)));
+        v.push(("in blob files", blobs::uses_text(&p.values)));
     }
     if !named.is_empty() {
         v.push(("hooks", named.join(", ")));

@@ -1,5 +1,5 @@
-//! `sstable-dump recompress`: what if a table had other blocks: its size, and what a read would
-//! have to decode, per codec and block size.
+//! `sstable-dump recompress`: prints the size of a table and the decoding work of a read for other
+//! codecs and block sizes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,21 +19,21 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Nothing is written. `decoded` is what one read of a key that is not in the cache decodes, `takes` the time that took here: of each block
-the least of five passes, as the mean over the first blocks, so that what else the machine does counts little; an uncompressed block is
-read in place and only checked the first time.
+Writes nothing. `decoded` is the number of bytes that a read of an uncached key decodes; `takes` is the time for that on this machine: per
+block the minimum of five passes, then the mean over the first blocks. The minimum excludes most other load of the machine. An
+uncompressed block is read in place and only verified the first time.
 
 Examples:
   sstable-dump recompress firn-data/00000012.sst
   sstable-dump recompress firn-data/00000012.sst --blocks 4096,32768 --limit 1000000";
 
-/// Bytes of each variant that are kept to measure decoding.
+/// Number of bytes of each variant that are used to measure decoding.
 const SAMPLE: usize = 8 << 20;
 
-/// How often each block is decoded; the least time counts.
+/// Number of times that each block is decoded; the shortest time counts.
 const PASSES: usize = 5;
 
-/// What `recompress` takes.
+/// Arguments of `recompress`.
 #[derive(Args, Clone, Debug)]
 pub struct RecompressArgs {
     /// The table
@@ -42,15 +42,15 @@ pub struct RecompressArgs {
     /// Block sizes to try, in bytes
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_values_t = [2048, 4096, 8192, 16384, 32768, 65536])]
     pub blocks: Vec<u32>,
-    /// Only the first so many entries
+    /// Use only this many entries, from the first
     #[arg(long, value_name = "ENTRIES", default_value_t = u64::MAX, hide_default_value = true)]
     pub limit: u64,
-    /// Leave the times out, so that the output is always the same
+    /// Omit the times, so that the output is reproducible
     #[arg(long)]
     pub no_times: bool,
 }
 
-/// Takes a file's bytes, counts them, and keeps the first.
+/// Counts the bytes of a file, and retains the first ones.
 struct Sink {
     kept: Arc<Mutex<Vec<u8>>>,
     len: u64,
@@ -60,7 +60,7 @@ impl WriteFile for Sink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let room = SAMPLE - kept.len().min(SAMPLE);
-        // Only what follows what is kept without a gap is a file's beginning.
+        // Retain only bytes without a gap: they are the beginning of the file.
         if kept.len() as u64 == self.len {
             kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
@@ -103,9 +103,10 @@ struct Variant {
     block_size: u32,
     size: u64,
     blocks: u64,
-    /// Decoded bytes of a block, as the mean over the sample.
+    /// Number of decoded bytes of a block: the mean over the sample.
     decoded: u64,
-    /// Nanoseconds to check and decode one: the least of [`PASSES`], as the mean over the sample.
+    /// Nanoseconds to verify and decode a block: the minimum of [`PASSES`], then the mean over the
+    /// sample.
     nanos: u64,
 }
 

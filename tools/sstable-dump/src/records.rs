@@ -1,5 +1,5 @@
-//! The definitions of a store that the engine may not open: from the tables and the log of its tree
-//! `system.schema`, as far as they can be read.
+//! Definitions of a store that the engine may be unable to open, from the readable tables and log
+//! of the tree `system.schema`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::mend::TreeWitnesses;
 use crate::names::TreeNames;
 use crate::target::open_file;
 
-/// A key's newest version: its sequence number, and its value unless it was deleted.
+/// Newest version of each key: its sequence number, and its value unless it was deleted.
 type Newest = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
 fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
@@ -30,7 +30,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
     }
 }
 
-/// What can be read of them; none where there is no such tree.
+/// Returns the readable definitions; none if there is no such tree.
 pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Definitions {
     let Some(tree) = state.tree_named(SCHEMA_TREE) else {
         return Definitions::default();
@@ -47,8 +47,8 @@ pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Defi
     Definitions::read(records, &TreeWitnesses::of_store(state, None))
 }
 
-/// The newest pairs of a tree, by its tables and by the log from `floor` on, as far as they can be
-/// read.
+/// Returns the newest pairs of a tree from its tables and from the log at `floor` and later, as far
+/// as they can be read.
 pub fn newest(
     tables: &[Arc<Table>],
     tree: TreeId,
@@ -61,7 +61,7 @@ pub fn newest(
     for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();
-        // The rest of a table behind a damaged block is left out: names are for people.
+        // Omit the rest of a table after a damaged block: the names are only for display.
         while more.is_ok() && c.valid() {
             if let Ok((kind, value)) = files.shown(c.key(), c.trailer(), c.value()) {
                 let value = (kind == Some(Kind::Put)).then_some(value);
@@ -70,7 +70,7 @@ pub fn newest(
             more = c.next();
         }
     }
-    // What cannot be read of the log is said where the log is checked.
+    // The check of the log reports unreadable parts.
     let _ = logcopy::copy(names, dir, None, floor, &mut |seq, _, payload| {
         for (i, (id, op)) in OpReader::new(payload).flatten().enumerate() {
             if let Op::Point { kind, key, value } = op

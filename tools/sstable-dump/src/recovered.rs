@@ -1,18 +1,19 @@
-//! Values whose tables are lost: a blob file has the key and the sequence number of each of its
-//! values, so what a lost table referred to can be found again there.
+//! Recovers values of lost tables from blob files. Each value in a blob file is stored with its key
+//! and sequence number.
 //!
-//! A value to which no table refers may be one of a lost table, or one that was replaced or deleted
-//! since, which stays until its file is written anew. So:
-//! - A value is taken where what is lost may have referred to it, and no table and no record of the
-//!   log says anything of its key that is as new or newer.
-//! - Merges all the way down take sequence numbers away. An entry without one is taken for older
-//!   where all that is taken is known to have been live, and else for newer: what a sound table
-//!   says counts.
-//! - All is known to have been live where so many values are left of a file as the manifest tells
-//!   that the lost tables referred to. Else it is said that deleted ones may be among them.
+//! A value without a reference may belong to a lost table. Or it was replaced or deleted, and
+//! remains until its file is rewritten. So these rules hold:
+//! - A value is recovered if a lost entry may have referred to it, and no table or log record has
+//!   an entry of its key that is as new or newer.
+//! - Compactions to the last level remove sequence numbers. An entry without one counts as older if
+//!   all recovered values are known to have been live. Otherwise it counts as newer: the entry of a
+//!   sound table wins.
+//! - All values of a file are known to have been live if their number equals the number of
+//!   references of the lost tables in the manifest. Otherwise the report says that deleted ones may
+//!   be among them.
 //!
-//! Invariant: what is taken goes into a table of a run newer than all others of its tree, so that
-//! of one key newer runs hold newer versions.
+//! Invariant: recovered values go into a table of a run newer than all others of its tree. So newer
+//! runs have newer versions of each key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,18 +39,18 @@ use crate::losses::Loss;
 use crate::rescue::options_of;
 use crate::target::{env, open_file};
 
-/// Entries that are lost, as far as they are known.
+/// Lost entries, as far as they are known.
 #[derive(Debug, Default)]
 pub struct LostEntries {
-    /// The file of the table that had them.
+    /// File of the table that contained them.
     pub table: PathBuf,
-    /// Whether range deletions are lost with them.
+    /// Whether range deletions are lost too.
     pub range_deletes: bool,
-    /// The blob files that they may have referred to.
+    /// Blob files to which they may have referred.
     pub files: BTreeSet<u64>,
-    /// Ranges of keys in which they lay, both ends included; empty where nothing is known of them.
+    /// Ranges of their keys, both ends included; empty if unknown.
     pub keys: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Least and largest sequence number, where those of all of them are known.
+    /// Smallest and largest sequence number, if those of all entries are known.
     pub seqs: Option<(u64, u64)>,
 }
 
@@ -62,47 +63,45 @@ impl LostEntries {
     }
 }
 
-/// A tree of a new store from which entries are missing.
+/// A tree of a new store that lacks entries.
 pub struct Missing<'a> {
-    /// The store that is saved.
+    /// The old store and the new directory.
     pub old: OldStore<'a>,
     /// The tree, with the tables that could be taken over.
     pub tree: &'a TreeState,
-    /// What the tree's tables referred to, by number of the blob file; empty where no manifest
-    /// tells.
+    /// References of the tree's tables, by number of the blob file; empty without a manifest.
     pub uses: BTreeMap<u64, BlobUse>,
-    /// What is lost.
+    /// The lost entries.
     pub lost: &'a [LostEntries],
-    /// Where the log begins that is needed.
+    /// Position from which the log is needed.
     pub floor: u64,
-    /// The new store's id.
+    /// Id of the new store.
     pub store: u64,
 }
 
-/// A value that no table refers to.
+/// A value without a reference.
 struct LooseValue {
     key: Vec<u8>,
     seq: u64,
     file: u64,
     offset: u64,
     stored: u32,
-    /// Whether it is known to have been live.
+    /// Whether the value is known to have been live.
     live: bool,
 }
 
-/// What came of it.
+/// Result of the recovery.
 #[derive(Default)]
 pub struct FoundAgain {
-    /// The table of what was found; `None` for nothing.
+    /// Table with the recovered values; `None` if there are none.
     pub table: Option<TableFacts>,
-    /// Keys of values that are known to have been live, whether they are needed or hidden by newer
-    /// ones.
+    /// Keys of values that are known to have been live, even if newer versions hide them.
     pub live: Vec<Vec<u8>>,
-    /// How many values of which files were taken that may have been replaced or deleted.
+    /// Number of recovered values, by file, that may have been replaced or deleted.
     pub doubtful: BTreeMap<u64, u64>,
 }
 
-/// Shows every entry of the sound blocks of a table.
+/// Calls `f` for every entry in the sound blocks of a table.
 fn each_sound(path: &Path, id: u64, f: &mut dyn FnMut(Trailer, &[u8])) -> Result<()> {
     let mut walk = TableWalk::new(env().open_read(path, false)?, path, id)?;
     while let Some(piece) = walk.next()? {
@@ -118,8 +117,8 @@ fn each_sound(path: &Path, id: u64, f: &mut dyn FnMut(Trailer, &[u8])) -> Result
 }
 
 impl Missing<'_> {
-    /// The places in blob files that tables refer to that are there, also those whose values have
-    /// been taken into them.
+    /// Returns the positions in blob files to which the existing tables refer. Includes values that
+    /// were moved into the tables.
     fn referred(&self) -> Result<BTreeMap<u64, BTreeSet<u64>>> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for m in self.tree.tables() {
@@ -133,10 +132,11 @@ impl Missing<'_> {
         Ok(all)
     }
 
-    /// The values of file `id` to which none of `referred` refers and something lost may have.
+    /// Returns the values of file `id` that are not in `referred` and that a lost entry may have
+    /// used.
     fn loose(&self, id: u64, referred: &BTreeSet<u64>) -> Vec<LooseValue> {
         let Ok(file) = self.old.files.file(id) else { return vec![] };
-        // What the system does not give to read is lost, and told of by who refers to it.
+        // The values of an unreadable file are lost; their references are reported as losses.
         let Ok(mut walk) = TableWalk::new(file, &self.old.files.path(id), id) else {
             return vec![];
         };
@@ -183,7 +183,7 @@ impl Missing<'_> {
         all
     }
 
-    /// Leaves out what tables and log know as new or newer.
+    /// Removes values for which tables or the log have an entry as new or newer.
     fn leave_out_known(&self, loose: &mut Vec<LooseValue>) -> Done {
         for m in self.tree.tables() {
             let path = table_path(self.old.out, m.id);
@@ -200,7 +200,7 @@ impl Missing<'_> {
         let mut logged: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let keys: BTreeSet<&[u8]> = loose.iter().map(|v| v.key.as_slice()).collect();
         logcopy::copy(self.old.names, self.old.dir, None, self.floor, &mut |seq, end, payload| {
-            // What the tree has in tables an opening passes over.
+            // Replay skips records that the tree has in tables.
             if end <= self.tree.flushed {
                 return;
             }
@@ -217,10 +217,10 @@ impl Missing<'_> {
         Ok(())
     }
 
-    /// Writes what can be found again as table `id` of the new store.
+    /// Writes the recovered values as table `id` of the new store.
     ///
     /// # Errors
-    /// What the files say; damage is none.
+    /// I/O errors; damage is no error.
     pub fn recover(&self, id: u64) -> Done<FoundAgain> {
         let mut found = FoundAgain::default();
         let referred = self.referred()?;
@@ -232,7 +232,7 @@ impl Missing<'_> {
             loose.extend(self.loose(file, referred.get(&file).unwrap_or(&none)));
         }
         found.live = loose.iter().filter(|v| v.live).map(|v| v.key.clone()).collect();
-        // Of each key only the newest, which hides the others.
+        // Keep only the newest value of each key, which hides the others.
         loose.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
         loose.dedup_by(|b, a| a.key == b.key);
         self.leave_out_known(&mut loose)?;
@@ -258,7 +258,7 @@ impl Missing<'_> {
     }
 }
 
-/// Whether a range deletion of `t` deletes the value.
+/// Reports whether a range deletion of `t` covers the value.
 fn is_covered(t: &Table, v: &LooseValue) -> bool {
     let fragments = t.tombstones().as_slice();
     let at = fragments.partition_point(|f| f.end <= v.key);
@@ -266,7 +266,7 @@ fn is_covered(t: &Table, v: &LooseValue) -> bool {
     over.is_some_and(|f| f.seqs.first().is_some_and(|&seq| seq > v.seq))
 }
 
-/// Whether the table of this cursor has the key in a version as new or newer.
+/// Reports whether the table of this cursor has a version of the key that is as new or newer.
 fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) -> Result<bool> {
     c.seek(&v.key, Trailer::NEWEST)?;
     if !c.valid() || c.key() != v.key {
@@ -276,7 +276,8 @@ fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) ->
     Ok(seq >= v.seq || (seq == 0 && !v.live))
 }
 
-/// Takes from the losses `from` this one on what was found again, and those of which nothing is left.
+/// Subtracts the recovered values from the losses starting at index `from`, and removes losses
+/// without entries.
 pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[LostEntries]) {
     let mut lessened = false;
     for key in live {

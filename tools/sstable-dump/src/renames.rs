@@ -1,8 +1,8 @@
-//! Giving files their names back: `sstable-dump repair DIR --rename`.
+//! Renames misnamed files to their true names: `sstable-dump repair DIR --rename`.
 //!
-//! Invariants: no file is removed or overwritten, what is in the way is moved aside; what a file
-//! is, its content tells, so that an interrupted run is gone on with by running it again; the
-//! store's lock is held.
+//! Invariants: no file is removed or overwritten; a file in the way is moved aside. Each file is
+//! recognised by its content, so running it again continues an interrupted run. The store's lock is
+//! held.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::names::{BETWEEN, Rename, TreeNames};
 use crate::newstore::copy_file;
 use crate::target::env;
 
-/// A name in the same folder that is not taken: `path` with `suffix`, then with numbers.
+/// Returns an unused name in the same folder: `path` with `suffix`, then with numbers.
 fn free(path: &Path, suffix: &str) -> PathBuf {
     let with = |end: String| {
         let mut name = path.as_os_str().to_owned();
@@ -26,15 +26,15 @@ fn free(path: &Path, suffix: &str) -> PathBuf {
         PathBuf::from(name)
     };
     let numbered = (2u64..).map(|n| with(format!(".{suffix}-{n}")));
-    // There is no end of numbers, so one is free.
+    // The numbers are unbounded, so one of them is free.
     std::iter::once(with(format!(".{suffix}")))
         .chain(numbered)
         .find(|p| !io::is_taken(p))
         .unwrap_or_default()
 }
 
-/// First all files go to names that nothing has, then to their own: so any permutation comes right,
-/// and whatever is in between is there under one name or the other.
+/// Renames all files to temporary names first, then to their true names. So any permutation works,
+/// and after an interruption each file exists under one of the names.
 fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let env = env();
     let mut waiting = vec![];
@@ -66,8 +66,9 @@ fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> 
 /// Runs `repair --rename`.
 ///
 /// # Errors
-/// `Locked` when a program has the store open; when the manifest cannot be read, which alone tells
-/// what is the store's; I/O errors.
+/// - `Locked` if a program has the store open.
+/// - An error if the manifest, which lists the store's files, cannot be read.
+/// - I/O errors.
 pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
     let env = env();
     let _lock = env.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
@@ -109,7 +110,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         writeln!(screen.out, "{how}: {} to {}", r.from.display(), r.to.display())?;
     }
     for (from, to) in &aside {
-        writeln!(screen.out, "moved aside: what was {} is {} now", from.display(), to.display())?;
+        writeln!(screen.out, "moved aside: {} is now {}", from.display(), to.display())?;
     }
     let files = things(renames.len() as u64, "file has", "files have");
     writeln!(
@@ -122,7 +123,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
 
 fn no_manifest(e: Error) -> Failure {
     Failure::with_next(
-        format!("only the manifest tells what is the store's: {e}"),
+        format!("only the manifest lists the store's files: {e}"),
         "`sstable-dump repair DIR --out NEW` finds files by what they hold, and makes a new store",
     )
 }

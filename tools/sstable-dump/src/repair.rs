@@ -1,24 +1,24 @@
-//! `sstable-dump repair`: a store whose manifest is gone or damaged, rebuilt in a new directory
-//! from its tables and its log.
+//! `sstable-dump repair`: rebuilds a store with a lost or damaged manifest in a new directory, from
+//! its tables and its log.
 //!
-//! What a manifest knew and how it is found again, in the order of trust:
-//! - everything: from the newest manifest, when only `CURRENT` is lost or damaged;
-//! - names and options of trees, flushed positions, dead tables: from the frames of a damaged
-//!   manifest that can still be read;
-//! - names, flushed positions, dead tables, numbers of ingested tables: from the event log;
-//! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of
-//!   runs: from the entries ([`ages`]);
+//! Facts of a manifest and their sources, the most trusted first:
+//! - everything: from the newest manifest, if only `CURRENT` is lost or damaged;
+//! - names and options of trees, flushed positions, obsolete tables: from the readable frames of a
+//!   damaged manifest;
+//! - names, flushed positions, obsolete tables, sequence numbers of ingested tables: from the event
+//!   log;
+//! - trees, hooks, sequence numbers: from the tables' properties;
+//! - obsolete tables and the order of runs: from the entries ([`ages`]);
 //! - names of trees: from the tables' properties too;
-//! - what of the log is in tables already: from the tables' properties, which say where in the log
-//!   they end, and from their sequence numbers;
-//! - values that lie apart: from the blob files that tables refer to, and where tables are lost
-//!   from those values that say themselves of which key they are ([`recovered`](crate::recovered));
+//! - log records that are already in tables: from the tables' properties, which contain their log
+//!   positions, and from their sequence numbers;
+//! - values outside tables: from the blob files to which tables refer, and for lost tables from
+//!   values that contain their own key ([`recovered`](crate::recovered));
 //! - the store's id: from log segments and tables ([`whose`]);
-//! - names of trees of the data model: from its definitions and what is in the trees
+//! - names of trees of the data model: from the definitions and from the content of the trees
 //!   ([`matching`]).
 //!
-//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]:
-//! crate::matching
+//! The report lists the facts that cannot be recovered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -55,67 +55,68 @@ use crate::target::{TargetKind, env, kind, open_file, open_values, table_number}
 use crate::whose::{self, StoreOwner};
 use crate::{Screen, ages, logcopy, renames};
 
-/// What the names of trees begin with whose own is lost; their numbers follow.
+/// Prefix of the names of trees whose own name is lost; their number follows.
 pub const NAMELESS: &str = "tree-";
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Builds a new store in a new directory; the old one is never touched, and must not be open in a program. When a sound manifest is left it
-is used, else names, options and what was live are put together from what is left of manifests, the event log, the tables and the log,
-and what nobody can know any more is said. A manifest that is older than the tables, or of another store, is recognised and not believed. Damaged tables and a damaged
-log are salvaged on the way; the hooks of column families and CQL tables are found by their definitions. The new store is opened and read
-at the end. Exit code 1 if anything was lost or may be, 2 if the new store is not sound.
+Builds a new store in a new directory. It never changes the old one, which must not be open in a program. It uses a sound manifest if
+there is one. Otherwise it derives names, options and live tables from the remains of manifests, the event log, the tables and the log,
+and reports the facts that nothing proves. It ignores a manifest that is older than the tables, or of another store. It saves the
+readable part of damaged tables and of a damaged log. Definitions show the hooks of column families and CQL tables. At the end it opens
+and reads the new store. Exit code 1 if anything is or may be lost, 2 if the new store is not sound.
 
-With --rename nothing is rebuilt: files under wrong names get their names back, in the store itself and under its lock. What is in the
-way is moved aside (*.aside), nothing is overwritten or removed, and an interrupted run is gone on with by running it again.
+With --rename it rebuilds nothing: it renames misnamed files to their true names, in the store itself and under its lock. It moves files
+in the way aside (*.aside), and overwrites and removes nothing. To continue an interrupted run, run it again.
 
 Examples:
   sstable-dump repair firn-data --out repaired
   sstable-dump repair firn-data --out repaired --json | jq '.unknown[]'
-  sstable-dump repair firn-data --out repaired --manifest MANIFEST-000007   believe this one of several
-  sstable-dump repair firn-data --out repaired --without-manifest     do not believe what is left of manifests
-  sstable-dump repair firn-data --out repaired --store 9c1f5a3e07d2b846   of two stores in one directory this one
-  sstable-dump repair firn-data --rename                              give misnamed files their names back";
+  sstable-dump repair firn-data --out repaired --manifest MANIFEST-000007   use this one of several
+  sstable-dump repair firn-data --out repaired --without-manifest     ignore all manifests
+  sstable-dump repair firn-data --out repaired --store 9c1f5a3e07d2b846   rebuild this one of two stores in one directory
+  sstable-dump repair firn-data --rename                              rename misnamed files to their true names";
 
-/// An id as `check`, `props` and `wal` show it.
+/// Parses an id in the form that `check`, `props` and `wal` print.
 fn store_id(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text, 16).map_err(|_| {
         "an id is 16 hexadecimal digits, as `sstable-dump props` and `wal` show it".into()
     })
 }
 
-/// What `repair` takes.
+/// Arguments of `repair`.
 #[derive(Args, Clone, Debug)]
 pub struct RepairArgs {
     /// The store
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The directory to make
+    /// Write the new store to this directory
     #[arg(long, value_name = "NEW", required_unless_present = "rename")]
     pub out: Option<PathBuf>,
-    /// Go by tables, log and event log alone
+    /// Use only tables, log and event log
     #[arg(long, conflicts_with = "manifest")]
     pub without_manifest: bool,
-    /// Go by this manifest, whatever CURRENT says
+    /// Use this manifest, not the one that CURRENT names
     #[arg(long, value_name = "NAME")]
     pub manifest: Option<String>,
-    /// Give misnamed files their names back, in the store itself, and do nothing else
+    /// Only rename misnamed files to their true names, in the store itself
     #[arg(long, conflicts_with_all = ["out", "manifest", "without_manifest"])]
     pub rename: bool,
-    /// Of several stores in the directory go by the files of this one, and by no manifest
+    /// Use the files of this store and no manifest, if the directory has files of several stores
     #[arg(long, value_name = "ID", value_parser = store_id, conflicts_with_all = ["manifest", "rename"])]
     pub store: Option<u64>,
 }
 
-/// What the log says of a tree.
+/// Operations on a tree in the log.
 #[derive(Default)]
 struct InLog {
-    /// Positions after records with operations on it, and their first sequence numbers.
+    /// Positions after records with operations on the tree, and the first sequence numbers of the
+    /// records.
     records: Vec<(u64, u64)>,
     merges: u64,
 }
 
-/// How tables of a tree are written, by what is known of it.
+/// Returns the options for tables of a tree, from the recovered facts.
 fn fallback(e: &RecoveredHistory, tree: TreeId) -> WriterOptions {
     match e.trees.get(&tree).and_then(|t| t.options.as_ref()) {
         Some(o) => options_of(tree, o),
@@ -123,22 +124,22 @@ fn fallback(e: &RecoveredHistory, tree: TreeId) -> WriterOptions {
     }
 }
 
-/// The file that table `id` was taken from.
+/// Returns the file from which table `id` was taken.
 fn path_of(names: &TreeNames, dir: &Path, id: u64) -> PathBuf {
     names.table(id).unwrap_or_else(|| table_path(dir, id))
 }
 
-/// What could be taken of a store's tables.
+/// Files that could be taken over.
 struct TakenFiles {
     tables: Vec<Arc<Table>>,
-    /// The blob files that are there, with the trees that they say they are of.
+    /// Existing blob files, with the tree in their properties.
     values: BTreeMap<u64, Option<TreeId>>,
-    /// Whether a table that is told of is not there.
+    /// Whether a known table is missing.
     gone: bool,
 }
 
-/// Takes over every table that may be live and is not of another store. `log` holds the sequence
-/// numbers that are in the log.
+/// Takes over every table that may be live and does not belong to another store. `log` is the range
+/// of sequence numbers in the log.
 fn take_all(
     old: OldStore<'_>,
     e: &RecoveredHistory,
@@ -163,7 +164,7 @@ fn take_all(
         if foreign.contains(&id) {
             report.losses.push(lost_table(
                 path,
-                "the event log tells of another table of this number: this one is of another store or time",
+                "the event log has another table with this number: this one is of another store or time",
                 None,
             ));
             continue;
@@ -185,7 +186,7 @@ fn take_all(
             TakenNames::Part(t, r) if r.properties.is_none() && tree.is_none() => {
                 strays.push((t.clone(), taken))
             }
-            // Where a manifest is believed, it would name the table if it had ever been finished.
+            // A trusted manifest would name the table if it had ever been finished.
             TakenNames::Nothing(_)
                 if tree.is_none() && env().file_len(&path)? == 0 && e.whole.is_some() =>
             {
@@ -233,17 +234,18 @@ fn take_all(
             tables.push(t);
         }
     }
-    // What tables refer to is no table, however little is left of it; they have told of it.
+    // A file to which tables refer is no table, however little of it remains. Their losses include
+    // it.
     let used = tables.iter().flat_map(|t| &t.properties().values).map(|u| u.file);
     let used: BTreeSet<PathBuf> = used.map(|id| path_of(names, dir, id)).collect();
     report.losses.retain(|l| l.what == "log" || !used.contains(&l.file));
     Ok(TakenFiles { tables, values, gone })
 }
 
-/// The tree that blob file `id` says it is of, where it still does; `None` for what is no value
-/// file, or none that can be told any more.
+/// Returns the tree in the properties of blob file `id`, or `Some(None)` if they are lost. Returns
+/// `None` if the file is no blob file, or if that cannot be determined any more.
 fn value_file(path: &Path, id: u64) -> Option<Option<TreeId>> {
-    // What cannot be read is told of where it is taken for a table.
+    // An unreadable file is reported when it is read as a table.
     let file = env().open_read(path, false).ok()?;
     if let Ok(values) = open_values(file.clone(), path, id) {
         return Some(Some(values.properties().tree));
@@ -255,8 +257,8 @@ fn value_file(path: &Path, id: u64) -> Option<Option<TreeId>> {
     Some(s.properties.map(|p| p.tree))
 }
 
-/// Takes note of tables that are told of as live, and are not among `all` that there are. Whether
-/// there are such.
+/// Reports tables that were live and are not in `all`, the existing ones. Returns whether there are
+/// any.
 fn say_what_is_gone(
     dir: &Path,
     e: &RecoveredHistory,
@@ -264,7 +266,7 @@ fn say_what_is_gone(
     report: &mut NewStoreReport,
 ) -> bool {
     let gone: Vec<u64> = e.live().into_iter().filter(|id| !all.contains(id)).collect();
-    // What is told may end before the newest table was made of those that are gone.
+    // The sources may end before a compaction of the missing tables into the newest one.
     if e.by_name.values().flatten().max() < all.last() {
         let ids: Vec<String> = gone.iter().map(u64::to_string).collect();
         if !ids.is_empty() {
@@ -276,14 +278,14 @@ fn say_what_is_gone(
         return !gone.is_empty();
     }
     for &id in &gone {
-        let reason = "the file is missing, and nothing tells that it was merged into others";
+        let reason = "the file is missing, and nothing shows that it was merged into others";
         report.losses.push(lost_table(table_path(dir, id), reason, e.metas.get(&id)));
     }
     !gone.is_empty()
 }
 
-/// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its
-/// sequence number, which a merge all the way down takes away.
+/// Reports whether `tables` contain every entry of `t`: the same key with the same value. Sequence
+/// numbers are not compared, because compactions to the last level remove them.
 fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -> Done<bool> {
     let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut c = t.cursor(false);
@@ -309,9 +311,9 @@ fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -
     Ok(true)
 }
 
-/// A table that has lost its properties and that nothing tells of: one that was never finished, or
-/// one that was cut off. When all its entries are in the log or in other tables, it is left out;
-/// else it belongs to the tree whose tables share entries with it.
+/// Takes over a table without properties that no source mentions: it was never finished, or was
+/// truncated. Leaves it out if the log or other tables have all its entries. Otherwise it belongs
+/// to the tree whose tables share entries with it.
 #[allow(clippy::too_many_arguments)] // all that is known of a table comes from different places
 fn take_stray(
     path: &Path,
@@ -363,7 +365,7 @@ fn take_stray(
     Ok(taken.table().cloned())
 }
 
-/// Options of a tree, by a table of it.
+/// Returns the options of a tree from the properties of one of its tables.
 pub fn options_by(p: &Properties) -> PersistedOptions {
     let some = |name: &String| (!name.is_empty()).then(|| name.clone());
     PersistedOptions {
@@ -377,7 +379,7 @@ pub fn options_by(p: &Properties) -> PersistedOptions {
     }
 }
 
-/// The runs of a tree; tables that are dead are removed from `out`.
+/// Returns the runs of a tree; removes obsolete tables from `out`.
 fn runs_of(
     names: &TreeNames,
     dir: &Path,
@@ -408,7 +410,7 @@ fn runs_of(
             true => report.rescued = report.rescued.saturating_sub(1),
             false => report.copied = report.copied.saturating_sub(1),
         }
-        // What was never finished has lost nothing.
+        // An unfinished table has lost nothing.
         report.losses.retain(|l| l.file != path);
     }
     let unsettled: Vec<String> = alive
@@ -421,7 +423,7 @@ fn runs_of(
         .map(|&i| id(i).to_string())
         .collect();
     if unsettled.len() > 1 || (unsettled.len() == 1 && alive.len() > 1) {
-        // Where it is told which tables are left over, they have been left out.
+        // If a source names the obsolete tables, they have already been left out.
         let says = if e.tells_nothing() { &mut report.unknown } else { &mut report.notes };
         says.push(format!(
             "table {}: no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
@@ -453,7 +455,8 @@ fn runs_of(
     Ok(runs.iter().enumerate().map(run).rev().collect())
 }
 
-/// What the log says of each tree, from `floor` on.
+/// Returns the operations in the log on each tree, at `floor` and later, and the last sequence
+/// number.
 fn read_log(names: &TreeNames, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId, InLog>, u64)> {
     let mut trees: BTreeMap<TreeId, InLog> = BTreeMap::new();
     let mut last_seq = 0;
@@ -478,11 +481,12 @@ fn read_log(names: &TreeNames, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId,
     Ok((trees, last_seq))
 }
 
-/// Where the positions end that each writer of the log has given out.
+/// End of the positions that each writer of the log assigned.
 struct LogEnds {
-    /// The writers of segments with records, and the position where the next one's begin.
+    /// Writers of segments with records, and the position at which the next writer's segments
+    /// begin.
     ends: BTreeMap<u64, u64>,
-    /// Where the log begins.
+    /// Start of the log.
     start: u64,
 }
 
@@ -497,15 +501,15 @@ impl LogEnds {
         Ok(l)
     }
 
-    /// The position below which what the log holds of the tree is in this table, or in older ones.
-    /// That of a writer whose segments have all gone lies before the log. No position counts that a
-    /// later writer gave out once more, since the log had lost its end by then.
+    /// Returns the position below which this table, or older ones, have the tree's log records. If
+    /// all segments of the table's writer are gone, the position is before the log. Positions that
+    /// a later writer assigned again do not count, since the log had lost its end by then.
     fn of_table(&self, p: &Properties) -> u64 {
         p.log_end.min(self.ends.get(&p.log_writer).copied().unwrap_or(self.start))
     }
 }
 
-/// Position below which a tree's records are in its tables.
+/// Returns the position below which a tree's records are in its tables.
 fn flushed(
     (tree, name): (TreeId, &str),
     tables: &[Arc<Table>],
@@ -532,9 +536,9 @@ fn flushed(
     at
 }
 
-/// Whether tables have each sequence number of the log from position `from` up to `next`, the first
-/// one of the log that is there: then nothing is missing between. What was overwritten before a
-/// flush has left no number.
+/// Reports whether tables have each sequence number from log position `from` up to `next`, the
+/// first number in the existing log. Then nothing in between is missing. Entries that were
+/// overwritten before a flush have left no sequence number.
 fn has_all_before(
     tables: &[Arc<Table>],
     state: &ManifestState,
@@ -559,7 +563,7 @@ fn has_all_before(
     Ok(before + found + 1 >= next)
 }
 
-/// The state of a store whose manifest is gone.
+/// Rebuilds the state of a store without a manifest.
 fn rebuild(
     names: &TreeNames,
     dir: &Path,
@@ -585,13 +589,13 @@ fn rebuild(
         by_tree.entry(t.properties().tree).or_default().push(t.clone());
     }
     let known: Vec<TreeId> = e.trees.keys().copied().collect();
-    // Of a tree all whose tables are lost, values may be left.
+    // Values of a tree may remain even if all its tables are lost.
     let of_values = values.values().flatten().filter(|_| e.tells_nothing());
     let ids: BTreeSet<TreeId> =
         by_tree.keys().chain(log.keys()).chain(&known).chain(of_values).copied().collect();
     let ends = LogEnds::of(names, dir)?;
     let mut given = BTreeSet::new();
-    // Of a name that was given twice the newer tree has it: the older one was dropped.
+    // If a name was used twice, the newer tree has it: the older one was dropped.
     for &id in ids.iter().rev() {
         let its = by_tree.entry(id).or_default();
         let newest = its.iter().max_by_key(|t| t.id()).map(|t| t.properties().tree_name.clone());
@@ -641,8 +645,8 @@ fn rebuild(
     {
         let behind: Vec<String> = behind.into_iter().map(|b| b.1).collect();
         report.unknown.push(format!(
-            "whether the first segments of the log are missing: it begins at position {floor}, tables are known to hold what was \
-             written before to all trees but {}, and nothing tells that the log was not needed any more",
+            "whether the first segments of the log are missing: it begins at position {floor}, tables are known to hold all earlier \
+             writes to all trees but {}, and nothing proves that the log was no longer needed",
             behind.join(", ")
         ));
     }
@@ -681,22 +685,22 @@ fn rebuild(
 /// The blob files of a store without a manifest.
 struct LooseFiles<'a> {
     old: OldStore<'a>,
-    /// Those that are there.
+    /// Existing blob files, with the tree in their properties.
     values: &'a BTreeMap<u64, Option<TreeId>>,
-    /// Whether a table that is told of is not there.
+    /// Whether a known table is missing.
     gone: bool,
     floor: u64,
 }
 
 impl LooseFiles<'_> {
-    /// Takes over the blob files that tables refer to, and from those that are there what tables
-    /// referred to that are lost.
+    /// Takes over the blob files to which tables refer, and recovers the values of lost tables from
+    /// them.
     ///
-    /// A value to which no table refers may be one of a lost table, or one that was deleted or
-    /// replaced. Where a table of the tree is lost or damaged all are taken of which nothing newer
-    /// is known. Where nothing tells which tables there were, those of files to which no table
-    /// refers at all: a file stays only as long as a table needs it. Else they are what merges left
-    /// behind.
+    /// A value without a reference may belong to a lost table, or it was deleted or replaced. If a
+    /// table of the tree is lost or damaged, all values without a newer entry are recovered. If no
+    /// source names the former tables, only values of files without any reference are recovered,
+    /// since a file exists only as long as a table needs it. In other cases the values are garbage
+    /// of compactions.
     fn take_values(
         &self,
         state: &mut ManifestState,
@@ -708,7 +712,7 @@ impl LooseFiles<'_> {
             match told.or_else(|| self.tree_of(id, state)) {
                 Some(tree) => drop(by_tree.entry(tree).or_default().insert(id)),
                 None => report.unknown.push(format!(
-                    "of which tree blob file {id} is, to which no table refers and whose properties are lost: it is left out"
+                    "the tree of blob file {id}, to which no table refers and whose properties are lost: it is left out"
                 )),
             }
         }
@@ -742,14 +746,14 @@ impl LooseFiles<'_> {
         Ok(())
     }
 
-    /// Whether a table of the tree refers to a blob file, also one that does not any more in the
-    /// new store.
+    /// Reports whether a table of the tree refers to a blob file. Includes tables that no longer do
+    /// in the new store.
     fn is_referred(&self, tree: &TreeState, file: u64) -> bool {
         tree.tables().any(|m| self.old.files.refers(m.id, file).unwrap_or(false))
     }
 
-    /// The tree that a blob file is of which does not say so: by the tables that refer to it, or
-    /// the only one that there is.
+    /// Returns the tree of a blob file without properties: that of the tables that refer to it, or
+    /// the only existing tree.
     fn tree_of(&self, id: u64, state: &ManifestState) -> Option<TreeId> {
         let by_tables = state.trees.values().find(|t| self.is_referred(t, id)).map(|t| t.id);
         let only = || Some(*state.trees.keys().next()?).filter(|_| state.trees.len() == 1);
@@ -757,8 +761,7 @@ impl LooseFiles<'_> {
     }
 }
 
-/// Names the trees that only their content tells of, and leaves out those of indexes that cannot be
-/// told apart.
+/// Names trees by their content, and leaves out those of indexes that cannot be identified.
 fn match_trees(
     names: &TreeNames,
     dir: &Path,
@@ -781,7 +784,7 @@ fn match_trees(
     for id in found.indexes {
         report
             .unset
-            .push(format!("of which index tree {id} holds the entries: it is left out, and all indexes are built anew"));
+            .push(format!("the index whose entries tree {id} holds: it is left out, and all indexes are built anew"));
         for t in by_tree.remove(&id).unwrap_or_default() {
             leave_out(out, &t, report)?;
         }
@@ -799,7 +802,7 @@ fn leave_out(out: &Path, t: &Table, report: &mut NewStoreReport) -> Done {
     Ok(())
 }
 
-/// The tree, and the position below which what was written to it is known to be in its tables.
+/// Returns the tree, and the position below which its tables are known to have all its records.
 #[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
 fn rebuild_tree(
     names: &TreeNames,
@@ -834,7 +837,7 @@ fn rebuild_tree(
     let runs = runs_of(names, dir, out, tables, e, report)?;
     let by_tables = tables.iter().map(|t| ends.of_table(t.properties())).max().unwrap_or(0);
     let known = facts.flushed.max(by_tables);
-    // What is told of the store would tell of its tables too.
+    // The sources of the tree would also mention its tables.
     let has_none = tables.is_empty() && e.has_source && !e.has_tables_of(id, &name);
     let flushed = flushed((id, &name), tables, known, has_none, log, floor, report);
     let count: usize = runs.iter().map(|r| r.tables.len()).sum();
@@ -859,7 +862,7 @@ fn say_what_is_unknown(e: &RecoveredHistory, report: &mut NewStoreReport) {
     }
 }
 
-/// Makes the new store in `out`: by the manifest where one of `sources` is whole, else by the tables.
+/// Writes the new store to `out`: by a complete manifest of `sources`, or else by the tables.
 fn make(
     args: &RepairArgs,
     names: &mut TreeNames,
@@ -922,7 +925,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     newstore::print(screen, dir, out, &report)
 }
 
-/// The number of the manifest that the user named, by its name or its number.
+/// Returns the number of the manifest that the user gave by name or number.
 fn chosen(names: &TreeNames, dir: &Path, name: &str) -> Done<u64> {
     let last = Path::new(name).file_name().and_then(|n| n.to_str()).unwrap_or(name);
     let there: Vec<String> =

@@ -1,7 +1,7 @@
-//! Saving what can be read of one table into a new one, and saying exactly what could not.
+//! Saves the readable part of one table into a new one, and reports the exact losses.
 //!
-//! Invariants: every entry that is written lay in a block whose checksum and structure are sound,
-//! and so did its value, where that lay apart; nothing is guessed. The original is only read.
+//! Invariants: every saved entry was in a block with a correct checksum and structure; so was its
+//! value, if it was in a blob file. Nothing is guessed. The original is only read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,28 +26,29 @@ use crate::losses::Loss;
 use crate::survey::{Survey, SurveyKind, SurveyRegion, survey};
 use crate::target::{env, open_file};
 
-/// What is lost where the entry of a value that lies apart is there, and the value is not.
+/// Kind of a loss: the entry exists, but its value in a blob file does not.
 const VALUE: &str = "value";
 
-/// What came of one table.
+/// Result for one table.
 pub struct Rescued {
-    /// The new table; `None` when there was nothing to write.
+    /// The new table; `None` if there was nothing to write.
     pub facts: Option<TableFacts>,
-    /// What the old one said of itself.
+    /// Properties of the old table.
     pub properties: Option<Properties>,
-    /// Data blocks saved.
+    /// Number of saved data blocks.
     pub blocks: u64,
-    /// Entries that the old one had, where that is still known.
+    /// Number of entries of the old table, if known.
     pub once: Option<u64>,
-    /// What was lost.
+    /// Losses.
     pub losses: Vec<Loss>,
-    /// Parts that were damaged and have been made anew.
+    /// Damaged parts that were rebuilt.
     pub rebuilt: Vec<&'static str>,
-    /// What else is to be said.
+    /// Notes for the report.
     pub notes: Vec<String>,
 }
 
-/// Options for tables of a tree with these options, for a table whose own properties are lost.
+/// Returns options for a table of a tree with these options, if the table's own properties are
+/// lost.
 pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
     let name = |n: &Option<String>| n.clone().unwrap_or_default();
     WriterOptions {
@@ -65,7 +66,7 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
     }
 }
 
-/// The options that a table with these properties was written with.
+/// Returns the options with which a table with these properties was written.
 fn options_from(p: &Properties) -> WriterOptions {
     let kept = || {
         Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() })
@@ -95,7 +96,7 @@ fn losses(s: &Survey) -> Vec<Loss> {
     let data = |r: &&SurveyRegion| {
         r.what == SurveyKind::of(BlockKind::Data) || r.what == SurveyKind::Unknown
     };
-    // Behind the data there is nothing of the user's but range deletions, which are told of apart.
+    // After the data, the only user data are range deletions, which are reported separately.
     let data_end = s
         .footer
         .as_ref()
@@ -119,7 +120,7 @@ fn losses(s: &Survey) -> Vec<Loss> {
             keys: r.keys.clone(),
         })
         .collect();
-    // A file that was cut off has no bytes to show for what is lost.
+    // A truncated file has no bytes for the lost part.
     let (saved, known) = (s.entries(), all.iter().map(|l| l.entries).sum::<Option<u64>>());
     match (s.entries_once(), known) {
         (Some(once), Some(known)) if once > saved + known => {
@@ -140,10 +141,11 @@ fn losses(s: &Survey) -> Vec<Loss> {
     all
 }
 
-/// Range deletions that cannot be read, or that nobody can tell whether there were any.
+/// Returns the loss of unreadable range deletions, also if it is unknown whether there were any.
 fn lost_tombstones(s: &Survey) -> Option<Loss> {
     let known = s.footer.is_some() || s.properties.is_some();
-    // Without either, they were there if anything was between data and index that cannot be read.
+    // Without footer and properties: they may have existed if something between data and index is
+    // unreadable.
     let index = s.sound(BlockKind::Index).next().map(|r| r.offset);
     let whole = index.is_some_and(|at| s.damaged().all(|r| r.offset > at));
     let lost =
@@ -167,7 +169,7 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
     })
 }
 
-/// What lies behind the last block that there is.
+/// Returns the loss after the last existing block.
 fn rest(s: &Survey, entries: Option<u64>) -> Loss {
     let last = s.sound(BlockKind::Data).filter_map(|r| r.keys.as_ref()).last().map(|k| k.1.clone());
     let upper = s.properties.as_ref().map(|p| p.last_key.clone());
@@ -180,7 +182,7 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
         what: "data",
         reason: match s.len {
             0 => "the file is empty",
-            _ => "the file may have been longer: neither footer nor index tell where it ended",
+            _ => "the file may have been longer: neither footer nor index shows where it ended",
         }
         .into(),
         entries,
@@ -188,13 +190,13 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
     }
 }
 
-/// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`.
-/// `fallback` says how, when its properties are lost. Of values that lie apart those go into the
-/// new table whose file, of `apart`, is not sound as a whole; those that cannot be read are lost.
-/// Without `apart` nothing is asked of them.
+/// Writes the readable entries of table `id` in `path` into the new file `out`, as table `new_id`.
+/// `fallback` has the options if the table's properties are lost. Values in blob files of `apart`
+/// that are damaged move into the new table; unreadable values are lost. Without `apart` values in
+/// blob files are not checked.
 ///
 /// # Errors
-/// What the files say; damage is none.
+/// I/O errors; damage is no error.
 pub fn rescue(
     path: &Path,
     id: u64,
@@ -207,8 +209,8 @@ pub fn rescue(
     let s = survey(file.clone(), path, id)?;
     let mut notes = vec![];
     let mut options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
-    // What is written is another table than the damaged one; of which store it is stays true, where
-    // that can be read.
+    // The new table differs from the damaged one, so it gets a new identity. It retains the store's
+    // id, if that is readable.
     let store = s.footer.as_ref().map_or(fallback.identity.store, |f| f.identity.store);
     options.identity = TableIdentity { store, unique: env().random() };
     if s.properties.is_none() {
@@ -278,7 +280,7 @@ pub fn rescue(
         Some(w) => w,
         None => make()?,
     };
-    // Of deletions whose age is not known any more the oldest may be of any age.
+    // If the age of the deletions is unknown, the oldest may be of any age.
     let oldest = match &s.properties {
         Some(p) => p.oldest_tombstone_micros,
         None => (deletes || !tombstones.is_empty()).then_some(0),
@@ -290,7 +292,8 @@ pub fn rescue(
     Ok(r)
 }
 
-/// What the new table has of an entry whose value lies apart; inside, why the value cannot be read.
+/// Returns the new table's entry for a value in a blob file. The inner error is the reason why the
+/// value cannot be read.
 fn take_value<'a>(
     key: &[u8],
     trailer: Trailer,
@@ -304,8 +307,8 @@ fn take_value<'a>(
     }
 }
 
-/// Takes note of a value that cannot be read: by its key, or where its whole file cannot be read,
-/// with the others around it.
+/// Records the loss of an unreadable value: by its key or, if its whole file is unreadable,
+/// together with adjacent ones.
 fn lose_value(losses: &mut Vec<Loss>, path: &Path, tree: Option<TreeId>, key: &[u8], e: &Error) {
     let file = e.file().and_then(Path::file_name).map(|n| n.display().to_string());
     let file = file.map_or_else(String::new, |n| format!(" in {n}"));
@@ -342,8 +345,8 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Re
 }
 
 impl Rescued {
-    /// Brings in what the manifest knows of the table: how much there was, and so whether anything
-    /// is lost at all.
+    /// Corrects the losses by the manifest's metadata of the table: its former size shows whether
+    /// anything is lost at all.
     pub fn count_losses(&mut self, m: &TableMeta) {
         let values = self.losses.iter().filter(|l| l.what == VALUE);
         let values: u64 = values.filter_map(|l| l.entries).sum();
@@ -356,16 +359,15 @@ impl Rescued {
         if m.range_deletes == 0 {
             self.losses.retain(|l| l.what != "tombstones");
         }
-        // Where something is known to be damaged, it is not the length of the file that hides what
-        // is lost.
+        // If damage is known, a truncation is not the cause of the loss.
         if self.losses.iter().any(|l| l.what == "data" && l.entries.is_none() && l.len > 0) {
             self.losses.retain(|l| l.what != "data" || l.len > 0);
         }
         self.join_unknown(m, saved);
     }
 
-    /// Where it is not known how many entries each of several places had, they are one loss: of all
-    /// of them together it is known.
+    /// Joins the losses with an unknown number of entries into one, because only their sum is
+    /// known.
     fn join_unknown(&mut self, m: &TableMeta, saved: u64) {
         let is_unknown = |l: &&mut Loss| l.what == "data" && l.entries.is_none();
         let known: u64 =
@@ -383,7 +385,7 @@ impl Rescued {
         first.keys = Some(keys.unwrap_or_else(|| (m.first_key.clone(), m.last_key.clone())));
         if places > 1 {
             first.reason = format!(
-                "{}, and {} behind it",
+                "{}, and {} after it",
                 first.reason,
                 things(places - 1, "more place", "more places")
             );
@@ -391,7 +393,7 @@ impl Rescued {
         self.losses.retain(|l| l.what != "data" || l.entries.is_some());
     }
 
-    /// In one line, what was saved.
+    /// Returns a line about the saved entries.
     pub fn summary(&self) -> String {
         let saved = self.facts.as_ref().map_or(0, |f| f.entries);
         match self.once {

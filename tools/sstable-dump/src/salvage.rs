@@ -1,5 +1,5 @@
-//! `sstable-dump salvage`: what can be read of a damaged table, log segment or store, written into
-//! a sound one.
+//! `sstable-dump salvage`: writes the readable content of a damaged table, log segment or store
+//! into a sound one.
 
 use std::path::{Path, PathBuf};
 
@@ -24,13 +24,13 @@ use crate::{Screen, logcopy};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
-The old one is never touched, and must not be open in a program. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. So are blob files: of a damaged one the values that are sound go into the tables, and of a lost table the
-values that lay apart are found again by the keys that they have, where nothing newer is known. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
-store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
-The new store is opened and read at the end. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was
-lost or may be, 2 if the new store is not sound.
+Writes the readable data into a new file or directory and reports the exact losses: position, number of entries, range of keys. It
+never changes the old one, which must not be open in a program. For a store it copies sound tables and blob files, saves the readable
+part of damaged ones, and reads the log past its damage. Readable values of a damaged blob file move into the tables. Values of a lost
+table are recovered from blob files, which contain their keys, if no newer entry is known. Misnamed files are recognised by their
+content. So are sound copies (*.bak) of damaged tables, also in the store's folders (lost+found) and in further given directories.
+The next opening rebuilds indexes that may lack entries. At the end salvage opens and reads the new store. If the manifest is damaged
+too, use `sstable-dump repair`. Exit code 1 if anything is or may be lost, 2 if the new store is not sound.
 
 Examples:
   sstable-dump salvage firn-data --out saved
@@ -39,16 +39,16 @@ Examples:
   sstable-dump salvage firn-data/00000003.wal --out saved/00000003.wal
   sstable-dump salvage firn-data --out saved --json | jq '.losses[].keys'";
 
-/// What `salvage` takes.
+/// Arguments of `salvage`.
 #[derive(Args, Clone, Debug)]
 pub struct SalvageArgs {
     /// A table, a log segment or a store
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Directories that may hold more of the store's files
+    /// Directories with more of the store's files
     #[arg(value_name = "MORE")]
     pub more: Vec<PathBuf>,
-    /// The file or directory to make
+    /// Write to this new file or directory
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
 }
@@ -72,7 +72,7 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
     };
     if let Some(facts) = r.facts.as_ref().filter(|f| !f.values.is_empty()) {
         r.notes.push(format!(
-            "it refers to values that lie apart, which stay where they are: {}; salvage of the store checks them",
+            "it refers to values in blob files, which stay there: {}; salvage of the store checks them",
             uses_text(&facts.values)
         ));
     }

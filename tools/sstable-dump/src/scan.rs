@@ -1,9 +1,8 @@
-//! `sstable-dump scan`: the entries of one table, in order: the newest version of each key, or all
-//! of them.
+//! `sstable-dump scan`: prints the entries of one table in order: the newest version of each key,
+//! or all versions.
 //!
-//! With `--json` the first line holds what a writer needs to know of the table, then come its range
-//! deletions, then its entries: with `--all-versions` that is all of the table, and `from-json`
-//! makes the same file of it.
+//! With `--json` the first line has the options of the table; range deletions and entries follow.
+//! With `--all-versions` the output is complete, and `from-json` builds the same file from it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,22 +31,22 @@ use crate::typed::{self, Families, TypedLines};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Prints lines of key, sequence number, kind and value, with tabs between; then the table's range deletions. The value of an entry of
-the kind `apart` is read from the blob file in the same directory; with --json it also says where that is. Without --all-versions only
-the newest version of each key is shown, deletes too. Bytes that are no text are escaped as in `firn scan`.
+Prints lines with key, sequence number, kind and value, separated by tabs; the table's range deletions follow. The value of an entry of
+the kind `apart` is read from the blob file in the same directory; with --json its position is printed too. Without --all-versions only
+the newest version of each key is printed, including deletes. Bytes that are not text are escaped as in `firn scan`.
 
 Examples:
   sstable-dump scan firn-data/00000012.sst --limit 10
   sstable-dump scan 00000012.sst --prefix user: --all-versions
   sstable-dump scan 00000012.sst --reverse --limit 1
-  sstable-dump scan 00000012.sst --all-versions --json > table.jsonl     from-json makes the same table of it
+  sstable-dump scan 00000012.sst --all-versions --json > table.jsonl     from-json builds the same table from it
 
-A table of a column family, in its store's directory, is shown in the family's types: row key, super column, column, timestamp, time
-to live, value; with --json in the field `cell`. --bytes shows the bytes that are stored.
+A table of a column family, in its store's directory, is printed in the family's types: row key, super column, column, timestamp, time
+to live, value; with --json in the field `cell`. --bytes prints the stored bytes.
 
-  sstable-dump scan 00000012.sst --sstabledump             as Cassandra's sstabledump prints it";
+  sstable-dump scan 00000012.sst --sstabledump             in the format of Cassandra's sstabledump";
 
-/// What `scan` takes.
+/// Arguments of `scan`.
 #[derive(Args, Clone, Debug)]
 pub struct DumpScanArgs {
     /// The table
@@ -55,33 +54,33 @@ pub struct DumpScanArgs {
     pub table: PathBuf,
     #[command(flatten)]
     range: RangeArgs,
-    /// Every version of every key, not the newest alone
+    /// Print every version of every key, not only the newest
     #[arg(long)]
     all_versions: bool,
-    /// From the last key to the first
+    /// Scan from the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// End after so many entries
+    /// Stop after this many entries
     #[arg(long, value_name = "ENTRIES")]
     limit: Option<u64>,
-    /// Leave the values out
+    /// Omit the values
     #[arg(long)]
     keys_only: bool,
-    /// Keys are given, and keys and values printed, in hexadecimal
+    /// Read keys and print keys and values in hexadecimal
     #[arg(long)]
     hex: bool,
-    /// Of a column family: the stored bytes, not what they say
+    /// Print the stored bytes of a column family, undecoded
     #[arg(long)]
     bytes: bool,
-    /// Of a column family: JSON as Cassandra's sstabledump prints it
+    /// Print a column family as JSON in the format of Cassandra's sstabledump
     #[arg(long, conflicts_with_all = ["bytes", "hex", "keys_only", "all_versions", "reverse"])]
     sstabledump: bool,
-    /// With --sstabledump: times as numbers instead of dates
+    /// Print times as numbers instead of dates, with --sstabledump
     #[arg(long, requires = "sstabledump")]
     raw_times: bool,
 }
 
-/// How entries are printed.
+/// Printer of entries.
 struct ScanPrinter<'a, 'b> {
     screen: &'a mut Screen<'b>,
     show: Show,
@@ -89,7 +88,7 @@ struct ScanPrinter<'a, 'b> {
     line: Vec<u8>,
     family: Option<DescribedFile>,
     lines: Option<TypedLines>,
-    /// Where values lie that are not in the table.
+    /// Blob files with the values that are outside the table.
     files: &'a StoreBlobs<'a>,
 }
 
@@ -128,7 +127,8 @@ impl ScanPrinter<'_, '_> {
         Ok(self.screen.out.write_all(&self.line)?)
     }
 
-    /// What is said of an entry whatever its value, and whether bytes are shown as hexadecimal digits.
+    /// Returns the fields of an entry before its value, and whether bytes are printed in
+    /// hexadecimal.
     fn head(&self, key: &[u8], t: Trailer) -> (Map<String, Value>, bool) {
         let (mut object, hex) = (Map::new(), self.show == Show::Hex);
         put_field(&mut object, "key", key, hex);
@@ -137,7 +137,8 @@ impl ScanPrinter<'_, '_> {
         (object, hex)
     }
 
-    /// An entry whose value lies apart: with it, where it can be read, and where it lies.
+    /// Prints an entry whose value is in a blob file, with its position, and with the value if it
+    /// is readable.
     fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &BlobHandle) -> Done {
         let found = (!self.keys_only).then(|| self.files.find(key, reference));
         self.line.clear();
@@ -193,7 +194,7 @@ impl ScanPrinter<'_, '_> {
     }
 }
 
-/// What a writer needs to know of a table.
+/// Returns the options of a table that a writer needs.
 fn header(t: &Table) -> Value {
     let p = t.properties();
     json!({"table": {
@@ -204,7 +205,7 @@ fn header(t: &Table) -> Value {
     }})
 }
 
-/// Goes to the first entry of the range, in the direction of the scan.
+/// Moves to the first entry of the range, in the direction of the scan.
 fn start(c: &mut TableCursor, range: &KeyRangeArg, reverse: bool) -> firn_kv::Result<()> {
     match (reverse, &range.to) {
         (true, Some(to)) => c.seek_before(to),
@@ -213,10 +214,10 @@ fn start(c: &mut TableCursor, range: &KeyRangeArg, reverse: bool) -> firn_kv::Re
     }
 }
 
-/// Is shown entries for as long as it says so.
+/// Callback for entries; the scan continues while it returns true.
 type ScanVisit<'a> = dyn FnMut(&[u8], Trailer, &[u8]) -> Done<bool> + 'a;
 
-/// Calls `f` on the entries of a range until it says that it has enough.
+/// Calls `f` for the entries of a range until it returns false.
 fn each(
     t: &Arc<Table>,
     range: &KeyRangeArg,
@@ -228,7 +229,7 @@ fn each(
         |k: &[u8]| range.from.as_slice() <= k && range.to.as_deref().is_none_or(|to| k < to);
     let mut c = t.cursor(false);
     start(&mut c, range, reverse)?;
-    // Of the versions of a key the newest comes first forwards and last backwards.
+    // The newest version of a key comes first in a forward scan, and last in a reverse scan.
     let mut held: Option<(Vec<u8>, Trailer, Vec<u8>)> = None;
     while c.valid() && inside(c.key()) {
         let again = held.as_ref().is_some_and(|h| h.0 == c.key());
@@ -263,7 +264,7 @@ fn each(
     Ok(())
 }
 
-/// Prints a family's table as sstabledump does. What can't be understood is left out.
+/// Prints a family's table in the format of sstabledump. Omits entries that cannot be decoded.
 fn dump(
     screen: &mut Screen<'_>,
     args: &DumpScanArgs,

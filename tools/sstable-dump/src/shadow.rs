@@ -1,12 +1,16 @@
-//! A store's directory that can be written to and stays as it is: an [`Env`] that keeps in memory
-//! what is made, changed, renamed and removed in it, and reads everything else from the disk. So
-//! the engine opens a store for writing, with all that this refuses, and nobody notices.
+//! A writable view of a store's directory that never changes the directory. This [`Env`] holds
+//! created, changed, renamed and removed files in memory, and reads all other files from the disk.
+//! So the engine opens a store for writing, with all checks of such an opening, and without effect
+//! on the store.
 //!
-//! Invariants: nothing on the disk is written, and no lock taken there, so that a program that has
-//! the store open keeps it; a name that memory answers for is never looked for on the disk again; a
-//! file that was opened once stays, as for any reader, though its writer removes it. Takes as much
-//! memory as what is written: of a store that is opened, as its log has that no sync is known to
-//! have reached.
+//! Invariants:
+//! - Nothing on the disk is written, and no lock is taken there, so a program that has the store
+//!   open is not affected.
+//! - A name in memory is never looked up on the disk again.
+//! - A file that was opened once remains readable, as for any reader, even if its writer removes
+//!   it.
+//! - The memory use equals the size of the writes. For an opened store that is the part of its log
+//!   that is not known to be synced.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -21,16 +25,16 @@ use firn_kv::{Error, ErrorKind, Result};
 
 use crate::target::env;
 
-/// Bytes that are copied at a time.
+/// Number of bytes that are copied at a time.
 const CHUNK: u64 = 1 << 20;
 
 /// See the [module](self).
 pub struct ShadowStore {
     disk: Arc<dyn Env>,
     dir: PathBuf,
-    /// The files that have been written to, by their names below its root.
+    /// Files that have been written to, by their names below its root.
     memory: MemEnv,
-    /// Names that memory answers for, be there a file or none any more.
+    /// Names that memory decides, whether a file exists or was removed.
     taken: Mutex<BTreeSet<String>>,
     /// Files of the disk that have been opened.
     pinned: Mutex<HashMap<PathBuf, Arc<dyn ReadFile>>>,
@@ -45,7 +49,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ShadowStore {
-    /// That of the directory `dir`.
+    /// Creates a view of the directory `dir`.
     pub fn of(dir: &Path) -> ShadowStore {
         let disk = env();
         let memory = MemEnv::new(disk.random());
@@ -58,18 +62,18 @@ impl ShadowStore {
         }
     }
 
-    /// The name of a file of the directory.
+    /// Returns the name of a file of the directory.
     fn name<'a>(&self, file: &'a Path) -> Option<&'a str> {
         file.file_name().and_then(|n| n.to_str()).filter(|_| file.parent() == Some(&self.dir))
     }
 
-    /// Where memory has this file, where memory answers for it.
+    /// Returns the path of this file in memory, if memory decides its name.
     fn taken(&self, file: &Path) -> Option<PathBuf> {
         self.name(file).filter(|&n| lock(&self.taken).contains(n)).map(|n| Path::new("/").join(n))
     }
 
-    /// Lets memory answer for a file from now on; says where it has it. What the system would say
-    /// of a directory in its place is said.
+    /// Lets memory decide this name from now on; returns its path there. Returns the error of the
+    /// operating system if a directory has this name.
     fn take(&self, what: &str, file: &Path) -> Result<PathBuf> {
         if let Some(there) = self.taken(file) {
             return Ok(there);
@@ -83,7 +87,7 @@ impl ShadowStore {
         Ok(Path::new("/").join(name))
     }
 
-    /// The same for a file whose content counts: memory gets it.
+    /// Does the same for a file whose content is needed: copies it into memory.
     fn take_content(&self, what: &str, file: &Path) -> Result<PathBuf> {
         if let Some(there) = self.taken(file) {
             return Ok(there);
@@ -104,7 +108,7 @@ impl ShadowStore {
         while at < from.len() {
             let n = (from.len() - at).min(CHUNK) as usize;
             from.read_at(at, &mut buffer[..n])?;
-            // What is only reserved takes no memory.
+            // Reserved space takes no memory.
             if buffer[..n].iter().any(|&b| b != 0) {
                 copy.write_at(at, &buffer[..n])?;
             }
@@ -117,7 +121,7 @@ impl ShadowStore {
         self.file_len(file).map(drop)
     }
 
-    /// What was opened once, where it is not there any more.
+    /// Returns `found`, or else the value of the opened file if the file has been removed since.
     fn or_pinned<T>(
         &self,
         file: &Path,
@@ -201,8 +205,7 @@ impl Env for ShadowStore {
         self.memory.lock(&self.take("open the lock", file)?)
     }
 
-    // No opening of a store that is there makes or removes directories, or gives files second
-    // names.
+    // Opening an existing store neither creates nor removes directories, and creates no hard links.
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         self.disk.list(dir).map(drop)

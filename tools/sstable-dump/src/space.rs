@@ -1,8 +1,9 @@
-//! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
+//! `sstable-dump space`: prints where the bytes of a table or a store are, by prefix or by range of
+//! keys.
 //!
-//! A block's bytes in the file are shared out among its entries by their size before compression;
-//! index, filters and what surrounds them are told of apart. A value in a blob file counts where
-//! its key is.
+//! The bytes of a block in the file are divided among its entries by their size before compression.
+//! Index, filters and overhead are counted separately. A value in a blob file counts as bytes of
+//! its key.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,9 +29,9 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-By default keys of a column family or CQL table are put together by the row or partition that they are of, those of an index by the
-value that is looked for, others by their first bytes, up to and with the first of / : | or a dot, comma, dash or underscore, at the
-most 16 bytes. The largest groups are shown; of a store, tree by tree. More than 100,000 groups are put together to ranges of neighbours.
+By default keys of a column family or CQL table are grouped by row or partition, and those of an index by the indexed value. Other keys
+are grouped by their first bytes, up to and including the first of / : | or a dot, comma, dash or underscore, at most 16 bytes. The
+largest groups are printed, for a store tree by tree. More than 100,000 groups are joined to ranges of neighbours.
 
 Examples:
   sstable-dump space firn-data
@@ -39,42 +40,42 @@ Examples:
   sstable-dump space firn-data --ranges 10            ten ranges of about equal size
   sstable-dump space 00000012.sst --top 50 --json";
 
-/// Groups held at a time; the smallest are put together when there are more.
+/// Maximum number of groups in memory; beyond it the smallest are joined.
 const MAX_GROUPS: usize = 100_000;
 
-/// What `space` takes.
+/// Arguments of `space`.
 #[derive(Args, Clone, Debug)]
 pub struct SpaceArgs {
     /// A store or a table
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Group keys by so many leading bytes
+    /// Group keys by this many leading bytes
     #[arg(long, value_name = "BYTES", conflicts_with_all = ["delimiter", "ranges"])]
     pub depth: Option<usize>,
-    /// Group keys by what stands before this byte, with it
+    /// Group keys by the part up to and including this byte
     #[arg(long, value_name = "CHARACTER", conflicts_with = "ranges")]
     pub delimiter: Option<char>,
-    /// So many delimiters in a group
+    /// Number of delimiters in a group
     #[arg(long, value_name = "LEVELS", default_value_t = 1, requires = "delimiter")]
     pub levels: usize,
-    /// So many ranges of about equal size instead
+    /// Print this many ranges of about equal size instead
     #[arg(long, value_name = "RANGES", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub ranges: Option<u16>,
-    /// So many groups are shown
+    /// Print at most this many groups
     #[arg(long, value_name = "GROUPS", default_value_t = 20)]
     pub top: usize,
 }
 
-/// What a group takes.
+/// Size of a group.
 #[derive(Clone, Debug, Default)]
 struct SpaceGroup {
     last: Vec<u8>,
-    /// Whether it is neighbours put together, up to [`last`](SpaceGroup::last).
+    /// Whether it is a range of joined neighbours, up to [`last`](SpaceGroup::last).
     range: bool,
     entries: u64,
     deletes: u64,
     raw: u64,
-    /// In parts of a byte, so that shares add up.
+    /// In fractions of a byte, so that shares add up.
     stored: f64,
 }
 
@@ -89,11 +90,11 @@ impl SpaceGroup {
     }
 }
 
-/// An entry of the block that is being shared out.
+/// An entry of the current block.
 struct SpaceEntry {
     group: Vec<u8>,
     key: Vec<u8>,
-    /// Bytes that it takes in the table.
+    /// Number of bytes in the table.
     size: u64,
     delete: bool,
     apart: Option<BlobHandle>,
@@ -102,14 +103,14 @@ struct SpaceEntry {
 /// The groups of one tree.
 #[derive(Default)]
 struct Groups {
-    /// What the tree is to users.
+    /// Definition of the tree as a table or column family.
     defined: Option<Defined>,
     by_key: BTreeMap<Vec<u8>, SpaceGroup>,
     total: SpaceGroup,
     others: u64,
     file_bytes: u64,
     tables: u64,
-    /// Blob files.
+    /// Number of blob files.
     values: u64,
 }
 
@@ -152,7 +153,7 @@ impl Groups {
         }
     }
 
-    /// Puts neighbours together until there are at most `most` groups of about equal size.
+    /// Joins neighbours until there are at most `most` groups of about equal size.
     fn shrink(&mut self, most: usize) {
         let each = self.total.stored / most.max(1) as f64;
         let mut out: BTreeMap<Vec<u8>, SpaceGroup> = BTreeMap::new();
@@ -258,7 +259,8 @@ fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     Ok(out)
 }
 
-/// What the tree of a table is to users, by the store around the table; `None` where there is none.
+/// Returns the definition of a table's tree, from the store that contains the table; `None` without
+/// one.
 fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
     let dir = dir_of(table);
     let state = state_of(&dir).ok()?;
@@ -267,7 +269,7 @@ fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
         .cloned()
 }
 
-/// A group's keys, in the tree's own types where it has some.
+/// Returns the keys of a group in the types of its tree, if it has types.
 fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&Defined>) -> String {
     let typed = |key: &[u8]| defined.and_then(|d| d.key(key)).unwrap_or_else(|| text::key(key));
     match typed(key) {

@@ -1,9 +1,9 @@
-//! A whole look at one table or blob file, damaged or not: every byte belongs to one region, and
-//! what is lost is bounded as tightly as what is left allows.
+//! A complete inspection of one table or blob file, damaged or not. Every byte belongs to one
+//! region, and losses are bounded as tightly as the remaining data allows.
 //!
-//! Invariants: regions follow each other without gaps from the first byte to the last; a region
-//! without damage has passed its checksum and its decoder; with the index, a lost block is bounded
-//! by the separators around it, without it by the entries around it.
+//! Invariants: regions follow each other without gaps from the first byte to the last. A region
+//! without damage has passed its checksum and its decoder. With the index, the separators bound a
+//! lost block; without it, the adjacent entries do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use firn_kv::{Compression, Error, ErrorKind, Result};
 
 use crate::target::footer;
 
-/// What a region is.
+/// Kind of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SurveyKind {
     /// A block.
     Block(u8),
     /// The footer.
     Footer,
-    /// Bytes that cannot be told.
+    /// Bytes that cannot be identified.
     Unknown,
 }
 
 impl SurveyKind {
-    /// Of a kind of block.
+    /// Returns the kind of a region with a block of this kind.
     pub fn of(kind: BlockKind) -> SurveyKind {
         SurveyKind::Block(kind as u8)
     }
 
-    /// Its name.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             SurveyKind::Block(k) => BlockKind::from_u8(k).map_or("unknown", BlockKind::name),
@@ -51,34 +51,34 @@ impl SurveyKind {
 /// A part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurveyRegion {
-    /// Where it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// How long it is, header included.
+    /// Length in bytes, with its header.
     pub len: u64,
-    /// What it is.
+    /// Kind of the region.
     pub what: SurveyKind,
-    /// Length of its content, decoded.
+    /// Length of its decoded content in bytes.
     pub raw_len: u64,
     /// Whether it is compressed.
     pub packed: bool,
-    /// Point entries: of a damaged data block those that the index tells of.
+    /// Number of point entries; for a damaged data block the number in the index.
     pub entries: Option<u64>,
-    /// First and last key of a data block; of a damaged one the keys that it can have held at the
-    /// most.
+    /// First and last key of a data block; for a damaged one the widest range that it can have
+    /// contained.
     pub keys: Option<(Vec<u8>, Vec<u8>)>,
-    /// What is wrong with it.
+    /// Reason if it is damaged.
     pub damage: Option<&'static str>,
 }
 
-/// What is known of a table or blob file.
+/// Results of inspecting a table or blob file.
 pub struct Survey {
-    /// The file's path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The number that its checksums were tried with.
+    /// Number that its checksums were verified with.
     pub id: u64,
-    /// Its length.
+    /// Length of the file in bytes.
     pub len: u64,
-    /// Its parts.
+    /// Regions of the file.
     pub regions: Vec<SurveyRegion>,
     /// The footer.
     pub footer: Option<Footer>,
@@ -88,21 +88,21 @@ pub struct Survey {
     pub properties: Option<Properties>,
     /// The range tombstones.
     pub tombstones: Option<Fragments>,
-    /// Least and largest sequence number of the values of a blob file.
+    /// Smallest and largest sequence number of the values of a blob file.
     pub value_seqs: Option<(u64, u64)>,
 }
 
-/// Gathers a survey.
+/// Builds a survey.
 struct Surveyor {
     s: Survey,
-    /// The last entry of the data blocks so far.
+    /// Last entry of the data blocks so far.
     last: Option<(Vec<u8>, Trailer)>,
 }
 
-/// Looks at all of `file`, which is table or blob file `id`.
+/// Inspects all of `file`, which is table or blob file `id`.
 ///
 /// # Errors
-/// What the file says, and `Incompatible` for a newer format; damage is none.
+/// I/O errors, and `Incompatible` for a newer format; damage is no error.
 pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
     check_version(&*file, path, id)?;
     let len = file.len();
@@ -136,7 +136,7 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
                     Err(e) if e.kind() == ErrorKind::Corruption => {
                         Some("a block that does not decompress")
                     }
-                    // It is this build that lacks something.
+                    // This build lacks a codec; the file is not damaged.
                     Err(e) => return Err(e),
                 };
                 r
@@ -149,13 +149,13 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
     Ok(v.s)
 }
 
-/// A file of a newer version is no damaged one.
+/// Returns an error for a newer version, which is not damage.
 fn check_version(file: &dyn ReadFile, path: &Path, id: u64) -> Result<()> {
     let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(()) };
     let mut f = [0; FOOTER];
     file.read_at(at, &mut f)?;
     match footer(&f, path, id, at) {
-        // Three more versions may come in good time; a larger number is damage.
+        // Up to three newer versions count as newer; a larger number is damage.
         Err(e) if e.kind() == ErrorKind::Incompatible && f[61..64] == [0; 3] && f[60] < 5 => Err(e),
         _ => Ok(()),
     }
@@ -228,8 +228,8 @@ impl Surveyor {
 }
 
 impl Survey {
-    /// Cuts damaged regions at the data blocks that the index tells of, so that each lost block is
-    /// one region.
+    /// Splits damaged regions at the data blocks in the index, so that each lost block is one
+    /// region.
     fn split_by_index(&mut self) {
         let Some(index) = &self.index else { return };
         let first = self.first_bound();
@@ -269,7 +269,7 @@ impl Survey {
         self.properties.as_ref().map_or_else(Vec::new, |p| p.first_key.clone())
     }
 
-    /// Bounds what was lost by the sound blocks around it, where the index says nothing.
+    /// Bounds losses by the adjacent sound blocks where the index has no bounds.
     fn bound_losses(&mut self) {
         let data = SurveyKind::of(self.content());
         let lost = |r: &SurveyRegion| {
@@ -297,40 +297,39 @@ impl Survey {
         }
     }
 
-    /// Whether it is a blob file: as its footer says, or without one as its blocks do.
+    /// Reports whether it is a blob file, by its footer, or without one by its blocks.
     pub fn is_of_values(&self) -> bool {
         let by_blocks = || self.sound(BlockKind::Value).next().is_some();
         self.footer.as_ref().map_or_else(by_blocks, Footer::is_of_values)
     }
 
-    /// The kind of the blocks that hold what the file is for.
+    /// Returns the kind of the blocks with the file's data.
     fn content(&self) -> BlockKind {
         if self.is_of_values() { BlockKind::Value } else { BlockKind::Data }
     }
 
-    /// The damaged regions.
+    /// Iterates over the damaged regions.
     pub fn damaged(&self) -> impl Iterator<Item = &SurveyRegion> {
         self.regions.iter().filter(|r| r.damage.is_some())
     }
 
-    /// Sound regions of one kind.
+    /// Iterates over the sound regions of one kind.
     pub fn sound(&self, kind: BlockKind) -> impl Iterator<Item = &SurveyRegion> {
         self.regions.iter().filter(move |r| r.damage.is_none() && r.what == SurveyKind::of(kind))
     }
 
-    /// Point entries, or values, that can be read.
+    /// Returns the number of readable point entries or values.
     pub fn entries(&self) -> u64 {
         self.sound(self.content()).filter_map(|r| r.entries).sum()
     }
 
-    /// Point entries that the table had, if the properties or the index can still tell.
+    /// Returns the former number of point entries, if the properties or the index have it.
     pub fn entries_once(&self) -> Option<u64> {
         let index = || self.index.as_ref().map(|i| i.iter().map(|b| b.entries as u64).sum());
         self.properties.as_ref().map(|p| p.entries).or_else(index)
     }
 
-    /// Blocks of the parts that the footer tells of, or that every table has, which are not there:
-    /// by name.
+    /// Returns the names of missing parts: parts that the footer mentions or that every table has.
     pub fn missing(&self) -> Vec<&'static str> {
         let gone = |kind| self.sound(kind).next().is_none();
         let (mut filter, mut tombstones) = (false, false);
@@ -351,7 +350,7 @@ impl Survey {
         parts.into_iter().filter(|p| p.0).map(|p| p.1).collect()
     }
 
-    /// The damage as errors of the engine, with file, offset, kind of block and keys.
+    /// Returns the damage as errors of the engine, with file, offset, kind of block and keys.
     pub fn errors(&self) -> Vec<Error> {
         let error = |r: &SurveyRegion| {
             let mut e = Error::corruption(r.damage.unwrap_or_default())
@@ -378,7 +377,7 @@ impl Survey {
         all
     }
 
-    /// Bytes of blocks' headers.
+    /// Returns the number of bytes of block headers.
     pub fn header_bytes(&self) -> u64 {
         self.regions.iter().filter(|r| r.damage.is_none() && r.what != SurveyKind::Footer).count()
             as u64

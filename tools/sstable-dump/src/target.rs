@@ -1,5 +1,5 @@
-//! The target, to which a path on the command line leads: a table or blob file, a log segment, a
-//! manifest or a whole store; and opening tables and blob files.
+//! Targets of the commands: a table or blob file, a log segment, a manifest or a whole store. Also
+//! opens tables and blob files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
 
-/// The most memory taken for one block, stored or decoded, in bytes.
+/// Maximum number of bytes allocated for one block, stored or decoded.
 pub const MAX_BLOCK: u64 = 1 << 30;
 
-/// A file's or directory's kind, and the number in its name.
+/// Kind of a file or directory, and the number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A table or a blob file; `None` when its name holds no number.
+    /// A table or a blob file; `None` if its name has no number.
     Table(Option<u64>),
     /// A log segment.
     Wal(u64),
@@ -34,12 +34,12 @@ pub enum TargetKind {
     Store,
 }
 
-/// The door to files.
+/// Returns the file system.
 pub fn env() -> Arc<dyn Env> {
     OsEnv::new()
 }
 
-/// What `path` is, by its name: what is none of the others is taken for a table.
+/// Returns the kind of `path` by its name. Any other file counts as a table.
 pub fn kind(path: &Path) -> Done<TargetKind> {
     if io::is_dir(path) {
         return Ok(TargetKind::Store);
@@ -62,19 +62,19 @@ pub fn kind(path: &Path) -> Done<TargetKind> {
     })
 }
 
-/// The number in a table's file name: `None` for names that are no table's.
+/// Returns the number in a table's file name; `None` if it is no table's name.
 pub fn table_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".sst")?;
     digits.parse().ok().filter(|_| digits.len() >= 8)
 }
 
-/// The directory of a file, for calls that want directory and number.
+/// Returns the directory of a file, for functions that take directory and number.
 pub fn dir_of(path: &Path) -> PathBuf {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// A table's file and its id: what its footer says, if that is sound, whatever the file is called;
-/// else by its name.
+/// Opens a table's file and returns its id: from a sound footer, whatever the file name, or else
+/// from the name.
 pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
     let file = env().open_read(path, false)?;
     let mut f = [0; FOOTER];
@@ -89,7 +89,7 @@ pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
     Ok((file, id))
 }
 
-/// What is to be known of a file whose name is that of another table than it holds.
+/// Returns a note if the file name has the number of another table.
 pub fn misnamed(path: &Path, id: u64) -> Option<String> {
     let named = table_number(file_name(path)).filter(|&n| n != id)?;
     Some(format!(
@@ -102,10 +102,10 @@ fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|n| n.to_str()).unwrap_or_default()
 }
 
-/// The state of the store in `dir`, by its manifest.
+/// Returns the state of the store in `dir` from its manifest.
 ///
 /// # Errors
-/// `NotFound` where there is no store, and those of [`Manifest::load`].
+/// `NotFound` if there is no store, and errors of [`Manifest::load`].
 pub fn state_of(dir: &Path) -> Result<ManifestState> {
     let found = Manifest::load(&*env(), dir)?;
     found.map(|(state, _)| state).ok_or_else(|| {
@@ -113,16 +113,16 @@ pub fn state_of(dir: &Path) -> Result<ManifestState> {
     })
 }
 
-/// What a manifest with this state knows of the log.
+/// Returns the information about the log in a manifest with this state.
 pub fn known(state: &ManifestState) -> KnownSegments<'_> {
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     KnownSegments { store: state.id, durable, writers: Some(&state.writers) }
 }
 
-/// Whether the sound footer at the end of this file is that of a blob file.
+/// Reports whether this file ends with the sound footer of a blob file.
 ///
 /// # Errors
-/// What the file says; damage is none.
+/// I/O errors; damage is no error.
 pub fn is_of_values(file: &dyn ReadFile) -> Result<bool> {
     let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(false) };
     let mut f = [0; FOOTER];
@@ -132,11 +132,12 @@ pub fn is_of_values(file: &dyn ReadFile) -> Result<bool> {
     Ok(footer.is_some_and(|f| f.is_of_values()))
 }
 
-/// Reads the footer `f` of file `id` at `offset`, as the engine does; but a version that only damage
-/// has made newer is none: by its checksum the footer is of a version that this build reads.
+/// Reads the footer `f` of file `id` at `offset`, as the engine does. But a version that is only
+/// newer because of damage is not accepted as newer: the checksum matches a version that this build
+/// reads.
 ///
 /// # Errors
-/// `Corruption` for such a version, else those of [`Footer::decode`].
+/// `Corruption` for such a version, else errors of [`Footer::decode`].
 pub fn footer(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Footer> {
     Footer::decode(f, path, id, offset).map_err(|e| {
         let is_of = |version: &u32| {
@@ -155,7 +156,7 @@ pub fn footer(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Foo
     })
 }
 
-/// The footer of `file`, which is table or blob file `id`; `None` where it is too short for one.
+/// Returns the footer of `file`, which is table or blob file `id`; `None` if the file is too short.
 fn footer_of(file: &dyn ReadFile, path: &Path, id: u64) -> Result<Option<Footer>> {
     let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(None) };
     let mut f = [0; FOOTER];
@@ -175,7 +176,7 @@ pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<
 /// Opens a table.
 ///
 /// # Errors
-/// As [`Table::open`] and [`footer`], `Corruption` for a table with a block over [`MAX_BLOCK`],
+/// As [`Table::open`] and [`footer`]; `Corruption` for a table with a block over [`MAX_BLOCK`];
 /// `InvalidArgument` for a blob file.
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
@@ -190,7 +191,8 @@ pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     open_file(file, path, id, 0)
 }
 
-/// Opens `file` as table `id`; `seq` is the number of an ingested table's entries, 0 for others.
+/// Opens `file` as table `id`; `seq` is the sequence number of an ingested table's entries, 0 for
+/// others.
 ///
 /// # Errors
 /// As [`open_table`].
@@ -205,8 +207,10 @@ pub fn open_file(file: Arc<dyn ReadFile>, path: &Path, id: u64, seq: Seq) -> Res
             let large =
                 BlockHeader::read(&h).is_ok_and(|h| h.raw_len.max(h.stored_len) as u64 > MAX_BLOCK);
             if large {
-                return Err(Error::corruption("a block over 1 GiB: no tool takes so much memory")
-                    .at(path, offset));
+                return Err(Error::corruption(
+                    "a block over 1 GiB: no tool takes that much memory",
+                )
+                .at(path, offset));
             }
         }
     }

@@ -1,13 +1,12 @@
-//! Keys, values and places as text for people.
+//! Formats keys, values and times as text.
 
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_tools::escape;
 use firn_tools::output::count;
 
-/// A key or value as text where it is text and as escaped bytes where not, cut to about `most`
-/// characters.
+/// Returns a key or value as text with other bytes escaped, cut to about `most` characters.
 pub fn short(bytes: &[u8], most: usize) -> String {
-    // A character takes at most four bytes, and as many escapes each.
+    // A character has at most four bytes, and each byte has at most that many escaped characters.
     let head = &bytes[..bytes.len().min(most * 4)];
     let text = escape::words(head);
     if head.len() == bytes.len() && text.chars().count() <= most {
@@ -17,12 +16,12 @@ pub fn short(bytes: &[u8], most: usize) -> String {
     format!("{cut}… ({} bytes)", count(bytes.len() as u64))
 }
 
-/// A key in a table or message.
+/// Returns a key for a table or message.
 pub fn key(bytes: &[u8]) -> String {
     short(bytes, 48)
 }
 
-/// Both ends of a range of keys.
+/// Returns both ends of a range of keys.
 pub fn keys(range: &(Vec<u8>, Vec<u8>)) -> String {
     if range.0 == range.1 {
         key(&range.0)
@@ -31,7 +30,7 @@ pub fn keys(range: &(Vec<u8>, Vec<u8>)) -> String {
     }
 }
 
-/// The name of an entry's kind.
+/// Returns the name of an entry's kind.
 pub fn kind(t: Trailer) -> &'static str {
     match t.kind() {
         Some(Kind::Put) => "put",
@@ -42,20 +41,19 @@ pub fn kind(t: Trailer) -> &'static str {
     }
 }
 
-/// A share in percent.
+/// Returns a share in percent.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
 }
 
-/// A moment, in UTC.
+/// Returns a time in UTC.
 pub fn moment(micros: u64) -> String {
     if micros == 0 {
         return "unknown".into();
     }
     let secs = micros / 1_000_000;
     let (days, rest) = ((secs / 86_400) as i64, secs % 86_400);
-    // Days since 1970 to a date of the Gregorian calendar, by eras of 400 years that begin in
-    // March.
+    // Convert days since 1970 to a Gregorian date, by eras of 400 years that begin in March.
     let z = days + 719_468;
     let (era, day) = (z.div_euclid(146_097), z.rem_euclid(146_097));
     let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

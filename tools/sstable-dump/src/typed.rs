@@ -1,8 +1,8 @@
-//! The cells of a wide-column store's tables, in the types of their families: for commands that are
-//! given a file or a store and find a schema (the tree `system.schema`) beside it.
+//! Prints cells of a wide-column store's tables in the types of their families. Used by commands
+//! that get a file or a store and find its schema (the tree `system.schema`).
 //!
-//! Whatever can't be understood (no schema, a damaged one, types that only the program knows that
-//! wrote them, damaged entries) is shown as bytes; that is never an error.
+//! Cells that cannot be decoded are printed as bytes; that is never an error. Reasons are a missing
+//! or damaged schema, types that only the writing program knows, and damaged entries.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -24,9 +24,9 @@ use crate::opening::pairs;
 use crate::target::{dir_of, env};
 use crate::text;
 
-/// The name of the summary hook that collects [`CellFacts`].
+/// Name of the summary hook that collects [`CellFacts`].
 const FACTS: &str = "firn.facts";
-/// So many entries are printed at once, as wide as the widest before them.
+/// Number of entries that are printed at once, with columns as wide as the widest cell so far.
 const BLOCK: usize = 1000;
 
 /// The families of a store, by the numbers of their trees.
@@ -43,8 +43,8 @@ fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 impl Families {
-    /// Those of the store in `dir`; none where there is no schema. Why one can't be read is told on
-    /// standard error.
+    /// Reads the families of the store in `dir`; none without a schema. Prints the reason to
+    /// standard error if the schema cannot be read.
     pub fn of_store(dir: &Path) -> Families {
         let Ok(Some((state, _))) = Manifest::load(&*env(), dir) else { return Families::default() };
         if state.tree_named(SCHEMA_TREE).is_none() {
@@ -65,37 +65,37 @@ impl Families {
         Families { by_tree: named.collect(), catalog }
     }
 
-    /// The family of a table in the store around it.
+    /// Returns the family of a table, from the store that contains the table.
     pub fn of_table(path: &Path, p: &Properties) -> Option<DescribedFile> {
-        // Only tables of families have it; looking for a schema costs a replay of the log.
+        // Only tables of families have this summary. Reading a schema costs a replay of the log.
         if p.summary != FACTS {
             return None;
         }
         Families::of_store(&dir_of(path)).by_tree.remove(&p.tree)
     }
 
-    /// The family in the tree of this name.
+    /// Returns the family in the tree with this name.
     pub fn of_tree(&self, name: &str) -> Option<&DescribedFile> {
         self.catalog.of_tree(name)
     }
 
-    /// The family of this name, `keyspace.family`.
+    /// Returns the family with this name, `keyspace.family`.
     pub fn named(&self, name: &str) -> Option<&DescribedFile> {
         self.catalog.families().find(|d| full_name(d) == name)
     }
 
-    /// The names of all families.
+    /// Returns the names of all families.
     pub fn names(&self) -> Vec<String> {
         self.catalog.families().map(full_name).collect()
     }
 }
 
-/// `keyspace.family`.
+/// Returns `keyspace.family`.
 pub fn full_name(family: &DescribedFile) -> String {
     format!("{}.{}", family.def.keyspace(), family.def.name())
 }
 
-/// Text that a terminal can show in one line.
+/// Returns text that a terminal can print on one line.
 fn line(text: &str) -> String {
     escape::words(text.as_bytes())
 }
@@ -107,27 +107,27 @@ fn second(s: i64) -> String {
     }
 }
 
-/// A key of a family's tree in words, or as bytes.
+/// Returns a key of a family's tree as typed text, or as bytes.
 pub fn key(family: Option<&DescribedFile>, bytes: &[u8]) -> String {
     family
         .and_then(|f| f.key_words(bytes))
         .map_or_else(|| text::key(bytes), |words| text::short(words.as_bytes(), 60))
 }
 
-/// What a value says, in words.
+/// Returns the value of a cell as text.
 pub fn value(typed: &TypedText) -> String {
     let gone = typed.deleted.map(|s| format!("({}, {})", typed.what, second(s)));
     gone.or_else(|| typed.value.clone()).unwrap_or_default()
 }
 
-/// What is said of time to live.
+/// Returns the time to live as text.
 fn ttl(typed: &TypedText) -> String {
     typed
         .ttl
         .map_or_else(|| "-".into(), |(ttl, expires)| format!("{ttl} s, to {}", second(expires)))
 }
 
-/// An entry in JSON.
+/// Returns an entry as JSON.
 pub fn cell_json(family: &DescribedFile, typed: &TypedText) -> Value {
     let mut o = Map::new();
     o.insert("family".into(), full_name(family).into());
@@ -151,7 +151,7 @@ pub fn cell_json(family: &DescribedFile, typed: &TypedText) -> Value {
     o.into()
 }
 
-/// Entries as lines of columns.
+/// Entries as lines with columns.
 pub struct TypedLines {
     family: DescribedFile,
     rows: Vec<Vec<String>>,
@@ -160,7 +160,7 @@ pub struct TypedLines {
 }
 
 impl TypedLines {
-    /// For entries of a family.
+    /// Creates a printer for entries of a family.
     pub fn new(family: DescribedFile) -> TypedLines {
         TypedLines { family, rows: vec![], widths: vec![], begun: false }
     }
@@ -174,8 +174,8 @@ impl TypedLines {
         all
     }
 
-    /// Takes an entry: its key and value in the tree, its sequence number and kind. Without a value
-    /// only its key is told.
+    /// Adds an entry: its key and value in the tree, its sequence number and kind. Without a value
+    /// only the key is printed.
     pub fn entry(&mut self, tree_key: &[u8], stored: Option<&[u8]>, seq: u64, kind: &str) {
         let typed = stored.and_then(|v| self.family.typed(tree_key, v).ok());
         let mut row = vec![seq.to_string(), kind.to_owned()];
@@ -204,15 +204,15 @@ impl TypedLines {
         self.rows.push(row);
     }
 
-    /// Whether it is time to [`flush`](TypedLines::flush).
+    /// Reports whether [`flush`](TypedLines::flush) is due.
     pub fn is_full(&self) -> bool {
         self.rows.len() >= BLOCK
     }
 
-    /// Prints what was taken.
+    /// Prints the added entries.
     ///
     /// # Errors
-    /// When the output can't be written.
+    /// If the output cannot be written.
     pub fn flush(&mut self, out: &mut dyn Write) -> Done {
         let header = self.header();
         let mut lines: Vec<Vec<String>> = vec![];
@@ -238,12 +238,12 @@ impl TypedLines {
     }
 }
 
-/// What a table's summary says of its cells; `None` when it has no such summary.
+/// Returns the cell facts in a table's summary; `None` without such a summary.
 pub fn facts(p: &Properties) -> Option<CellFacts> {
     (p.summary == FACTS).then(|| CellFacts::decode(&p.summary_bytes)).flatten()
 }
 
-/// [`facts`] in lines for people.
+/// Returns [`facts`] as lines of text.
 pub fn fact_lines(f: &CellFacts) -> Vec<(&'static str, String)> {
     if f.entries == 0 {
         return vec![("cells", "0".into())];
@@ -266,7 +266,7 @@ pub fn fact_lines(f: &CellFacts) -> Vec<(&'static str, String)> {
     out
 }
 
-/// [`facts`] in JSON.
+/// Returns [`facts`] as JSON.
 pub fn facts_json(f: &CellFacts) -> Value {
     let local = |s: i64| (s != i64::MAX).then_some(s);
     json!({

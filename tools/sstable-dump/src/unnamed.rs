@@ -1,11 +1,11 @@
-//! Tables in a store's directory that its manifest does not name.
+//! Finds tables in a store's directory that its manifest does not name.
 //!
-//! A crash leaves such tables: inputs of a compaction that had been installed, or outputs that had
-//! not. All that counts of them is in the store. A manifest of a clone, or one that was put here by
-//! mistake, does not name the store's own tables either, and these hold data that is nowhere else.
+//! A crash leaves such tables: inputs of an installed compaction, or outputs of an uninstalled one.
+//! The store has all their data. But a manifest of a clone, or a misplaced one, does not name the
+//! store's own tables either; these have data that is nowhere else.
 //!
-//! Invariant: a table is passed over in silence only if the new store has all its keys, or if the
-//! manifest or the event log says that it was removed and nothing of its tree is lost.
+//! Invariant: a table is skipped without a report only in two cases. Either the new store has all
+//! its keys, or the manifest or event log says that it was removed and nothing of its tree is lost.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,12 +23,12 @@ use crate::names::TreeNames;
 use crate::opening::{self, known_hooks};
 use crate::target::open_file;
 
-/// In words, the tables in `dir` with keys that the new store in `out` has not, though its manifest
-/// was made from one that does not name them. Where the new store was made from the tables, all of
-/// them have been looked at. `lossy` are the trees that have lost something.
+/// Describes tables in `dir` with keys that the new store in `out` lacks, if that was made from a
+/// manifest that does not name them. A new store made from the tables has examined all of them.
+/// `lossy` are the trees with losses.
 ///
 /// # Errors
-/// What the system says of the files; damage is none.
+/// I/O errors; damage is no error.
 pub fn in_words(
     names: &TreeNames,
     dir: &Path,
@@ -44,7 +44,7 @@ pub fn in_words(
     for id in names.finished().into_iter().filter(is_unnamed) {
         let Some((path, file)) = names.open_file_of(id) else { continue };
         let Ok(table) = open_file(file, &path, id, 0) else { continue };
-        // A table that was merged into others is of use where one of those is lost.
+        // An input of a compaction is useful if one of the outputs is lost.
         if removed.contains(&id) && !lossy.contains(&table.properties().tree) {
             continue;
         }
@@ -75,8 +75,8 @@ fn open_tree(db: &firn_kv::Db, t: &TreeState) -> Option<Tree> {
     .ok()
 }
 
-/// The keys of the table that it has values of, and how many of them the tree has not; as far as
-/// the table can be read.
+/// Returns the number of keys with values in the table, and how many of them the tree lacks, as far
+/// as the table can be read.
 fn lacking(table: &std::sync::Arc<Table>, tree: Option<&Tree>) -> (u64, u64) {
     let (mut all, mut lacking) = (0, 0);
     let mut last: Option<Vec<u8>> = None;

@@ -1,4 +1,4 @@
-//! `sstable-dump wal`: log segments, their records and marks, and how the log ends.
+//! `sstable-dump wal`: prints log segments, their records and marks, and how the log ends.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Of a store, all its segments. A segment ends where the next one begins; what lies behind that in a file counts no more. Damage below a
-position that later records know as synced is rot; behind it, the torn end that a crash leaves.
+For a store, prints all segments. A segment ends where the next one begins; later bytes in its file are void. Damage below a position that
+later records call synced is corruption; damage above it is the torn end of a crash.
 
 Examples:
   sstable-dump wal firn-data                            the segments, and how the log ends
@@ -26,27 +26,27 @@ Examples:
   sstable-dump wal firn-data/00000003.wal --ops --limit 100
   sstable-dump wal firn-data --ops --json               a line per operation";
 
-/// What `wal` takes.
+/// Arguments of `wal`.
 #[derive(Args, Clone, Debug)]
 pub struct WalArgs {
     /// A store or a segment
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// The operations in the records too
+    /// Print the operations in the records too
     #[arg(long)]
     pub ops: bool,
-    /// The records of a store's segments too
+    /// Print the records of a store's segments too
     #[arg(long)]
     pub records: bool,
-    /// End after so many records
+    /// Stop after this many records
     #[arg(long, value_name = "RECORDS")]
     pub limit: Option<u64>,
-    /// Keys and values in hexadecimal
+    /// Print keys and values in hexadecimal
     #[arg(long)]
     pub hex: bool,
 }
 
-/// What one segment holds.
+/// Sums over one segment.
 #[derive(Default)]
 struct LogSums {
     records: u64,
@@ -67,7 +67,7 @@ fn op_name(op: &Op<'_>) -> &'static str {
         Op::Point { kind: EntryKind::Put, .. } => "put",
         Op::Point { kind: EntryKind::Delete, .. } => "delete",
         Op::Point { kind: EntryKind::Merge, .. } => "merge",
-        // No log has any: the reader of operations refuses them.
+        // No log contains blob references: the reader of operations rejects them.
         Op::Point { kind: EntryKind::Blob, .. } => "apart",
         Op::DeleteRange { .. } => "delete range",
     }
@@ -150,7 +150,7 @@ fn print_record(screen: &mut Screen<'_>, r: &WalRecord<'_>, args: &WalArgs, void
     Ok(())
 }
 
-/// Walks a segment up to where it ends; prints its records when `each` is set.
+/// Reads a segment up to its end; prints its records if `each` is set.
 fn walk(
     screen: &mut Screen<'_>,
     dir: &Path,
@@ -259,7 +259,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         let s = walk(screen, dir, info.number, info.end, args, each, &mut left)?;
         let state = state_of(info, &s);
         damaged |= state.contains("damaged");
-        // Where the segment's records end, or where the next one voids them.
+        // End of the segment's records, or the position at which the next segment voids them.
         let end = info
             .base
             .map_or(0, |b| b + s.end.max(wal::format::SEGMENT_HEADER) - wal::format::SEGMENT_HEADER)

@@ -1,11 +1,11 @@
-//! Which store the files of a directory are of, when no manifest says so: tables and log segments
-//! carry the id of the store that wrote them.
+//! Determines the store that owns the files of a directory without a manifest. Tables and log
+//! segments contain the id of the store that wrote them.
 //!
-//! A log is one store's own: a second id among segments with records tells of a second store in the
-//! directory. Tables may come from elsewhere: a checkpoint keeps those of the store that it was
-//! made of. So a table is a stranger only when there is a log of its store here too.
+//! A log belongs to one store: a second id among segments with records shows a second store in the
+//! directory. Tables may come from another store: a checkpoint has those of its source. So a table
+//! is foreign only if its store's log is here too.
 //!
-//! Invariant: nothing is chosen by chance; what is left out is told, and can be asked for
+//! Invariant: the choice is never random. Files that are left out are reported, and can be selected
 //! (`repair --store`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,25 +18,25 @@ use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_numb
 use crate::names::TreeNames;
 use crate::target::{is_of_values, open_file, open_values};
 
-/// What the files tell.
+/// Owners of the files.
 #[derive(Debug, Default)]
 pub struct StoreOwner {
-    /// The store's id; `None` when no file tells of one.
+    /// Id of the store; `None` if no file has one.
     pub id: Option<u64>,
-    /// Other stores that have a log here.
+    /// Other stores with a log here.
     others: BTreeSet<u64>,
-    /// Tables by the store that wrote them.
+    /// Store that wrote each table.
     tables: BTreeMap<u64, u64>,
     /// Log segments with records of other stores, by their numbers.
     segments: Vec<(u64, u64)>,
 }
 
-/// Looks at the files. `chosen` is the id that the user or a manifest has named; else that counts
-/// of which there is a log, of several the one that most tables and segments are of, of equally
-/// many the one with the newest segment; without a log, the one that wrote the newest table.
+/// Reads the ids of the files. `chosen` is the id that the user or a manifest gave. Otherwise the
+/// store is one with a log: the one with the most tables and segments, and among equals the one
+/// with the newest segment. Without a log it is the one that wrote the newest table.
 ///
 /// # Errors
-/// What the system says of the files; damage is none.
+/// I/O errors; damage is no error.
 pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<StoreOwner> {
     let mut w = StoreOwner { tables: tables(names), ..StoreOwner::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
@@ -63,13 +63,12 @@ pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<StoreO
     Ok(w)
 }
 
-/// The store that wrote each table or blob file. Tables that no store has written have no id, and
-/// are not among them.
+/// Returns the store that wrote each table or blob file. Omits tables without a store id.
 fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
     names.finished().into_iter().filter_map(|id| Some((id, writer(names, id)?))).collect()
 }
 
-/// The store that wrote table or blob file `id`; `None` where it is none's, or can't be read.
+/// Returns the store that wrote table or blob file `id`; `None` if it has no id or cannot be read.
 pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
     let (path, file) = names.open_file_of(id)?;
     let store = match is_of_values(&*file).ok()? {
@@ -79,10 +78,10 @@ pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
     (store != 0).then_some(store)
 }
 
-/// All stores of which there is a table or a log segment, one without records too.
+/// Returns all stores with a table or a log segment, even one without records.
 ///
 /// # Errors
-/// What the system says of the files; damage is none.
+/// I/O errors; damage is no error.
 pub fn stores(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> = tables(names).into_values().collect();
     for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
@@ -92,18 +91,18 @@ pub fn stores(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
 }
 
 impl StoreOwner {
-    /// The other store that table `id` is of, where it has a log here.
+    /// Returns the other store that owns table `id`, if that store has a log here.
     pub fn stranger(&self, id: u64) -> Option<u64> {
         self.tables.get(&id).copied().filter(|s| self.others.contains(s))
     }
 
-    /// The names of the log segments of other stores.
+    /// Returns the names of log segments of other stores.
     pub fn foreign_segments(&self) -> impl Iterator<Item = (String, u64)> {
         self.segments.iter().map(|&(number, store)| (segment_name(number), store))
     }
 }
 
-/// What is said of a file of another store.
+/// Returns the reason for leaving out a file of another store.
 pub fn words(store: u64) -> String {
     format!(
         "it is of another store (id {store:016x}), of which there is a log here too: left out (`sstable-dump repair --store {store:016x}` takes \

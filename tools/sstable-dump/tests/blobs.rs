@@ -1,5 +1,4 @@
-//! Stores some of whose values lie apart from their tables: what the tools show of them, and what
-//! they save of them.
+//! Stores with values in blob files: the output of the tools, and the data that they save.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -22,12 +21,12 @@ fn apart_options() -> TreeOptions {
     TreeOptions { blob_threshold: 64, blob_gc_percent: 60, ..tree_options() }
 }
 
-/// A value: every third one is too short to lie apart.
+/// Returns a value; every third one is too short for a blob file.
 fn value(i: u32) -> Vec<u8> {
     format!("value {i} {}", "x".repeat(if i.is_multiple_of(3) { 10 } else { 100 })).into_bytes()
 }
 
-/// Two runs over the same keys, some deleted, and a few writes that are in the log only.
+/// Creates two runs over the same keys, some deleted, and a few writes that are only in the log.
 fn make(dir: &Path) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", apart_options()).unwrap();
@@ -63,7 +62,7 @@ fn json(args: &[&str]) -> (Value, i32) {
     (serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")), code)
 }
 
-/// The places of a blob file's values: offset, length, key.
+/// Returns the positions of a blob file's values: offset, length, key.
 fn places(file: &Path) -> Vec<(usize, usize, String)> {
     let (v, _) = json(&["layout", &arg(file)]);
     let parts = v["parts"].as_array().unwrap().iter().filter(|p| p["what"] == "value");
@@ -106,7 +105,7 @@ fn value_files_are_shown_as_what_they_are() {
     let (m, _) = json(&["manifest", &arg(&dir)]);
     assert_eq!(m["state"]["trees"][0]["value_files"].as_array().unwrap().len(), 2);
     let (text, _) = dump(&["manifest", &arg(&dir)]);
-    assert!(text.contains("+ blob file") && text.contains("values from 64"), "{text}");
+    assert!(text.contains("+ blob file") && text.contains("values of at least 64"), "{text}");
     let (text, _) = dump(&["space", &arg(&dir)]);
     assert!(text.contains("2 blob files"), "{text}");
     let raw = dump(&["raw", &arg(&dir.join("MANIFEST-000001"))]);
@@ -144,7 +143,7 @@ fn find_and_scan_show_values_that_lie_apart() {
         let data = |file: &Path| json(&["raw", &arg(file)]).0["data"].clone();
         assert_eq!(data(&again), data(&table));
     }
-    // Without its file a value is told of, and the rest is shown.
+    // Without its file a value is reported, and the rest is printed.
     let file = value_files(&dir).remove(0);
     fs::remove_file(&file).unwrap();
     let (text, code) = dump(&["find", &arg(&dir), "key001"]);
@@ -153,7 +152,8 @@ fn find_and_scan_show_values_that_lie_apart() {
     assert!(code == 0 && text.contains("the blob file is missing"), "{text}");
 }
 
-/// Every value flipped: told with its key, and nothing else is. The rest of the file, too.
+/// Flips each value: the check reports it with its key, and no other. Then flips the rest of the
+/// file.
 #[test]
 fn check_tells_of_each_damage_of_a_value_file() {
     let room = Room::new("apart-check");
@@ -229,14 +229,14 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
         fs::copy(other.join(&a), bad.join(&a)).unwrap();
     });
     assert!(kinds["foreign"] == 1 && kinds["missing"] == 1, "{text}");
-    // One that no table refers to any more is no damage.
+    // A blob file without references is no damage.
     copy(&dir, &bad);
     let db = Db::open_with(&bad, options()).unwrap();
     let t = db.tree("t", apart_options()).unwrap();
     t.delete_range(..).unwrap();
     t.compact().unwrap();
     drop((t, db));
-    // What other tests of the process kept from going when it was closed goes with the next opening.
+    // The next opening removes a file that other tests of the process protected during the close.
     drop(Db::open_with(&bad, options()).unwrap());
     assert_eq!(value_files(&bad), Vec::<PathBuf>::new());
     fs::copy(dir.join(&a), bad.join(&a)).unwrap();
@@ -244,7 +244,7 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
     assert!(code == 0 && text.contains("1 blob file that the store does not know"), "{text}");
 }
 
-/// What salvage or repair says, and what is in the store that it made.
+/// Returns the report of salvage or repair, and the content of the new store.
 fn save(how: &[&str], bad: &Path, new: &Path) -> (Value, i32, Pairs) {
     let _ = fs::remove_dir_all(new);
     let (v, code) = json(&[how, &[&arg(bad), "--out", &arg(new)]].concat());
@@ -267,13 +267,13 @@ fn truth(dir: &Path) -> Pairs {
     content(&copied).into_iter().flat_map(|t| t.1).collect()
 }
 
-/// Leaves out a key of which an older version may be read now.
+/// Removes a key whose older version may be visible now.
 fn forget(a: &mut Pairs, b: &mut Pairs, key: &str) {
     a.remove(key.as_bytes());
     b.remove(key.as_bytes());
 }
 
-/// Ways to save a store whose manifest is there.
+/// Ways to save a store that has a manifest.
 const WAYS: [&[&str]; 3] = [&["salvage"], &["repair"], &["repair", "--without-manifest"]];
 
 #[test]
@@ -287,7 +287,7 @@ fn sound_stores_are_saved_whole() {
         assert_eq!((code, &v["value_files"]), (0, &2.into()), "{v:#}");
         assert_eq!(found, all, "{how:?}: {v:#}");
     }
-    // Without anything that tells names.
+    // Remove all files with names of trees.
     copy(&dir, &bad);
     for name in ["CURRENT", "MANIFEST-000001", "EVENTS.jsonl"] {
         fs::remove_file(bad.join(name)).unwrap();
@@ -313,11 +313,11 @@ fn a_damaged_value_costs_its_key_alone() {
             let (v, code, mut found) = save(WAYS[i % 3], &bad, &new);
             assert_eq!((code, told_keys(&v)), (1, vec![key.clone()]), "{v:#}");
             let mut wanted = all.clone();
-            // What is read of the key now is what an older table has of it, if anything.
+            // A read of the key now finds the entry of an older table, if there is one.
             forget(&mut found, &mut wanted, &key);
             assert_eq!(found, wanted, "{v:#}");
         }
-        // What lies behind the values costs nothing.
+        // Damage after the values costs nothing.
         for at in (places(&file).last().map(|p| p.0 + p.1).unwrap()..bytes.len()).step_by(37) {
             copy(&dir, &bad);
             let mut damaged = bytes.clone();
@@ -340,7 +340,7 @@ fn a_lost_value_file_costs_its_keys_alone() {
         let places = places(&file);
         let keys: Vec<&str> = places.iter().map(|p| p.2.as_str()).collect();
         let bytes = fs::read(&file).unwrap();
-        // What there is of the file, and how many values are whole in that.
+        // The remaining part of the file, and the number of complete values in it.
         for (cut, whole) in
             [(None, 0), (Some(0), 0), (Some(places[5].0), 5), (Some(places[9].0 + 3), 9)]
         {
@@ -362,7 +362,7 @@ fn a_lost_value_file_costs_its_keys_alone() {
                 assert_eq!(found, wanted, "{how:?}: {v:#}");
             }
         }
-        // Under another name it is found, and so it is in another directory.
+        // It is found under another name, and in another directory.
         for to in [bad.join("00000091.sst"), bad.join("lost+found/#12")] {
             copy(&dir, &bad);
             fs::create_dir_all(bad.join("lost+found")).unwrap();
@@ -395,12 +395,12 @@ fn what_lay_apart_of_a_lost_table_is_found_again() {
                 assert_eq!(code, 1, "{v:#}");
                 assert!(told <= m.entries - apart, "{told} of {}: {v:#}", m.entries);
                 assert_eq!(v["unknown"].as_array().unwrap().len(), 0, "{v:#}");
-                // All that lay apart is there: what differs are short values and deletes.
+                // All values in blob files are there: the differences are short values and deletes.
                 for (k, value) in all.iter().filter(|(_, v)| v.len() >= 64) {
                     assert_eq!(found.get(k), Some(value), "{how:?}: {v:#}");
                 }
             }
-            // The manifest gone too: the same, though not all of it can be known.
+            // Without the manifest too: the same result, but not all of it can be proved.
             for name in ["CURRENT", "MANIFEST-000001"] {
                 fs::remove_file(bad.join(name)).unwrap();
             }
@@ -433,8 +433,8 @@ fn what_is_left_where_value_files_alone_are_left() {
     assert!(back <= 6, "no more than was deleted: {v:#}");
 }
 
-/// A history with merges, so that blob files have values that nobody refers to: what is in the
-/// store, and all that was ever written of each key.
+/// Creates a history with compactions, so that blob files have values without references. Returns
+/// the content of the store, and all values that were ever written, by key.
 fn history(dir: &Path, seed: u64) -> (Pairs, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", apart_options()).unwrap();
@@ -466,7 +466,7 @@ fn has_garbage(s: &ManifestState) -> bool {
     s.trees.values().any(of_tree)
 }
 
-/// Values that were deleted or replaced are in blob files yet, and come back nowhere.
+/// Deleted or replaced values are still in blob files, and never come back.
 #[test]
 fn what_was_deleted_does_not_come_back() {
     let room = Room::new("apart-garbage");
@@ -488,8 +488,8 @@ fn what_was_deleted_does_not_come_back() {
             }
         }
         let (v, code, found) = save(&["repair"], &bad, &new);
-        assert_eq!((code, found), (1, all.clone()), "nothing told, seed {seed}: {v:#}");
-        // Nor because a blob file is damaged, so that its values go into tables.
+        assert_eq!((code, found), (1, all.clone()), "without manifest, seed {seed}: {v:#}");
+        // They do not come back when the values of a damaged blob file move into tables.
         for file in value_files(&dir) {
             let path = bad.join(file.file_name().unwrap());
             let bytes = fs::read(&path).unwrap();
@@ -499,16 +499,16 @@ fn what_was_deleted_does_not_come_back() {
             let (v, _, mut found) = save(&["repair"], &bad, &new);
             let mut wanted = all.clone();
             told_keys(&v).iter().for_each(|key| forget(&mut found, &mut wanted, key));
-            assert_eq!(found, wanted, "nothing told, damaged, seed {seed}: {v:#}");
+            assert_eq!(found, wanted, "without manifest, damaged, seed {seed}: {v:#}");
             fs::write(&path, bytes).unwrap();
         }
     }
-    assert!(with_garbage > 0, "{with_garbage} stores have values that nobody refers to");
+    assert!(with_garbage > 0, "{with_garbage} stores have values without references");
 }
 
-/// Whichever table is lost: keys outside of it are as they were, and of those in it nothing is read
-/// that was not written. What is left of it in blob files is read as it was, unless it is said
-/// that deleted values may be back.
+/// Removes each table in turn. Keys outside of it are unchanged, and no key in it has a value that
+/// was never written. Its values in blob files are unchanged, unless the report says that deleted
+/// values may be back.
 #[test]
 fn a_lost_table_of_a_long_history() {
     let room = Room::new("apart-history");
@@ -547,7 +547,7 @@ fn a_lost_table_of_a_long_history() {
     assert!(found_again > 10 && doubtful > 0, "{found_again} found again, {doubtful} in doubt");
 }
 
-/// A damaged value that no table refers to is told of as such, and costs nothing.
+/// A damaged value without references is reported as such, and costs nothing.
 #[test]
 fn a_damaged_value_that_nobody_needs_costs_nothing() {
     let room = Room::new("apart-needless");

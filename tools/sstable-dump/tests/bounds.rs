@@ -1,5 +1,5 @@
-//! What the commands hold in memory is bounded: a store many times larger than the bound is
-//! checked, saved, repaired and shown ([docs/trust.md], "Bounds").
+//! The memory of the commands is bounded: a store many times larger than the bound is checked,
+//! saved, repaired and printed ([docs/trust.md], "Bounds").
 //!
 //! [docs/trust.md]: https://github.com/firn-db/firn/blob/main/docs/trust.md#bounds
 #![allow(clippy::disallowed_methods)] // the process itself is measured
@@ -17,14 +17,14 @@ use support::{Room, arg, dump, options, tree_options};
 
 const MIB: u64 = 1 << 20;
 
-/// Anonymous memory of this process in bytes.
+/// Returns the anonymous memory of this process in bytes.
 fn anonymous() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Ends the measuring, also where what is measured panics.
+/// Ends the measurement on drop, also if the measured function panics.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -33,7 +33,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// The most memory that this process holds more than before while `f` runs, in MiB.
+/// Returns the additional peak memory of this process while `f` runs, in MiB.
 fn peak_of(f: impl FnOnce()) -> u64 {
     let (before, most, ended) = (anonymous(), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -49,7 +49,7 @@ fn peak_of(f: impl FnOnce()) -> u64 {
     most.into_inner().saturating_sub(before) / MIB
 }
 
-/// Tables of `mib` MiB in two runs, and a log of a quarter of that.
+/// Creates tables of `mib` MiB in two runs, and a log of a quarter of that.
 fn large(dir: &Path, mib: u32) {
     let db = Db::open_with(dir, firn_kv::DbOptions { wal_segment: 4 << 20, ..options() }).unwrap();
     let of_tables = TreeOptions { table_size: 8 << 20, memtable_size: 16 << 20, ..tree_options() };
@@ -65,11 +65,11 @@ fn large(dir: &Path, mib: u32) {
     t.flush().unwrap();
     write(10_000_000, mib / 4);
     db.sync().unwrap();
-    // As a crash leaves it: the log is not flushed.
+    // As after a crash: the log is not flushed.
     std::mem::forget((t, db));
 }
 
-/// The same command with its places filled in; how much memory it took, in MiB, and what it said.
+/// Runs the command with its paths inserted; returns its memory in MiB and its output.
 fn measured(command: &[&str], dir: &Path, out: &Path) -> (u64, String) {
     let _ = fs::remove_dir_all(out);
     let place = |a: &&str| match *a {
@@ -108,7 +108,7 @@ fn commands_over_a_large_store_hold_a_bounded_part_of_it() {
         let (peak, _) = measured(command, &dir, &out);
         assert!(peak < 64, "{command:?}: {peak} MiB");
     }
-    // An event log as long as two become before they are replaced.
+    // An event log as long as two reach before they are replaced.
     let line = "{\"event\":\"stall\",\"tree\":\"t\",\"reason\":\"memory\",\"micros\":12}\n";
     let old = line.repeat((30 << 20) / line.len());
     fs::write(dir.join("EVENTS.old.jsonl"), old).unwrap();
@@ -118,7 +118,7 @@ fn commands_over_a_large_store_hold_a_bounded_part_of_it() {
     }
 }
 
-/// What is said of damage grows with it: each damaged block is listed.
+/// The report of damage grows with it: each damaged block is listed.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_said_of_damage_takes_two_kib_a_block() {

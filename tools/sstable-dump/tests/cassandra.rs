@@ -1,5 +1,5 @@
-//! `sstable-dump cassandra` over files that real nodes wrote, beside what their own `sstabledump`
-//! printed of them.
+//! `sstable-dump cassandra` on files that real nodes wrote, compared with the output of their own
+//! `sstabledump`.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -37,14 +37,15 @@ const TABLES: [&str; 15] = [
     "oa/ranges/oa-2-big",
 ];
 
-/// What is said to differ: places, what the clock says, what the tool says of all tables.
+/// Removes known differences: positions, times of the clock, and fields that the tool prints for
+/// all tables.
 fn strip(v: &mut Value, counters: bool) {
     match v {
         Value::Object(o) => {
             for k in ["position", "expired", "table kind"] {
                 o.remove(k);
             }
-            // The first bytes of its shards are shown there.
+            // The node's tool prints the first bytes of the shards there.
             if counters && o.contains_key("value") {
                 o.remove("value");
             }
@@ -75,7 +76,7 @@ fn cell_by_cell_as_the_nodes_own_tool() {
     }
 }
 
-/// Names that need quotes, a bound of a whole partition, and an end that overflowed, in the form of
+/// Names that need quotes, a bound of a whole partition, and an overflowed end have the format of
 /// the node's own tool.
 #[test]
 fn odd_names_bounds_and_ends_have_the_form_of_the_nodes_own_tool() {

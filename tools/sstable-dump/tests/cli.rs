@@ -1,4 +1,4 @@
-//! The command itself: exit codes, what goes where, pipes that are closed.
+//! The command itself: exit codes, output streams, closed pipes.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -43,7 +43,7 @@ fn exit_codes() {
     assert!(text(&coloured.stdout).contains('\x1b'));
 }
 
-/// A table under another one's name is read as what it is, and that is said on standard error.
+/// A misnamed table is read by its content, with a note on standard error.
 #[test]
 fn a_table_under_a_wrong_name() {
     let room = Room::new("wrong");

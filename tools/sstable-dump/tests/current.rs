@@ -1,5 +1,5 @@
-//! A manifest is read beside a writer that goes on between what is read before it and what after
-//! it: nothing is said against it. Nor does any command call a store damaged that a program writes to.
+//! A manifest that is read while a program writes to the store is not called outdated or foreign.
+//! No command reports a store as damaged while a program writes to it.
 #![allow(clippy::disallowed_methods)] // a writer runs beside the commands
 
 use super::support;
@@ -15,11 +15,10 @@ use firn_testkit::as_inside;
 use sstable_dump::current::{CurrentEvidence, current};
 use support::{Room, arg, dump, options, tree_options};
 
-/// What is done before a file is read or a directory listed; what it gives stands for the file's
-/// content.
+/// An action before a file is read or a directory listed. Its result replaces the file's content.
 type Step = Box<dyn FnMut(&Path) -> Option<Vec<u8>> + Send>;
 
-/// An environment in which a writer does something between two reads.
+/// An environment in which a writer acts between two reads.
 struct Between {
     inner: Arc<dyn Env>,
     step: Mutex<Step>,
@@ -42,7 +41,7 @@ impl Env for Between {
     }
 }
 
-/// Reads the manifest that counts in `dir`, with this done between.
+/// Reads the current manifest of `dir`, with this action in between.
 fn read(
     dir: &Path,
     step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static,
@@ -68,8 +67,8 @@ fn put_and_flush(tree: &Tree) {
     tree.flush().unwrap();
 }
 
-/// So many flushes, each with its table finished when files are listed, and in the manifest only
-/// after that was read.
+/// Runs this many flushes. Each has finished its table when the files are listed. The manifest gets
+/// the table only after it was read.
 fn flushes(
     dir: &Path,
     tree: Tree,
@@ -99,7 +98,7 @@ fn a_flush_between_two_reads_makes_no_manifest_old() {
     assert_eq!(tables(&found), 2);
 }
 
-/// It is another state each time, so that the same words are no proof.
+/// The state differs each time, so equal words are no proof.
 #[test]
 fn a_writer_that_flushes_all_the_time_makes_no_manifest_old() {
     let room = Room::new("flushes");
@@ -108,7 +107,7 @@ fn a_writer_that_flushes_all_the_time_makes_no_manifest_old() {
     assert_eq!(read(&dir, flushes(&dir, tree, u32::MAX)).against, None);
 }
 
-/// All tables that were listed are gone, and others in their place.
+/// All listed tables are gone, and others are in their place.
 #[test]
 fn a_merge_between_two_reads_makes_no_manifest_anothers() {
     let room = Room::new("merge");
@@ -126,8 +125,8 @@ fn a_merge_between_two_reads_makes_no_manifest_anothers() {
     assert_eq!(tables(&found), 1);
 }
 
-/// One that stays as it is beside what speaks against it is old: the same as above, with the
-/// manifest put back.
+/// A manifest that does not change, with evidence against it, is outdated: the same as above, with
+/// the manifest put back.
 #[test]
 fn a_manifest_that_was_put_back_is_old() {
     let room = Room::new("old");
@@ -151,7 +150,7 @@ fn a_busy_store_is_not_called_damaged() {
     let db = Db::open_with(&dir, options).unwrap();
     let small = TreeOptions { memtable_size: 64 << 10, blob_threshold: 64, ..tree_options() };
     let tree = db.tree("t", small).unwrap();
-    // `find` may come before the thread has written anything.
+    // `find` may run before the thread has written anything.
     tree.put(0u32.to_be_bytes(), [0; 300]).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -164,7 +163,7 @@ fn a_busy_store_is_not_called_damaged() {
                 tree.put(key, [i as u8; 300]).unwrap();
                 if i % 500 == 0 {
                     tree.flush().unwrap();
-                    // On a busy machine too a reading is no slower than all of ten flushes.
+                    // Even on a busy machine a reading is no slower than all of ten flushes.
                     OsEnv::new().sleep(Duration::from_millis(20));
                 }
             }
@@ -182,7 +181,7 @@ fn a_busy_store_is_not_called_damaged() {
             assert_eq!(code, 0, "{text}");
         }
     });
-    // Of a store that moves on no copy is made that tells of losses.
+    // A store in use is not copied, so no copy reports losses.
     for command in ["salvage", "repair"] {
         let new = room.path(command);
         let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&new)]);

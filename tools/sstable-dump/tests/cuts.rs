@@ -1,4 +1,4 @@
-//! Range deletions that were cut between tables, and keys of the greatest length: sound, and
+//! Range deletions that were split between tables, and keys of the maximum length: sound, and
 //! rebuilt without a manifest.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 

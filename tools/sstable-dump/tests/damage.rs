@@ -1,10 +1,10 @@
-//! Stores damaged at random, judged by what was in them: what `check` calls sound opens and holds
-//! all that was written; what `salvage` and `repair` write opens, is sound, and what is missing
-//! from it is told.
+//! Stores with random damage, compared with their former content. A store that `check` calls sound
+//! opens and has all data. The stores that `salvage` and `repair` write open, are sound, and their
+//! losses are reported.
 //!
-//! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; else
-//! [`CASES`] times `FIRN_TEST_EFFORT` are tried from `FIRN_DAMAGE_FROM` (0) on, and more until `FIRN_DAMAGE_SECONDS` (0)
-//! have passed.
+//! A case depends only on its seed. `FIRN_DAMAGE_SEED` runs one case and prints its steps.
+//! Otherwise [`CASES`] times `FIRN_TEST_EFFORT` cases run, starting at `FIRN_DAMAGE_FROM` (0), and
+//! more until `FIRN_DAMAGE_SECONDS` (0) have passed.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly, and the time is bounded
 
 use super::support;
@@ -25,17 +25,16 @@ use serde_json::Value;
 use sstable_dump::opening::known_hooks;
 use support::{Room, arg, copy, dump, options, tree_options, wide_options};
 
-/// How many cases are tried at least: a number, so that a fast machine tries the same ones as a
-/// slow one.
+/// Minimum number of cases: a number, so that a fast machine runs the same ones as a slow one.
 const CASES: u64 = 50;
 
-/// Seeds that once found something, far behind those.
+/// Seeds outside that range that once found a fault.
 const FOUND: [u64; 1] = [1091];
 
-/// A tree's name and a key, and the value.
+/// Values by tree name and key.
 type Content = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
-/// A store, what it held earlier, and what is in it.
+/// A store, an earlier version of it, and its content.
 struct Subject {
     dir: PathBuf,
     /// The same store at an earlier time.
@@ -47,8 +46,8 @@ fn db_options() -> DbOptions {
     DbOptions { create: false, ..options() }
 }
 
-/// All that users see, by way of an opening for writing; without the store's own records, which are
-/// made anew after a loss.
+/// Returns the content that users see after an opening for writing. Omits the store's own records,
+/// which are renewed after a loss.
 fn content(dir: &Path) -> firn_kv::Result<Content> {
     let db = Db::open_with(dir, db_options())?;
     let state = Manifest::load(&*OsEnv::new(), dir)?.map(|(s, _)| s).unwrap_or_default();
@@ -57,7 +56,7 @@ fn content(dir: &Path) -> firn_kv::Result<Content> {
         let options = known_hooks(&t.options).expect("hooks that are known");
         for pair in db.tree(&t.name, options)?.iter() {
             let (k, v) = pair?;
-            // Trees whose definitions were lost are kept under another name.
+            // Trees with lost definitions have another name.
             let name = t.name.strip_prefix("lost.").unwrap_or(&t.name);
             let own_record = name == "system.schema" && k.starts_with(&[0]);
             if !own_record && !name.starts_with("ix-") {
@@ -68,8 +67,8 @@ fn content(dir: &Path) -> firn_kv::Result<Content> {
     Ok(all)
 }
 
-/// Trees of bytes: flushed, merged, with range deletions, and writes that are in the log only.
-/// Values from `apart` bytes on lie apart, where that is not 0.
+/// Creates trees of bytes: flushed, compacted, with range deletions, and with writes only in the
+/// log. Values of at least `apart` bytes are in blob files, unless it is 0.
 fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
     let (dir, old) = (room.path(&format!("plain{seed}")), room.path(&format!("plain{seed}-old")));
     let db = Db::open_with(&dir, options()).unwrap();
@@ -98,7 +97,7 @@ fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
     Subject { truth: content(&dir).unwrap(), dir, old }
 }
 
-/// Tables of CQL with an index and counters.
+/// Creates CQL tables with an index and counters.
 fn tables(room: &Room) -> Subject {
     let (dir, old) = (room.path("cql"), room.path("cql-old"));
     let s = Session::open_with(&dir, wide_options()).unwrap();
@@ -145,8 +144,8 @@ fn names(dir: &Path) -> Vec<String> {
     all
 }
 
-/// The number of the last segment that has records: what is damaged from there on may be a torn
-/// end, of which nobody can know more.
+/// Returns the number of the last segment with records. Damage from there on may be a torn end,
+/// which cannot be distinguished.
 fn last_segment(dir: &Path) -> u64 {
     let numbers = names(dir).into_iter().filter_map(|n| segment_number(&n));
     let used = |n: &u64| {
@@ -163,13 +162,13 @@ fn make_way(path: &Path) {
     }
 }
 
-/// What was done to a store.
+/// Damage that was done to a store.
 #[derive(Default)]
 struct Done {
     words: Vec<String>,
     /// Files whose content the store no longer has in full.
     touched: BTreeSet<String>,
-    /// Whether a table of another store is there: nothing in a table says of which store it is.
+    /// Whether a table of another store is there: nothing in the table shows its store.
     foreign: bool,
 }
 
@@ -261,7 +260,7 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
         14 => {
             let more: Vec<u8> = (0..rng.below(2000)).map(|_| rng.below(256) as u8).collect();
             fs::write(&path, [bytes, more].concat()).unwrap();
-            words(format!("{name} goes on behind its end"));
+            words(format!("{name} has bytes after its end"));
         }
         _ => {
             make_way(&dir.join(format!("{name}.bak")));
@@ -273,13 +272,13 @@ fn damage(rng: &mut Rng, dir: &Path, s: &Subject, other: &Subject, done: &mut Do
     done.touched.extend(touched);
 }
 
-/// All files with their content.
+/// Returns all files with their content.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let all = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path());
     all.map(|path| (path.clone(), fs::read(&path).ok())).collect()
 }
 
-/// What a command says in JSON; `Null` when it could not run.
+/// Returns the JSON output of a command; `Null` if it could not run.
 fn json(args: &[&str]) -> (Value, String, i32) {
     let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let (text, code) = dump(&args);
@@ -287,7 +286,7 @@ fn json(args: &[&str]) -> (Value, String, i32) {
     (serde_json::from_str(&text[..end]).unwrap_or_default(), text, code)
 }
 
-/// How many keys are not as they were.
+/// Returns the number of keys that differ.
 fn differing(truth: &Content, found: &Content) -> usize {
     let keys: BTreeSet<_> = truth.keys().chain(found.keys()).collect();
     keys.into_iter().filter(|k| truth.get(*k) != found.get(*k)).count()
@@ -297,8 +296,8 @@ fn list(v: &Value) -> &[Value] {
     v.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Damages a store and holds what the tools say against what they should. The error says what is
-/// wrong.
+/// Damages a store and compares the output of the tools with the truth. The error describes the
+/// difference.
 fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let i = rng.below(subjects.len() as u64) as usize;
@@ -311,7 +310,7 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
     }
     let what = format!("seed {seed}, store {i}: {}", done.words.join("; "));
     let tail = last_segment(&s.dir);
-    // Of the log's last segment the end may be gone without a trace.
+    // The end of the log's last segment may be gone without a trace.
     let torn = done.touched.iter().any(|n| segment_number(n).is_some_and(|n| n >= tail));
     let err = |words: String| Err(format!("{what}: {words}"));
     if std::env::var_os("FIRN_DAMAGE_SEED").is_some() {
@@ -357,7 +356,7 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
             .collect();
         let (v, text, code) = json(&args.iter().map(String::as_str).collect::<Vec<_>>());
         if v.is_null() && how[0] == "salvage" && text.contains("repair") {
-            // It says that the manifest can't be believed, which is `repair`'s to deal with.
+            // The manifest cannot be trusted, which only `repair` handles.
             continue;
         }
         if code > 1 || v["sound"] != true {

@@ -1,4 +1,4 @@
-//! What commands print, as text: see `tests/data`.
+//! The output of commands as text: see `tests/data`.
 #![allow(clippy::disallowed_methods)] // files under test are made and damaged directly
 
 use super::support;
@@ -16,8 +16,8 @@ use firn_wide::{
 use firn_wide_text::json::{ImportOptions, import};
 use support::{Room, dump, options, tree_options};
 
-/// Operations on a store: lines of `put TREE KEY VALUE`, `delete TREE KEY`,
-/// `delete-range TREE FROM TO`, `flush TREE`, `compact TREE`, `sync`.
+/// Applies operations to a store: lines of `put TREE KEY VALUE`, `delete TREE KEY`, `delete-range
+/// TREE FROM TO`, `flush TREE`, `compact TREE`, `sync`.
 fn store(dir: &Path, case: &Case) -> String {
     let db = Db::open_with(
         dir,
@@ -34,7 +34,7 @@ fn store(dir: &Path, case: &Case) -> String {
             ["flush", t] => tree(t).flush().unwrap(),
             ["compact", t] => tree(t).compact().unwrap(),
             ["sync"] => db.sync().unwrap(),
-            _ => panic!("what is {line:?}?"),
+            _ => panic!("unknown operation {line:?}"),
         }
     }
     String::new()
@@ -72,9 +72,9 @@ impl Comparator for Own {
     }
 }
 
-/// Families of a keyspace K: lines of `family NAME KEYS NAMES VALUES [SUBCOLUMNS]`,
-/// `add FAMILY KEY COLUMN DELTA` and `raw FAMILY KEY VALUE`; what else there is is their rows in
-/// JSON, read before those two. All is flushed then but for what follows `log`.
+/// Creates families of a keyspace K: lines of `family NAME KEYS NAMES VALUES [SUBCOLUMNS]`, `add
+/// FAMILY KEY COLUMN DELTA` and `raw FAMILY KEY VALUE`. Other lines are rows in JSON, which are
+/// read before `add` and `raw`. Then all is flushed, except for the lines after `log`.
 fn wide(dir: &Path, case: &Case) -> String {
     let mut registry = Registry::new();
     registry.register(Arc::new(Own));
@@ -118,7 +118,7 @@ fn wide(dir: &Path, case: &Case) -> String {
                 k.add(key.as_bytes(), &ColumnParent::new(f), &column).unwrap();
             }
             ["raw", f, key, value] => tree(f).put(key.as_bytes(), value.as_bytes()).unwrap(),
-            _ => panic!("what is {words:?}?"),
+            _ => panic!("unknown line {words:?}"),
         }
     }
     for family in wide.schema().families() {
@@ -129,7 +129,7 @@ fn wide(dir: &Path, case: &Case) -> String {
     String::new()
 }
 
-/// Damages a file: `at=OFFSET` bytes are turned over, `len=N` of them, or one in `every=N`; or
+/// Damages a file: inverts the bytes at `at=OFFSET`, `len=N` of them, or one in `every=N`; or
 /// `cut=LEN`; or `remove`.
 fn damage(path: &Path, case: &Case) -> String {
     if case.has("remove") {
@@ -148,7 +148,8 @@ fn damage(path: &Path, case: &Case) -> String {
     String::new()
 }
 
-/// Without what is different every time: the room's path and moments of this century's first half.
+/// Removes parts that differ each time: the room's path, and times in the first half of this
+/// century.
 fn without_paths(text: &str, room: &Room) -> String {
     let text = without_random(&text.replace(&format!("{}/", room.0.display()), ""));
     let mut out = String::new();
@@ -164,7 +165,7 @@ fn without_paths(text: &str, room: &Room) -> String {
         rest = &rest[at + 4..];
     }
     let mut text = out + rest;
-    // A writer of the log, of those tables that have one.
+    // The writer of the log, for tables that have one.
     let mut parts: Vec<String> = text.split("\"log_writer\":").map(str::to_owned).collect();
     for part in parts.iter_mut().skip(1).filter(|p| !p.starts_with('0')) {
         *part = format!("RANDOM{}", part.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -181,7 +182,7 @@ fn without_paths(text: &str, room: &Room) -> String {
     parts.join("_micros\":")
 }
 
-/// The ids of stores, tables and writers are drawn at random: here they are all one.
+/// Replaces the random ids of stores, tables and writers by a constant.
 fn without_random(text: &str) -> String {
     let is_random = |word: &str| word.len() == 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let told = |line: &str| ["store ", "writer ", "clone of it ("].iter().any(|w| line.contains(w));
@@ -248,7 +249,7 @@ fn outputs() {
                     let end = if code == 0 { String::new() } else { format!("exit code {code}\n") };
                     without_paths(&text, &room) + end.as_str()
                 }
-                other => panic!("what is {other:?}?"),
+                other => panic!("unknown block {other:?}"),
             }
         });
     }

@@ -1,6 +1,6 @@
-//! Each file of a store in turn is missing, or is that of another store, of a clone or of an older
-//! time. What is saved then always opens, is not less than what `--without-manifest` saves unless
-//! the tool says so, and is called whole only where it is.
+//! Each file of a store in turn is missing, or belongs to another store, to a clone or to an older
+//! time. The saved store always opens. It has no less than with `--without-manifest` unless the
+//! tool says so. It is called complete only if it is.
 #![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
 
 use super::support;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use firn_kv::{Db, TreeOptions};
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
-/// Writes pairs with these keys: some flushed and merged, long values to a blob file, the last
+/// Writes pairs with these keys: some flushed and compacted, long values to a blob file, the last
 /// only to the log, which fills more than one segment.
 fn write(dir: &Path, keys: std::ops::Range<u32>, word: &str) {
     let db = Db::open_with(dir, options()).unwrap();
@@ -34,7 +34,7 @@ fn write(dir: &Path, keys: std::ops::Range<u32>, word: &str) {
     db.sync().unwrap();
 }
 
-/// The stores that files are exchanged between.
+/// The stores between which files are exchanged.
 struct Stores {
     own: PathBuf,
     older: PathBuf,
@@ -70,12 +70,12 @@ fn names(dir: &Path) -> Vec<String> {
     all
 }
 
-/// What a name ends or begins with that tells what the file is.
+/// Returns the part of a name that shows the kind of the file.
 fn kind(name: &str) -> &str {
     if name.starts_with("MANIFEST") { "MANIFEST" } else { name.split('.').next_back().unwrap() }
 }
 
-/// The file of this kind in `from` that takes the place of `name`: of the same name, or the newest.
+/// Returns the file of this kind in `from` that replaces `name`: with the same name, or the newest.
 fn replacement(from: &Path, name: &str) -> Option<PathBuf> {
     let all = names(from);
     let same = all.iter().find(|n| *n == name);
@@ -83,7 +83,7 @@ fn replacement(from: &Path, name: &str) -> Option<PathBuf> {
     same.or_else(any).map(|n| from.join(n))
 }
 
-/// Saves the store in every way; `truth` is all that it had.
+/// Saves the store in every way; `truth` is its complete content.
 fn try_all(
     room: &Room,
     dir: &Path,
@@ -140,7 +140,7 @@ fn a_file_of_another_store_clone_or_time() {
         for name in &all {
             let froms = [None, Some(&stores.older), Some(&stores.clone), Some(&stores.other)];
             for from in froms {
-                // Without the event log what else says what is live.
+                // Without the event log, other sources show the live tables.
                 if !events && from.is_some() && !name.ends_with(".wal") && kind(name) != "MANIFEST"
                 {
                     continue;
@@ -160,7 +160,7 @@ fn a_file_of_another_store_clone_or_time() {
                 try_all(&room, &bad, &case, &truth, &mut wrong);
             }
         }
-        // Manifest and CURRENT together, as a wrong line of a script restores them.
+        // Replaces manifest and CURRENT together, as a wrong line of a restore script does.
         for from in [&stores.older, &stores.clone, &stores.other] {
             copy(own, &bad);
             for name in names(own).iter().filter(|n| n.starts_with("MANIFEST")) {
@@ -185,7 +185,7 @@ fn a_file_of_another_store_clone_or_time() {
     assert!(wrong.is_empty(), "{} cases: {}", wrong.len(), wrong.join("\n"));
 }
 
-/// A table that a clone wrote is not newer than the manifest: most of what that names is here.
+/// A table that a clone wrote is not newer than the manifest: most files of the manifest are here.
 #[test]
 fn a_table_of_a_clone_does_not_outweigh_the_manifest() {
     let room = Room::new("outweigh");
@@ -220,14 +220,14 @@ fn a_table_of_a_clone_does_not_outweigh_the_manifest() {
             let (text, code) = dump(&[how, &arg(&bad), "--out", &arg(&out)]);
             assert!(code == 1 && text.contains("lost: 400 entries"), "{text}");
             assert!(text.contains("--without-manifest") || text.contains("holds table"), "{text}");
-            // The log has what the lost table had.
+            // The log has the data of the lost table.
             assert_eq!(content(&out), content(&own), "{text}");
         }
     }
 }
 
-/// A mark that closes a log takes no place in it: where the next opening's segment is missing, the
-/// copy does not claim more than it has.
+/// A mark that closes a log takes no position in it: if the segment of the next opening is missing,
+/// the copy does not claim more than it has.
 #[test]
 fn a_store_without_one_of_its_log_segments_is_saved_into_one_that_opens() {
     let room = Room::new("openings");
@@ -264,7 +264,7 @@ fn a_store_without_one_of_its_log_segments_is_saved_into_one_that_opens() {
     }
 }
 
-/// What somebody appended behind the mark that closes the log is no part of it: nothing is lost.
+/// Bytes appended after the mark that closes the log are no part of it: nothing is lost.
 #[test]
 fn bytes_behind_a_closed_log_are_no_loss() {
     let room = Room::new("behind");
@@ -286,9 +286,9 @@ fn bytes_behind_a_closed_log_are_no_loss() {
     }
 }
 
-/// The manifest is of an older time, so nothing but flushes says from where the log is needed. A log
-/// whose beginning is missing is not called whole, and one that the store has shortened itself is,
-/// though a tree has not been flushed for long.
+/// The manifest is outdated, so only flushes show from where the log is needed. A log without its
+/// beginning is not called complete. A log that the store itself has shortened is, although a tree
+/// has not been flushed for long.
 #[test]
 fn a_log_that_lost_its_beginning_is_told_from_one_that_was_shortened() {
     for is_shortened in [false, true] {
@@ -306,7 +306,7 @@ fn a_log_that_lost_its_beginning_is_told_from_one_that_was_shortened() {
         a.flush().unwrap();
         put(&b, 0, 1000);
         if is_shortened {
-            // What is overwritten before a flush leaves no sequence number that could vouch.
+            // An entry that is overwritten before a flush leaves no sequence number as evidence.
             put(&b, 0, 10);
             b.flush().unwrap();
             put(&b, 1000, 10);

@@ -1,6 +1,6 @@
-//! Records of the tree `system.schema` that others need, and that are lost: those of the
-//! partitioner, of keyspaces, and the heads. What survives tells what they were, so tables whose
-//! own definitions are there keep their rows.
+//! Lost records of the tree `system.schema` that others need: those of the partitioner and of
+//! keyspaces, and the head records. Surviving data shows their content, so tables with their own
+//! definitions retain their rows.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -32,8 +32,8 @@ fn flush(db: &Db, tree: &str) {
     db.existing_tree(tree).unwrap().flush().unwrap();
 }
 
-/// A store with tables and families. Of its definitions one table has the partitioner only, another
-/// the keyspaces, and the log has the others.
+/// Creates a store with tables and families. One table of its definitions has only the partitioner,
+/// another the keyspaces, and the log has the others.
 fn store(dir: &Path, partitioner: &str) {
     let options = Options { partitioner: Some(partitioner.into()), ..wide_options() };
     let s = Session::open_with(dir, options).unwrap();
@@ -76,7 +76,7 @@ fn store(dir: &Path, partitioner: &str) {
     db.sync().unwrap();
 }
 
-/// All rows as a session reads them.
+/// Returns all rows as a session reads them.
 fn rows(s: &Session) -> Vec<String> {
     let mut all = vec![];
     for table in TABLES {
@@ -99,7 +99,7 @@ fn truth(dir: &Path) -> Vec<String> {
     all
 }
 
-/// Flips a bit in this table of the definitions, in their order.
+/// Flips a bit in the definitions table with this number, in their order.
 fn flip(dir: &Path, number: usize) {
     let (state, _) = Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap();
     let schema = state.trees.values().find(|t| t.name == "system.schema").unwrap();
@@ -122,7 +122,7 @@ fn delete(dir: &Path, records: &[&[u8]]) {
     }
 }
 
-/// Removes all that tells the names of trees.
+/// Removes all files with names of trees.
 fn forget(dir: &Path) {
     let all = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path());
     let telling = |path: &PathBuf| {
@@ -134,8 +134,8 @@ fn forget(dir: &Path) {
 
 const WAYS: [&[&str]; 3] = [&["salvage"], &["repair"], &["repair", "--without-manifest"]];
 
-/// Saves the store in each of these ways and compares what a session reads then; `lost` are the
-/// records that were. A sound new store says nothing of them.
+/// Saves the store in each of these ways and compares the rows that a session reads then. `lost`
+/// are the lost records. A sound new store does not mention them.
 fn compare(bad: &Path, new: &Path, ways: &[&[&str]], lost: &[&[u8]], of: (&str, &[String])) {
     let (partitioner, truth) = of;
     for how in ways {
@@ -144,7 +144,7 @@ fn compare(bad: &Path, new: &Path, ways: &[&[&str]], lost: &[&[u8]], of: (&str, 
         let args = [how, &[&*from, "--out", &*to][..]].concat();
         let (text, code) = dump(&args);
         assert!(code < 2, "{how:?}: {text}");
-        // What a table has lost may be in the log still, and has a copy.
+        // The log may still have the data of a lost table, and definitions have copies.
         let has_copies = ["are read again", "store has each definition twice"];
         let lost = if has_copies.iter().any(|w| text.contains(w)) { &[][..] } else { lost };
         for key in lost {
@@ -157,7 +157,7 @@ fn compare(bad: &Path, new: &Path, ways: &[&[&str]], lost: &[&[u8]], of: (&str, 
         let s = Session::open_with(new, wide_options())
             .unwrap_or_else(|e| panic!("{how:?}: {e}\n{text}"));
         assert_eq!(rows(&s), truth, "{how:?}: {partitioner}: {text}");
-        // Nothing tells these two apart where all keys are texts.
+        // Nothing distinguishes these two if all keys are texts.
         let has = s.engine().partitioner().name();
         let taken = partitioner.replace("OrderPreserving", "ByteOrdered");
         assert!(
@@ -166,7 +166,7 @@ fn compare(bad: &Path, new: &Path, ways: &[&[&str]], lost: &[&[u8]], of: (&str, 
         );
         let is_open = text.contains("whether the partitioner was ByteOrderedPartitioner or Order");
         assert_eq!(is_open, taken == PARTITIONERS[2] && lost.contains(&PARTITIONER), "{text}");
-        // It takes definitions and writes, and has them when it is opened again.
+        // It accepts definitions and writes, and has them when it is opened again.
         for cql in [
             "CREATE TABLE s.more (k text PRIMARY KEY, v int)",
             "INSERT INTO s.more (k, v) VALUES ('more', 1)",
@@ -224,7 +224,7 @@ fn records_that_are_gone_are_told_and_put_back() {
             }
             compare(&bad, &new, &WAYS, lost, (partitioner, &truth));
         }
-        // Trees are known by their content, too, when nothing tells their names.
+        // Trees are also recognised by their content if nothing has their names.
         copy(&dir, &bad);
         delete(&bad, &[PARTITIONER, KEYSPACES[0]]);
         forget(&bad);
@@ -263,17 +263,17 @@ fn what_nothing_tells_is_not_guessed() {
     drop(wide);
     delete(&dir, &[PARTITIONER]);
     let (text, code) = dump(&["check", &arg(&dir)]);
-    assert!(text.contains("not known: how the keys of the store are spread"), "{code} {text}");
+    assert!(text.contains("not known: the partitioner of the store"), "{code} {text}");
     let (text, code) = dump(&["salvage", &arg(&dir), "--out", &arg(&new)]);
-    assert!(code == 1 && text.contains("how the keys of the store are spread"), "{text}");
+    assert!(code == 1 && text.contains("the partitioner of the store"), "{text}");
     let refused = Wide::open_with(&new, wide_options()).map(drop).unwrap_err().to_string();
     assert!(refused.contains("wide/partitioner: it is missing"), "{refused}");
     let wide = Wide::open_with(&new, of(PARTITIONERS[1])).unwrap();
     assert_eq!(wide.partitioner().name(), PARTITIONERS[1]);
 }
 
-/// Each definition is stored twice, in two blocks: damage to one block of one table costs none, also
-/// where nothing of the log is left that had it.
+/// Each definition is stored twice, in two blocks. Damage to one block of one table costs no
+/// definition, even if no log is left that had it.
 #[test]
 fn a_flipped_bit_in_definitions_loses_none() {
     let room = Room::new("copies");
@@ -291,7 +291,7 @@ fn a_flipped_bit_in_definitions_loses_none() {
     let db = s.engine().store().db().clone();
     let flush_all = || db.tree_names().iter().for_each(|name| flush(&db, name));
     flush_all();
-    // The segments with the definitions are given up.
+    // The segments with the definitions are removed.
     for i in 0..4000 {
         run(&format!("INSERT INTO s.t1 (k, v) VALUES ({i}, '{}')", "x".repeat(60)));
     }

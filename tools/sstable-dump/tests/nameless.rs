@@ -1,5 +1,5 @@
-//! Stores of which neither manifest nor event log is left: whose files they are, and what the trees
-//! of the data model are called, by what is in them alone; and tables whose definitions were lost.
+//! Stores without manifest and event log: their owner, the names of the data model's trees from
+//! their content alone, and tables with lost definitions.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -23,7 +23,7 @@ fn names(dir: &Path) -> Vec<String> {
     all
 }
 
-/// Removes all that tells names.
+/// Removes all files with names.
 fn forget(dir: &Path) {
     let telling =
         |n: &&String| n.starts_with("MANIFEST") || n.starts_with("EVENTS") || *n == "CURRENT";
@@ -68,8 +68,8 @@ fn repair(dir: &Path, new: &Path, more: &[&str]) -> (String, i32) {
     dump(&args)
 }
 
-/// Closes the store, takes all names from it and has it repaired: what its manifest said before, and
-/// what the repair says.
+/// Closes the store, removes all names and repairs it. Returns the state of its former manifest,
+/// and the output of the repair.
 fn lose_names(s: Session, flushed: bool, dir: &Path, new: &Path) -> (ManifestState, String) {
     if flushed {
         flush(&s);
@@ -88,7 +88,7 @@ fn tables_get_their_names_back_by_their_content() {
     for flushed in [false, true] {
         let (dir, new) = (room.path(&format!("s{flushed}")), room.path(&format!("new{flushed}")));
         let s = shop(&dir);
-        // Tables of one form are told apart by the order in which they were made.
+        // The order of creation distinguishes tables with the same columns.
         for table in ["shop.first", "shop.second"] {
             run(&s, &format!("CREATE TABLE {table} (id int PRIMARY KEY, name text)"));
         }
@@ -111,7 +111,7 @@ fn tables_get_their_names_back_by_their_content() {
             assert_eq!(before.trees[&t.id].name, t.name, "{text}");
         }
         assert!(after.trees.values().filter(|t| t.name.starts_with("cf-")).count() == 4, "{text}");
-        // Tables say of which tree they are.
+        // Tables contain the name of their tree.
         assert_eq!(text.contains("all indexes are built anew"), !flushed, "{text}");
         let s = Session::open_with(&new, wide_options()).unwrap_or_else(|e| panic!("{e}"));
         for table in ["first", "second"] {
@@ -183,7 +183,7 @@ fn what_may_be_two_tables_keeps_no_name() {
         0
     );
     assert_eq!(count(&s, "SELECT count(*) FROM shop.c"), 1);
-    // Its data is there all the same.
+    // Its data is there nevertheless.
     drop(s);
     let nameless = content(&new).into_iter().find(|t| t.0.starts_with("tree-"));
     assert!(nameless.is_some_and(|t| t.1.len() > 1), "{text}");
@@ -225,7 +225,7 @@ fn families_get_their_names_back_by_their_content() {
     assert!(!state(&new).trees.values().any(|t| t.name.starts_with("tree-")), "{text}");
 }
 
-/// The stores that the log segments of a directory say they are of.
+/// Returns the stores in the headers of a directory's log segments.
 fn of_segments(dir: &Path) -> Vec<u64> {
     let numbers = names(dir).into_iter().filter_map(|n| segment_number(&n));
     numbers
@@ -235,7 +235,7 @@ fn of_segments(dir: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// A store whose last writes are in the log only.
+/// Creates a store whose last writes are only in the log.
 fn plain(dir: &Path, of: &str) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", tree_options()).unwrap();
@@ -259,7 +259,7 @@ fn a_store_without_manifest_stays_itself() {
     let segments = of_segments(&new);
     assert!(!segments.is_empty() && segments.iter().all(|s| *s == id), "{segments:x?}");
     assert_eq!(content(&new)[0].1, truth[0].1);
-    // The tables alone tell too.
+    // The tables alone show it too.
     names(&dir)
         .iter()
         .filter(|n| n.ends_with(".wal"))
@@ -302,7 +302,7 @@ fn two_stores_without_manifests_are_kept_apart() {
         );
         assert_eq!((state(&new).id, &content(&new)[0].1), (id, &truth[i]), "{text}");
     }
-    // Nothing is mixed without the word either.
+    // Nothing is mixed without the option either.
     let (text, code) = repair(&both, &new, &[]);
     let chosen = ids.iter().position(|id| *id == state(&new).id).unwrap();
     assert_eq!((code, &content(&new)[0].1), (1, &truth[chosen]), "{text}");
@@ -331,7 +331,7 @@ fn a_table_without_its_definition_is_told() {
     for key in tables.iter().flat_map(|key| [key.clone(), copy_key(key)]) {
         schema.delete(key).unwrap();
     }
-    // What the last of them was being dropped.
+    // The last of them was being dropped.
     let gone = db.tree_names().into_iter().rfind(|n| n.starts_with("cf-")).unwrap();
     let number: u32 = gone.strip_prefix("cf-").unwrap().parse().unwrap();
     schema.put(&[&b"\0drop"[..], &number.to_be_bytes()].concat(), b"").unwrap();
@@ -344,7 +344,7 @@ fn a_table_without_its_definition_is_told() {
             && text.contains(&format!("firn scan --tree {tree}")),
         "{text}"
     );
-    // Its data is kept under another name, which no opening takes for a table's.
+    // Its data stays under another name, which no opening takes for a table's.
     let (text, code) = dump(&["salvage", &arg(&dir), "--out", &arg(&new)]);
     assert_eq!(code, 1, "{text}");
     assert!(state(&new).trees.values().any(|t| t.name == format!("lost.{tree}")), "{text}");
@@ -379,26 +379,26 @@ fn space_is_told_in_the_types_of_the_store() {
     };
     let table = part("(table shop.items): ");
     let rows: Vec<&str> = table.lines().skip(2).take(4).collect();
-    // The largest first; columns end where their headings do.
+    // The largest comes first; columns align with their headings.
     assert!(!rows[0].ends_with("id = 0") && rows[3].ends_with("id = 0"), "{text}");
     let at = |line: &str| line.rfind("id = ").unwrap();
     assert!(rows.iter().all(|r| at(r) == at(rows[0])), "{text}");
     assert!(part("(index items_name of table shop.items): ").contains("  'n0'"), "{text}");
-    // A table by itself is known by the store around it.
+    // The store around a single table shows its definition.
     let table = names(&dir).into_iter().filter(|n| n.ends_with(".sst")).map(|n| dir.join(n));
     let told: Vec<String> = table.map(|t: PathBuf| dump(&["space", &arg(&t)]).0).collect();
     assert!(told.iter().any(|t| t.contains("id = 3")), "{told:?}");
-    // Many groups are counted, with what they take.
+    // Omitted groups are counted, with their size.
     let (text, _) = dump(&["space", &arg(&dir), "--top", "1"]);
     assert!(text.contains("and 3 groups more: "), "{text}");
-    // Each tree's filters together, and all of them.
+    // The filters of each tree together, and all of them.
     let (text, _) = dump(&["filters", &arg(&dir)]);
     let sums = text.lines().filter(|l| l.starts_with("tree ") || l.starts_with("all ")).count();
     assert!(sums == 3 + 3 + 1 && text.contains("asks 1 run, and looks into"), "{text}");
 }
 
-/// Merges take sequence numbers away, so these do not tell what of the log a table holds: the table
-/// says itself where in the log it ends.
+/// Compactions remove sequence numbers, so these do not show which log records a table has. The
+/// table itself contains its end position in the log.
 #[test]
 fn counters_and_names_need_neither_manifest_nor_event_log() {
     let room = Room::new("counters");

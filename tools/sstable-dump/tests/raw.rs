@@ -1,5 +1,5 @@
-//! `raw` over the golden files: every kind is shown, damage is refused. That the fields are right
-//! is what `.ci/format-spec` checks.
+//! `raw` on the golden files: every kind is printed, damage is rejected. `.ci/format-spec` checks
+//! that the fields are right.
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
 use std::path::{Path, PathBuf};

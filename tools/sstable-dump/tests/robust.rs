@@ -11,7 +11,7 @@ use firn_kv::Db;
 use proptest::prelude::*;
 use support::{Room, arg, copy, dump, options, table, tree_options};
 
-/// Every command that reads a file, on one.
+/// Runs every command that reads a file.
 fn all(path: &Path, room: &Room) {
     let p = arg(path);
     let out = room.path("out");
@@ -40,7 +40,7 @@ fn all(path: &Path, room: &Room) {
     }
 }
 
-/// Every command that reads a store, on one.
+/// Runs every command that reads a store.
 fn all_of_store(dir: &Path, room: &Room) {
     let p = arg(dir);
     let out = room.path("new");

@@ -1,6 +1,6 @@
-//! Salvage of tables under every damage of its list: each block destroyed, the footer, the index,
-//! the file cut off anywhere, a run of zeros, two files' blocks swapped. What is saved must be a
-//! part of what was there, what is said to be lost the rest. Then of a store of two tables.
+//! Salvage of damaged tables: each block destroyed, the footer, the index, the file truncated
+//! anywhere, a run of zeros, two files' blocks swapped. The saved entries must be a part of the
+//! original ones, and the reported losses the rest. Then the same for a store of two tables.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -15,7 +15,7 @@ use firn_kv::internals::util::checksum::checksum;
 use serde_json::Value;
 use support::{Room, arg, content, dump, options, table, tree_options};
 
-/// Entries of a table, as lines.
+/// Returns the entries of a table, as lines.
 fn entries(path: &Path) -> Vec<String> {
     let (text, code) = dump(&["scan", &arg(path), "--all-versions", "--json"]);
     assert_eq!(code, 0, "{text}");
@@ -28,7 +28,7 @@ fn blocks(path: &Path) -> Vec<Value> {
     v["parts"].as_array().unwrap().clone()
 }
 
-/// Salvages and holds the report against the truth. Gives what was saved.
+/// Salvages and compares the report with the truth. Returns the report and the saved entries.
 fn salvage(room: &Room, damaged: &[u8], truth: &[String]) -> (Value, Vec<String>) {
     let (bad, good) = (room.path("bad/00000001.sst"), room.path("good/00000001.sst"));
     fs::create_dir_all(bad.parent().unwrap()).unwrap();
@@ -61,7 +61,7 @@ fn salvage(room: &Room, damaged: &[u8], truth: &[String]) -> (Value, Vec<String>
             Some(k) => k[0].as_str().unwrap() <= key && key <= k[1].as_str().unwrap(),
             None => true,
         };
-        assert!(data.iter().any(within), "{key} is lost, and no loss tells of it: {text}");
+        assert!(data.iter().any(within), "{key} is lost, and no loss covers it: {text}");
     }
     if !v["to"].is_null() {
         assert_eq!(dump(&["check", &arg(&good)]).1, 0);
@@ -78,8 +78,7 @@ fn nothing_is_lost_of_a_sound_table() {
     assert_eq!((v["losses"].as_array().unwrap().len(), saved.len()), (0, 114));
     let (mut was, mut is) =
         (fs::read(&path).unwrap(), fs::read(room.path("good/00000001.sst")).unwrap());
-    // What was written again is another table: the number of its own, and with it the footer's
-    // checksum, is a new one.
+    // The new file is another table: its own number differs, and with it the footer's checksum.
     for table in [&mut was, &mut is] {
         let footer = table.len() - FOOTER;
         table[footer + 48..footer + 60].fill(0);
@@ -98,7 +97,7 @@ fn each_block_destroyed() {
     for b in &blocks {
         let (at, len) =
             (b["offset"].as_u64().unwrap() as usize, b["len"].as_u64().unwrap() as usize);
-        // Its content, its header, all of it.
+        // Damages its content, its header, or all of it.
         for (from, to) in [(at + len / 2, at + len / 2 + 1), (at, at + 8), (at, at + len)] {
             let mut bad = bytes.clone();
             bad[from..to].iter_mut().for_each(|x| *x ^= 0x5a);
@@ -142,7 +141,7 @@ fn cut_off_anywhere() {
     let blocks = blocks(&path);
     for len in 0..bytes.len() {
         let (_, saved) = salvage(&room, &bytes[..len], &truth);
-        // Every whole block is saved.
+        // Every complete block is saved.
         let whole: u64 = blocks
             .iter()
             .filter(|b| {
@@ -198,7 +197,7 @@ fn blocks_of_two_files_swapped() {
     assert!(swapped > 0, "no two blocks are of one length");
 }
 
-/// A store of two trees with one table each, and the first tree's table.
+/// Creates a store of two trees with one table each; returns the first tree's table.
 fn two_tables(dir: &Path) -> PathBuf {
     let db = Db::open_with(dir, options()).unwrap();
     for name in ["a", "b"] {
@@ -230,7 +229,7 @@ fn no_bit_of_a_footer_costs_another_table() {
         let (text, code) = dump(&[&command[..1], &[&dir, "--out", &new], &command[1..]].concat());
         assert!(code < 2, "bit {bit}, {command:?}: {text}");
         let saved = content(Path::new(&new));
-        // The blocks are sound, so that nothing is lost with the footer.
+        // The blocks are sound, so nothing is lost with the footer.
         assert_eq!(saved, truth, "bit {bit}, {command:?}: {text}");
         fs::remove_dir_all(&new).unwrap();
     };

@@ -1,4 +1,4 @@
-//! Repair and salvage of whole stores, and `find` against the store's own answers.
+//! Repair and salvage of whole stores, and `find` compared with the store's own answers.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -12,7 +12,8 @@ use firn_testkit::rng::Rng;
 use serde_json::Value;
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
-/// Two trees, flushed, merged, ingested, with range deletions, and writes that are only in the log.
+/// Creates two trees: flushed, compacted, ingested, with range deletions, and writes only in the
+/// log.
 fn make(dir: &Path, seed: u64, ops: u32) -> Db {
     let db = Db::open_with(dir, options()).unwrap();
     let a = db.tree("a", tree_options()).unwrap();
@@ -67,8 +68,8 @@ fn a_store_without_its_manifest_is_rebuilt_whole() {
     }
 }
 
-/// Without the event log too: then names are those that tables have, and compactions must be told
-/// by the entries.
+/// Without the event log too: then tables have the names of trees, and only entries show
+/// compactions.
 #[test]
 fn tables_and_log_alone_give_the_content() {
     let room = Room::new("bare");
@@ -88,14 +89,13 @@ fn tables_and_log_alone_give_the_content() {
         assert_eq!(code, 1, "{text}");
         assert!(!text.contains("the name of tree 1"), "{text}");
         let found: Vec<_> = content(&new).into_iter().map(|t| t.1).collect();
-        // A tree of which nothing is left in any file is not found again.
+        // A tree without data in any file is not found again.
         let truth: Vec<_> = truth.into_iter().map(|t| t.1).collect();
         assert_eq!(found, truth, "seed {seed}: {text}");
     }
 }
 
-/// Inputs of a finished compaction that were not removed yet, and outputs of one that was not
-/// finished.
+/// Inputs of a finished compaction that were not removed yet, and outputs of an unfinished one.
 #[test]
 fn dead_tables_do_not_come_back() {
     let room = Room::new("dead");
@@ -113,7 +113,7 @@ fn dead_tables_do_not_come_back() {
     t.flush().unwrap();
     copy(&dir, &before);
     let inputs = files(&before, ".sst");
-    // A third flush keeps sequence numbers in what follows.
+    // A third flush retains sequence numbers in the output.
     t.put(b"key00", b"newest").unwrap();
     t.compact().unwrap();
     let outputs = files(&dir, ".sst");
@@ -137,7 +137,7 @@ fn dead_tables_do_not_come_back() {
     assert!(!outputs.is_empty());
 }
 
-/// What a crash leaves of a compaction's or a flush's output: any beginning of the file.
+/// A crash leaves any prefix of an output file of a compaction or flush.
 #[test]
 fn unfinished_tables_are_left_out() {
     let room = Room::new("unfinished");
@@ -179,7 +179,7 @@ fn unfinished_tables_are_left_out() {
     }
 }
 
-/// A store that is being written to is neither disturbed nor called damaged.
+/// A store in use is neither disturbed nor reported as damaged.
 #[test]
 fn looking_at_a_live_store() {
     let room = Room::new("live");
@@ -205,7 +205,7 @@ fn looking_at_a_live_store() {
                 [&["check", &arg(&dir)][..], &["find", &arg(&dir), "first"], &["space", &arg(&dir)]]
             {
                 let (text, code) = dump(command);
-                // A file may vanish under a command that does not try again; that is said, and is
+                // A file may vanish under a command that does not retry; that is reported, and is
                 // no damage.
                 assert!(
                     code == 0 || (code == 2 && text.contains("not found")),
@@ -247,8 +247,7 @@ fn each_table_of_a_store_destroyed_or_missing() {
     assert_eq!(code, 0, "{text}");
 }
 
-/// A file that the system does not give, here a directory under its name: one loss, and the rest is
-/// saved.
+/// A file that cannot be read, here a directory under its name: one loss, and the rest is saved.
 #[test]
 fn a_table_that_cannot_be_read() {
     let room = Room::new("unreadable");
@@ -274,8 +273,8 @@ fn a_table_that_cannot_be_read() {
     }
 }
 
-/// Every record of the log destroyed in turn: the records before and behind it are all there, and
-/// the loss is counted.
+/// Destroys every record of the log in turn: the records before and after it are all there, and the
+/// loss is counted.
 #[test]
 fn a_log_is_read_past_its_damage() {
     let room = Room::new("log");
@@ -307,7 +306,7 @@ fn a_log_is_read_past_its_damage() {
         let _ = fs::remove_dir_all(&new);
         let (text, code) = dump(&["salvage", &arg(&bad), "--out", &arg(&new)]);
         assert_eq!(code, 1, "{text}");
-        // How many there were, the sequence numbers around them tell.
+        // The sequence numbers around them show how many there were.
         if 0 < i && i < 11 {
             assert!(text.contains("lost: 1 operation of the log"), "{text}");
         }
@@ -380,8 +379,8 @@ fn a_tree_with_a_merge_hook_is_rebuilt_with_its_name() {
     assert_eq!(t.get(b"key").unwrap().unwrap().to_vec(), truth, "{text}");
 }
 
-/// The mark of a clean close, damaged in whatever bit, costs nothing: no advice to put back an older
-/// file of the log. A length where a mark has none looks like a record that is cut off.
+/// A damaged closing mark costs nothing, whichever bit is damaged: no advice to restore an older
+/// log file. A mark with a wrong length looks like a truncated record.
 #[test]
 fn a_damaged_mark_of_a_close_is_no_loss() {
     let room = Room::new("mark");

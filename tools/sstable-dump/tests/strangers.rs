@@ -1,5 +1,4 @@
-//! Files of a clone and of another store under names of this one: `check` finds them, and says what
-//! they are.
+//! Files of a clone and of another store under names of this one: `check` finds and describes them.
 #![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
 
 use super::support;
@@ -10,8 +9,8 @@ use std::path::{Path, PathBuf};
 use firn_kv::{Db, TreeOptions};
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
-/// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a
-/// killed process leaves them.
+/// Puts a pair into the store, and copies its files to `left` while it is open: as a killed process
+/// leaves them.
 fn killed(dir: &Path, left: &Path, value: &str) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", tree_options()).unwrap();
@@ -19,7 +18,7 @@ fn killed(dir: &Path, left: &Path, value: &str) {
     copy(dir, left);
 }
 
-/// The name of the newest log segment.
+/// Returns the name of the newest log segment.
 fn newest(dir: &Path) -> String {
     let names = fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
     names.filter(|n| n.ends_with(".wal")).max().unwrap()
@@ -41,7 +40,7 @@ fn a_log_segment_of_a_clone() {
     fs::copy(two.join(&name), one.join(&name)).unwrap();
     let (text, code) = dump(&["check", &arg(&one)]);
     assert!(code == 1 && text.contains(&name) && text.contains("a clone"), "{text}");
-    // What it says is none of what is saved.
+    // Its records are not among the saved ones.
     let (text, code) = dump(&["salvage", &arg(&one), "--out", &arg(&path("saved"))]);
     assert!(code < 2 && text.contains(&name) && text.contains("a clone"), "{text}");
     assert_eq!(content(&path("saved"))[0].1, [(b"a".to_vec(), b"balance=0".to_vec())], "{text}");
@@ -69,8 +68,8 @@ fn a_table_of_another_store() {
     assert!(text.contains(" of store "), "{text}");
 }
 
-/// A store of one table and a log whose manifest is gone, with what `alter` makes of the event log
-/// of another store that went on longer: what is saved of it.
+/// Creates a store of one table and a log, without a manifest. Its event log is `alter` applied to
+/// that of another store that ran longer. Returns the report of the repair and the saved pairs.
 fn saved_beside_events(
     room: &Room,
     alter: impl FnOnce(String) -> String,
@@ -103,12 +102,12 @@ fn saved_beside_events(
 #[test]
 fn the_event_log_of_another_store_hides_nothing() {
     let (text, found) = saved_beside_events(&Room::new("events"), |events| events);
-    assert!(text.contains("it is of another store, and left out"), "{text}");
+    assert!(text.contains("is of another store, and left out"), "{text}");
     assert_eq!(found.len(), 2, "{text}");
 }
 
-/// What cannot be known to be another store's is not let into the new store where the engine would
-/// refuse it.
+/// Facts that may belong to another store do not enter the new store if the engine would refuse it
+/// then.
 #[test]
 fn a_flushed_position_in_the_midst_of_a_record() {
     let alter = |events: String| {
@@ -116,7 +115,7 @@ fn a_flushed_position_in_the_midst_of_a_record() {
             let mut v: serde_json::Value = serde_json::from_str(line).unwrap();
             v.as_object_mut().unwrap().remove("store");
             if let Some(flushed) = v.get_mut("flushed") {
-                // Of the short store's two records the second begins at 56.
+                // The second of the short store's two records begins at 56.
                 *flushed = 60.into();
             }
             format!("{v}\n")
@@ -128,7 +127,7 @@ fn a_flushed_position_in_the_midst_of_a_record() {
     assert_eq!(found.len(), 2, "{text}");
 }
 
-/// A store of one table and one blob file, 40 long values in it.
+/// Creates a store of one table and one blob file with 40 long values.
 fn apart(dir: &Path) -> PathBuf {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", TreeOptions { blob_threshold: 64, ..tree_options() }).unwrap();
@@ -165,7 +164,10 @@ fn a_manifest_whose_only_table_is_damaged_is_no_strangers() {
             assert!(code < 2 && is_known, "{damage}: {text}");
             assert_eq!(content(&out), truth, "the log has it all: {damage}: {text}");
             let (text, _) = dump(&["manifest", &arg(&out)]);
-            assert!(text.contains("values from 64"), "{damage}: its options are kept: {text}");
+            assert!(
+                text.contains("values of at least 64"),
+                "{damage}: its options are not retained: {text}"
+            );
         }
     }
 }

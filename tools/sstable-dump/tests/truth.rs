@@ -1,5 +1,5 @@
-//! What `check`, `salvage` and `repair` say is so: what is called sound opens, what was saved can
-//! be used by what wrote it, and no advice destroys anything.
+//! The reports of `check`, `salvage` and `repair` are true: a store that is called sound opens, its
+//! writer can use the saved data, and no advice destroys anything.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use super::support;
@@ -32,16 +32,16 @@ fn remove_manifests(dir: &Path) {
         .for_each(|f| fs::remove_file(f).unwrap());
 }
 
-/// What a command says in JSON, and its exit code.
+/// Returns the JSON output of a command, and its exit code.
 fn json(args: &[&str]) -> (Value, i32) {
     let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let (text, code) = dump(&args);
-    // An error that ends a command is told behind what it printed.
+    // An error that ends a command comes after the output.
     let end = text.find("\nerror: ").map_or(text.len(), |at| at + 1);
     (serde_json::from_str(&text[..end]).unwrap_or_else(|e| panic!("{e}: {text}")), code)
 }
 
-/// The kinds of trouble that `check` finds.
+/// Returns the kinds of findings of `check`.
 fn found(dir: &Path) -> Vec<String> {
     let (v, code) = json(&["check", &arg(dir)]);
     let all: Vec<String> = v["errors"]
@@ -55,8 +55,8 @@ fn found(dir: &Path) -> Vec<String> {
     all
 }
 
-/// Each opening is told of by the manifest that is there: what has lost the last of them is no
-/// sound store, and nothing of it is lost.
+/// The manifest has each opening. A manifest without the last of them makes no sound store, but
+/// nothing is lost.
 #[test]
 fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
     let room = Room::new("openings");
@@ -86,7 +86,7 @@ fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
     assert_eq!(content(&new), truth, "{text}");
 }
 
-/// Trees whose log fills some segments: the second is flushed last.
+/// Creates trees whose log fills some segments: the second is flushed last.
 fn two_trees(dir: &Path) {
     let db = Db::open_with(dir, options()).unwrap();
     let (a, b) = (db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap());
@@ -138,7 +138,7 @@ fn a_log_that_ends_below_what_was_flushed() {
                 let log: Vec<_> =
                     v["losses"].as_array().unwrap().iter().filter(|l| l["what"] == "log").collect();
                 assert!(!log.is_empty(), "{v:#}");
-                // How many operations, at the most, unless the whole log is gone.
+                // An upper bound of the lost operations, unless the whole log is gone.
                 let told: Option<u64> = log.iter().map(|l| l["entries"].as_u64()).sum();
                 let lost = 2000 - v["log_records"].as_u64().unwrap();
                 assert!(
@@ -151,7 +151,7 @@ fn a_log_that_ends_below_what_was_flushed() {
             let trees = content(&new);
             let b = trees.iter().find(|t| t.0 == "b").unwrap();
             assert_eq!(b.1.len(), 200, "{v:#}");
-            // It takes writes.
+            // It accepts writes.
             let db = Db::open_with(&new, options()).unwrap();
             let tree = db.existing_tree("b").unwrap();
             tree.put(b"more", b"of it").unwrap();
@@ -196,8 +196,8 @@ fn an_older_manifest_over_newer_tables() {
     }
 }
 
-/// What a flush leaves that a crash ended before the manifest knew of it is no proof of an older
-/// manifest.
+/// The output of a flush that a crash interrupted before the manifest update is no proof of an
+/// older manifest.
 #[test]
 fn a_table_of_an_unfinished_flush() {
     let room = Room::new("unfinished-flush");
@@ -247,7 +247,7 @@ fn any_permutation_of_names_is_put_right() {
         assert_eq!(found(&bad), [""; 0]);
         assert_eq!(content(&bad), truth);
     }
-    // Without a manifest nothing tells whose name it is: the advice is another, and works.
+    // Without a manifest nothing shows the owner of a name: the advice is another one, and works.
     fs::remove_file(bad.join("CURRENT")).unwrap();
     fs::rename(bad.join(name(1)), bad.join("00000077.sst")).unwrap();
     assert_eq!(dump(&["repair", &arg(&bad), "--rename"]).1, 2);
@@ -258,7 +258,8 @@ fn any_permutation_of_names_is_put_right() {
     let new = room.path("new");
     assert!(dump(&["repair", &arg(&bad), "--out", &arg(&new)]).1 < 2);
     assert_eq!(content(&new), truth);
-    // Interrupted: one has been taken away, and another is damaged, with a copy of it elsewhere.
+    // An interrupted run: one file is under a temporary name, and another is damaged, with a copy
+    // of it elsewhere.
     copy(&dir, &bad);
     fs::rename(bad.join(name(0)), bad.join(format!("{}.found", name(0).to_str().unwrap())))
         .unwrap();
@@ -281,14 +282,14 @@ fn any_permutation_of_names_is_put_right() {
 
 const ROWS: usize = 300;
 
-/// A table of the first tree whose name begins so.
+/// Returns a table of the first tree whose name begins so.
 fn table_of(dir: &Path, tree: &str) -> PathBuf {
     let (state, _) = Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap();
     let tree = state.trees.values().find(|t| t.name.starts_with(tree)).unwrap();
     table_path(dir, tree.tables().next().unwrap().id)
 }
 
-/// A CQL store with an index and counters.
+/// Creates a CQL store with an index and counters.
 fn cql_store(dir: &Path, flush: bool) {
     let s = Session::open_with(dir, wide_options()).unwrap();
     let run = |cql: &str| drop(s.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}")));
@@ -407,7 +408,7 @@ fn missing_and_cut_segments_are_named() {
         text.contains("the segment is missing (the file of this name holds log segment 1)"),
         "{text}"
     );
-    // Of the last one with records nothing but its length tells.
+    // Only the length of the last segment with records shows its truncation.
     copy(&dir, &bad);
     let last = segments[..segments.len() - 1].last().unwrap();
     fs::write(bad.join(last.file_name().unwrap()), &fs::read(last).unwrap()[..3000]).unwrap();
@@ -424,7 +425,7 @@ fn records_behind_a_flipped_bit_are_counted() {
     let db = Db::open_with(&dir, options()).unwrap();
     let t = db.tree("t", tree_options()).unwrap();
     (0..30).for_each(|i| t.put(format!("key{i:02}").as_bytes(), b"value").unwrap());
-    // As a killed process leaves it: nothing says that it was synced.
+    // As a killed process leaves it: nothing shows that it was synced.
     copy(&dir, &room.path("killed"));
     drop((t, db));
     let dir = room.path("killed");
@@ -439,10 +440,10 @@ fn records_behind_a_flipped_bit_are_counted() {
     bytes[records[6]["offset"].as_u64().unwrap() as usize + 34] ^= 4;
     fs::write(&log, bytes).unwrap();
     let (v, code) = json(&["check", &arg(&dir)]);
-    assert_eq!((code, &v["errors"][0]["finding"]), (1, &"given up".into()), "{v:#}");
+    assert_eq!((code, &v["errors"][0]["finding"]), (1, &"discarded".into()), "{v:#}");
     let words = v["errors"][0]["message"].as_str().unwrap();
     assert!(
-        words.contains("23 sound records behind it")
+        words.contains("23 sound records after it")
             && words.contains("saves 23 of them with 23 operations"),
         "{words}"
     );
@@ -463,7 +464,7 @@ fn what_is_no_damage_is_not_called_so() {
     fs::copy(&table, bad.join("99999999.sst")).unwrap();
     let (text, code) = dump(&["check", &arg(&bad)]);
     assert!(code == 0 && text.contains("a stray copy of table"), "{text}");
-    // A directory of a table's name, a newer version, one that is not given to read.
+    // A directory with a table's name, a newer version, a file without read permission.
     copy(&dir, &bad);
     fs::remove_file(bad.join(name)).unwrap();
     fs::create_dir(bad.join(name)).unwrap();
@@ -512,7 +513,7 @@ fn a_manifest_of_another_store_is_no_source() {
     }
     let truth = content(&dir);
     content(&other);
-    // Two stores in one directory, told apart by their manifests.
+    // Two stores in one directory, distinguished by their manifests.
     let bad = room.path("both");
     copy(&dir, &bad);
     let named = files(&other, "MANIFEST").remove(0);

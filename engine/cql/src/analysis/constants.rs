@@ -1,14 +1,14 @@
-//! The constants of an `IN` list, packed: a vector for each value would take an eighth of a
-//! kilobyte where the text of the statement has seven bytes.
+//! Packed constants of an `IN` list. A vector for each value would take 128 bytes of memory where
+//! the statement text has 7.
 
 use crate::values::{BoundTerm, HeapBytes};
 
-/// Tuples of constants, none of them null, in the order in which they were pushed.
+/// Tuples of constants without nulls, in the order in which they were pushed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConstantTuples {
-    /// The values of one tuple.
+    /// Number of values in a tuple.
     width: usize,
-    /// Each value after its length, 4 bytes.
+    /// Values, each prefixed by its length in 4 bytes.
     bytes: Vec<u8>,
 }
 

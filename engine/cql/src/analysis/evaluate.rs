@@ -1,4 +1,4 @@
-//! A prepared `WHERE` clause with bound values: keys, ranges, intervals of rows, conditions.
+//! Evaluates a prepared `WHERE` clause with bound values: keys, ranges, intervals of rows, filters.
 
 use std::borrow::Cow;
 use std::ops::Bound as End;
@@ -16,15 +16,15 @@ use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
 use crate::values::{BoundTerm, EvalEnv, EvaluatedTerm};
 
-/// The most keys, or rows of a partition, that the lists of a statement may name together.
+/// Maximum number of keys, or of rows of a partition, that the lists of a statement may name.
 const MAX_CHOICES: usize = 1 << 20;
 
 impl Restrictions {
-    /// The keys of the partitions that are named, in the order of their values, each once. Not all
-    /// of them can be keys ([`TableSchema::check_key`]).
+    /// Returns the keys of the named partitions, in the order of their values, without duplicates.
+    /// Some may be invalid as keys ([`TableSchema::check_key`]).
     ///
     /// # Errors
-    /// `Invalid` for null, unset and wrong values.
+    /// `Invalid` for null, unset and invalid values.
     pub fn keys(&self, env: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         if let Some(key) = self.one_key(env)? {
             return Ok(vec![key]);
@@ -59,8 +59,8 @@ impl Restrictions {
         Ok(keys)
     }
 
-    /// The key, where `=` names each of its columns and nothing is asked of the token: what most
-    /// statements say.
+    /// Returns the key, if each of its columns has a `=` and the token is not restricted. This is
+    /// the most frequent case.
     fn one_key(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<u8>>> {
         if self.token.is_some() {
             return Ok(None);
@@ -71,7 +71,7 @@ impl Restrictions {
         Ok(Some(key))
     }
 
-    /// The values, where each of these restrictions is a `=` of one column.
+    /// Returns the values, if each of these restrictions is a `=` on one column.
     fn equal<'v>(
         &self,
         restrictions: &'v [Restriction],
@@ -86,10 +86,10 @@ impl Restrictions {
         Ok(Some(values))
     }
 
-    /// The range of partitions that is read where none are named; `None`: an empty one.
+    /// Returns the range of partitions to read if none are named; `None` if it is empty.
     ///
     /// # Errors
-    /// As [`keys`](Restrictions::keys).
+    /// Those of [`keys`](Restrictions::keys).
     pub fn partitions(&self, env: &EvalEnv<'_>) -> Result<Option<Partitions>> {
         let range = self.token_range(env)?.unwrap_or_else(Partitions::all);
         let empty = match (&range.from, &range.until) {
@@ -122,7 +122,7 @@ impl Restrictions {
                     from: End::Included(bytes(&token, false)),
                     until: End::Excluded(bytes(&token, true)),
                 },
-                // Where the ring begins it ends, so that all is between.
+                // The ring ends where it begins, so the range is all partitions.
                 TokenEnd::Ring => Partitions::all(),
                 TokenEnd::BeforeAll => nothing,
             }));
@@ -147,7 +147,7 @@ impl Restrictions {
         restriction.columns.iter().map(|c| &*self.table.columns()[*c].name).collect()
     }
 
-    /// The values that `=` or `IN` allows, one for each column.
+    /// Returns the values of `=` or `IN`, each with one value for each column.
     fn choices(&self, restriction: &Restriction, env: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let names = self.names(restriction);
         let tuples = match &restriction.what {
@@ -176,36 +176,37 @@ impl Restrictions {
         tuples.into_iter().map(whole).collect()
     }
 
-    /// The clustering values of the one row that is named by `=` of each column, as most statements
-    /// name it. Only where [`names_rows`](Restrictions::names_rows).
+    /// Returns the clustering values of the only row, if each column has a `=`, as in most
+    /// statements. Requires [`names_rows`](Restrictions::names_rows).
     ///
     /// # Errors
-    /// As [`keys`](Restrictions::keys).
+    /// Those of [`keys`](Restrictions::keys).
     pub fn one_row<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
         self.equal(&self.clustering, env)
     }
 
-    /// The clustering values of the rows that are named, in no order, perhaps some twice; those
-    /// that are left out are null. Only where [`names_rows`](Restrictions::names_rows).
+    /// Returns the clustering values of the named rows, in no order and possibly with duplicates.
+    /// Omitted values are null. Requires [`names_rows`](Restrictions::names_rows).
     ///
     /// # Errors
-    /// As [`keys`](Restrictions::keys).
+    /// Those of [`keys`](Restrictions::keys).
     pub fn rows(&self, env: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let mut rows = vec![vec![]];
         for restriction in &self.clustering {
             rows = product(rows, &self.choices(restriction, env)?)?;
             if rows.is_empty() {
-                // Whatever else is asked: no row is named.
+                // No row is named, whatever the other restrictions are.
                 break;
             }
         }
         Ok(rows)
     }
 
-    /// Which rows of a partition are asked for, as far as the clustering says it.
+    /// Returns the intervals of rows in a partition, as far as the clustering columns determine
+    /// them.
     ///
     /// # Errors
-    /// As [`keys`](Restrictions::keys).
+    /// Those of [`keys`](Restrictions::keys).
     pub fn intervals(&self, env: &EvalEnv<'_>, layout: &Layout) -> Result<ValueIntervals> {
         if self.prefix == 0 {
             return Ok(ValueIntervals::all());
@@ -238,7 +239,7 @@ impl Restrictions {
             }
             prefixes = product(prefixes, &self.choices(restriction, env)?)?;
             if prefixes.is_empty() {
-                // Whatever else is asked: no row is named.
+                // No row is named, whatever the other restrictions are.
                 break;
             }
         }
@@ -270,7 +271,8 @@ impl Restrictions {
         Ok(ValueIntervals::union(all))
     }
 
-    /// The rows whose columns after a prefix are larger (`upper`: smaller) than these values.
+    /// Returns the intervals of rows whose columns after a prefix are larger (`upper`: smaller)
+    /// than these values.
     fn side(
         &self,
         layout: &Layout,
@@ -283,10 +285,10 @@ impl Restrictions {
         let mut stem = prefix.to_vec();
         for (i, value) in values.iter().enumerate() {
             let column = &self.table.clustering()[stem.len()];
-            // Whether what is wanted lies behind the value in the order of the table.
+            // Whether the requested rows come after the value in the order of the table.
             let behind = upper == column.descending;
             let Some(value) = value else {
-                // Null is before all values.
+                // Null sorts before all values.
                 if behind {
                     all.push((self.bound(layout, &stem, false)?, self.bound(layout, &stem, true)?));
                 }
@@ -305,8 +307,8 @@ impl Restrictions {
         Ok(ValueIntervals::union(all))
     }
 
-    /// A bound between rows. What is written is kept to the length that a row's values may have
-    /// together.
+    /// Returns a bound between rows. For writes it checks the maximum length of a row's clustering
+    /// values.
     fn bound(&self, layout: &Layout, values: &[impl AsRef<[u8]>], after: bool) -> Result<Vec<u8>> {
         if !self.is_select() {
             TableSchema::check_clustering(values)?;
@@ -314,17 +316,17 @@ impl Restrictions {
         if values.is_empty() {
             return Ok(vec![if after { ROWS + 1 } else { ROWS }]);
         }
-        // Values of most types take a byte more, or few.
+        // The encoding of most types adds one byte or a few bytes.
         let len: usize = values.iter().map(|v| v.as_ref().len() + 4).sum();
         let mut out = Vec::with_capacity(len + 2);
         layout.put_bound(values, after, &mut out)?;
         Ok(out)
     }
 
-    /// What keys and intervals don't say.
+    /// Returns the conditions that keys and intervals do not cover.
     ///
     /// # Errors
-    /// `Invalid` for null, unset and wrong values.
+    /// `Invalid` for null, unset and invalid values.
     pub fn filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         let partition = if self.is_range { &self.partition[..] } else { &[] };
         if partition.is_empty() && !self.filters_clustering() && self.others.is_empty() {
@@ -347,10 +349,10 @@ impl Restrictions {
         Ok(RowFilter(left.map(|r| self.condition(r, env)).collect::<Result<_>>()?))
     }
 
-    /// All of it as conditions, keys and rows too.
+    /// Returns all restrictions as conditions, including those on keys and rows.
     ///
     /// # Errors
-    /// As [`filter`](Restrictions::filter).
+    /// Those of [`filter`](Restrictions::filter).
     pub fn whole_filter(&self, env: &EvalEnv<'_>) -> Result<RowFilter> {
         Ok(RowFilter(self.all().map(|r| self.condition(r, env)).collect::<Result<_>>()?))
     }
@@ -405,7 +407,7 @@ impl Restrictions {
     }
 }
 
-/// Every one of `before` followed by every one of `choices`.
+/// Returns each element of `before` followed by each element of `choices`.
 fn product(before: Vec<Vec<Vec<u8>>>, choices: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<Vec<u8>>>> {
     if before.len().saturating_mul(choices.len()) > MAX_CHOICES {
         return Err(invalid(format!(

@@ -1,5 +1,4 @@
-//! Filters, for what keys and clustering do not decide: conditions tested against its
-//! values.
+//! Row filters: conditions on values that keys and clustering columns do not cover.
 
 use std::cmp::Ordering;
 
@@ -9,14 +8,14 @@ use crate::catalog::TextTest;
 use crate::error::Result;
 use crate::values::split;
 
-/// The values of a row, by the number of the column in
+/// Values of a row, by the index of the column in
 /// [`Table::columns`](crate::catalog::TableSchema::columns).
 pub trait RowValues {
-    /// The value; `None` is null.
+    /// Returns the value; `None` is null.
     fn value(&self, column: usize) -> Option<&[u8]>;
 }
 
-/// What one condition asks; of several columns together in their order.
+/// The test of one condition, on the values of its columns in order.
 #[derive(Clone, Debug)]
 pub(super) enum FilterTest {
     In(Vec<Vec<Vec<u8>>>),
@@ -27,7 +26,7 @@ pub(super) enum FilterTest {
 
 #[derive(Clone, Debug)]
 pub(super) struct FilterCondition {
-    /// The columns and their types.
+    /// Columns with their types.
     pub columns: Vec<(usize, Type)>,
     pub test: FilterTest,
 }
@@ -37,15 +36,15 @@ pub(super) struct FilterCondition {
 pub struct RowFilter(pub(super) Vec<FilterCondition>);
 
 impl RowFilter {
-    /// Whether nothing is asked.
+    /// Reports whether there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a row meets all of it. Null meets nothing.
+    /// Reports whether a row meets all conditions. Null meets none.
     ///
     /// # Errors
-    /// A collection whose bytes break off.
+    /// Errors for a truncated collection.
     pub fn accepts(&self, row: &impl RowValues) -> Result<bool> {
         for condition in &self.0 {
             if !condition.holds(row)? {
@@ -57,7 +56,7 @@ impl RowFilter {
 }
 
 impl FilterCondition {
-    /// How the row's values compare with these; `None` when one is null.
+    /// Compares the row's values with these; returns `None` if one is null.
     fn compare(&self, row: &impl RowValues, with: &[Vec<u8>]) -> Option<Ordering> {
         let mut order = Ordering::Equal;
         for ((column, of), other) in self.columns.iter().zip(with) {

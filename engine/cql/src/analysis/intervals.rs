@@ -1,13 +1,13 @@
-//! Which rows of a partition: intervals of places.
+//! Intervals of positions, which select rows in a partition.
 
 use firn_wide::internals::key::{END, ROWS};
 use firn_wide::internals::store::StoreSlice;
 
-/// From one place to before another.
+/// A half-open interval of positions.
 type Interval = (Vec<u8>, Vec<u8>);
 
-/// Half-open intervals of places, ascending, none touching the next; or all rows, which most
-/// statements read and which costs nothing.
+/// Half-open intervals of positions, ascending, not adjacent; or all rows, which is the most
+/// frequent case and needs no memory.
 #[derive(Clone, Debug)]
 pub struct ValueIntervals(Option<Vec<Interval>>);
 
@@ -16,23 +16,23 @@ fn all_rows() -> StoreSlice {
 }
 
 impl ValueIntervals {
-    /// All rows.
+    /// Returns the interval of all rows.
     pub fn all() -> ValueIntervals {
         ValueIntervals(None)
     }
 
-    /// Whether they are all rows, and known to be.
+    /// Reports whether these are all rows, without an explicit interval.
     pub fn is_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// From one place to before another, which lies behind it.
+    /// Returns one interval, which must not be empty.
     pub fn one(from: Vec<u8>, until: Vec<u8>) -> ValueIntervals {
         debug_assert!(from < until);
         ValueIntervals(Some(vec![(from, until)]))
     }
 
-    /// What is in any of these.
+    /// Returns the union of these intervals.
     pub fn union(mut parts: Vec<Interval>) -> ValueIntervals {
         parts.retain(|(from, until)| from < until);
         parts.sort();
@@ -50,7 +50,7 @@ impl ValueIntervals {
         ValueIntervals(Some(kept))
     }
 
-    /// What is in both.
+    /// Returns the intersection.
     pub fn intersection(&self, other: &ValueIntervals) -> ValueIntervals {
         let (Some(own), Some(others)) = (&self.0, &other.0) else {
             return if self.is_all() { other.clone() } else { self.clone() };
@@ -64,17 +64,17 @@ impl ValueIntervals {
         ValueIntervals::union(out)
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no intervals.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The intervals, ascending: a slice for each.
+    /// Iterates over the intervals in ascending order, each as a slice.
     pub fn slices(&self) -> impl DoubleEndedIterator<Item = StoreSlice> + ExactSizeIterator {
         (0..self.len()).map(|i| self.slice(i))
     }
 
-    /// The interval of this number, which is below [`len`](ValueIntervals::len).
+    /// Returns the interval with this index, which is below [`len`](ValueIntervals::len).
     pub fn slice(&self, i: usize) -> StoreSlice {
         match &self.0 {
             Some(parts) => StoreSlice::between(parts[i].0.clone(), parts[i].1.clone()),
@@ -82,12 +82,12 @@ impl ValueIntervals {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of intervals.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(1, Vec::len)
     }
 
-    /// The smallest interval over all of them.
+    /// Returns the smallest interval that contains all of them.
     pub fn hull(&self) -> StoreSlice {
         let Some(parts) = &self.0 else { return all_rows() };
         match (parts.first(), parts.last()) {
@@ -96,8 +96,8 @@ impl ValueIntervals {
         }
     }
 
-    /// Whether the row with these components ([`firn_wide::internals::key::KeyPlace::row`]) is in
-    /// one. `place` is a buffer to work in.
+    /// Reports whether the row with these components ([`firn_wide::internals::key::KeyPlace::row`])
+    /// is in an interval. `place` is a scratch buffer.
     pub fn contains(&self, row: &[u8], place: &mut Vec<u8>) -> bool {
         let Some(parts) = &self.0 else { return true };
         place.clear();

@@ -1,6 +1,6 @@
-//! Which looks into indexes find the rows that a `WHERE` clause asks for.
+//! Chooses the index lookups for a `WHERE` clause.
 //!
-//! Invariant: whatever a look finds too much, the filter takes out; a look misses nothing.
+//! Invariant: a lookup finds all matching rows. It may find more, which the filter removes.
 
 use std::ops::Bound as End;
 
@@ -11,11 +11,11 @@ use crate::error::{Result, invalid};
 use crate::values::{Bound, BoundTerm, EvalEnv};
 
 impl Restrictions {
-    /// The looks into indexes of which each finds the rows; none when they are found by keys or by
-    /// reading all of them. What is found must still meet the rest.
+    /// Returns the index lookups, each of which finds all matching rows. Empty if the rows are
+    /// found by keys or by reading all of them. Found rows must still pass the filter.
     ///
     /// # Errors
-    /// As [`keys`](Restrictions::keys).
+    /// Those of [`keys`](Restrictions::keys).
     pub fn indexes(&self, env: &EvalEnv<'_>) -> Result<Vec<IndexUse>> {
         let mut all = vec![];
         if !self.uses_index() {
@@ -90,7 +90,7 @@ impl Restrictions {
         Ok(Some(IndexLook::Equal(index.key_for(key.as_deref(), &value).into_owned())))
     }
 
-    /// The test for a value that an index of its column takes apart before it compares.
+    /// Returns the test for a value, if an index analyzes the values of its column.
     pub(super) fn analyzed(
         &self,
         restriction: &Restriction,
@@ -104,7 +104,7 @@ impl Restrictions {
         Some(TextTest::new(analyzer, TextMatch::Whole, values.first()?))
     }
 
-    /// The test for what `LIKE` asks, of the first index that knows it.
+    /// Returns the test for a `LIKE` pattern, by the first index that supports it.
     pub(super) fn pattern(
         &self,
         restriction: &Restriction,
@@ -133,7 +133,7 @@ impl Restrictions {
     }
 }
 
-/// The first bytes behind all that begin with these.
+/// Returns the smallest byte string after all that begin with this prefix.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|b| *b < 0xFF)?;
     let mut end = prefix[..=last].to_vec();
@@ -141,8 +141,8 @@ fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The value that a condition of a filter or a look into an index is with; `what` is it of the
-/// column.
+/// Returns the value for a condition or an index lookup; refuses null and unset. `what` names its
+/// role in the column.
 pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
     match value {
         Bound::Bytes(bytes) => Ok(bytes),
@@ -151,7 +151,7 @@ pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> 
     }
 }
 
-/// The term of a relation of one column.
+/// Returns the term of a relation on one column.
 fn only<'t>(tuple: &'t Tuple, columns: &[&str]) -> Option<&'t BoundTerm> {
     match (tuple, columns) {
         (Tuple::Each(terms), [_]) if terms.len() == 1 => terms.first(),
@@ -159,7 +159,7 @@ fn only<'t>(tuple: &'t Tuple, columns: &[&str]) -> Option<&'t BoundTerm> {
     }
 }
 
-/// One of the values that `IN` has; `None`: null and nothing are no values of it.
+/// Returns one of the values of `IN`; `None` for null and unset, which match nothing.
 pub(super) fn choice(
     tuple: &Tuple,
     env: &EvalEnv<'_>,
@@ -172,7 +172,7 @@ pub(super) fn choice(
     })
 }
 
-/// The same of several columns, or of one.
+/// Returns the values of a relation on one or several columns; refuses null and unset.
 pub(super) fn asked(tuple: &Tuple, env: &EvalEnv<'_>, columns: &[&str]) -> Result<Vec<Vec<u8>>> {
     if let Some(term) = only(tuple, columns) {
         return Ok(vec![wanted(term.eval(env)?, "value", columns[0])?]);

@@ -1,18 +1,17 @@
-//! Several relations about the same columns made one, where that is allowed (model 3.5).
+//! Combines several relations on the same columns into one, if that is allowed (model 3.5).
 
 use super::relation::{RelationKind, Restriction, TokenRestriction};
 use crate::catalog::TableSchema;
 use crate::error::{Result, invalid};
 
-/// Adds a restriction to those of a part of the row, which are kept in the order of their first
-/// columns.
+/// Adds a restriction to a list, which is sorted by first columns.
 pub(super) fn add(table: &TableSchema, all: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
     let overlap = all.iter().position(|r| r.columns.iter().any(|c| new.columns.contains(c)));
     match overlap {
         Some(at) => {
             let old = all.remove(at);
             let merged = merge(table, old, new)?;
-            // It may now meet another one.
+            // It may overlap another one now.
             add(table, all, merged)
         }
         None => {
@@ -91,7 +90,7 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
     Ok(Restriction { columns, is_multi: is_multi || new.is_multi, what })
 }
 
-/// Adds a restriction of the token to that of before.
+/// Combines a restriction of the token with the previous one.
 pub(super) fn add_token(
     table: &TableSchema,
     old: &mut Option<TokenRestriction>,

@@ -1,9 +1,8 @@
-//! Floor 2: what a statement about rows asks for, looked up in the catalog and checked once (model
-//! 3.4, 3.5).
+//! Floor 2: analysis of WHERE clauses, checked once against the catalog (model 3.4, 3.5).
 //!
-//! - [`Restrictions`]: a `WHERE` clause. With bound values it gives the keys of partitions
-//!   ([`Restrictions::keys`]), a range of them, the [`ValueIntervals`] of rows within each, and the
-//!   [`RowFilter`] for what neither of those says.
+//! - [`Restrictions`]: a `WHERE` clause. With bound values it returns the keys of partitions
+//!   ([`Restrictions::keys`]) or a range of partitions, the [`ValueIntervals`] of rows in each, and
+//!   the [`RowFilter`] for the remaining conditions.
 
 mod constants;
 mod evaluate;

@@ -1,4 +1,4 @@
-//! One relation of a `WHERE` clause, checked against its columns.
+//! A relation of a `WHERE` clause, checked against its columns.
 
 use std::borrow::Cow;
 
@@ -12,29 +12,29 @@ use crate::values::{
     Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split,
 };
 
-/// The values for the columns of a relation.
+/// Values for the columns of a relation.
 #[derive(Clone, Debug)]
 pub(super) enum Tuple {
-    /// One term a column.
+    /// One term for each column.
     Each(Vec<BoundTerm>),
-    /// A tuple, bound as a whole.
+    /// A tuple bound as a whole.
     Whole(BoundTerm, Type),
 }
 
-/// What `IN` is asked of.
+/// Values of `IN`.
 #[derive(Clone, Debug)]
 pub(super) enum Choices {
     List(Vec<Tuple>),
     /// Constants only.
     Constants(ConstantTuples),
-    /// All of them, bound as a list of this type.
+    /// All values, bound as a list of this type.
     Marker(BoundTerm, Type),
 }
 
-/// An end of a slice, and whether what is equal belongs to it.
+/// A bound of a slice, and whether it is inclusive.
 pub(super) type RelationEnd = (Tuple, bool);
 
-/// What is asked.
+/// Kind of a relation.
 #[derive(Clone, Debug)]
 pub(super) enum RelationKind {
     Eq(Tuple),
@@ -48,21 +48,21 @@ pub(super) enum RelationKind {
         keys: Vec<BoundTerm>,
         entries: Vec<(BoundTerm, BoundTerm)>,
     },
-    /// What `LIKE` says.
+    /// Pattern of `LIKE`.
     Like(BoundTerm),
 }
 
-/// What is asked of some columns.
+/// A restriction of some columns.
 #[derive(Clone, Debug)]
 pub(super) struct Restriction {
-    /// Their numbers in [`TableSchema::columns`].
+    /// Indexes of the columns in [`TableSchema::columns`].
     pub columns: Vec<usize>,
-    /// Whether it was written as one of several columns.
+    /// Whether it was written as a relation on several columns.
     pub is_multi: bool,
     pub what: RelationKind,
 }
 
-/// What is asked of the token.
+/// A restriction of the token.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TokenRestriction {
     pub equal: Option<BoundTerm>,
@@ -113,18 +113,18 @@ impl Restriction {
         matches!(self.what, RelationKind::Slice { .. })
     }
 
-    /// Whether it is about parts of a value, so that it names no keys and no range of rows.
+    /// Reports whether it tests parts of a value, so that it names no keys and no range of rows.
     pub fn is_contains(&self) -> bool {
         matches!(self.what, RelationKind::Contains { .. } | RelationKind::Like(_))
     }
 
-    /// Whether an index that finds it leaves nothing of it to the filter: that of one of several
-    /// columns that are equal to values does.
+    /// Reports whether an index that finds it leaves nothing to the filter. That is false for
+    /// equality of several columns, of which one is indexed.
     pub fn is_answered_alone(&self) -> bool {
         self.columns.len() == 1 || self.is_slice()
     }
 
-    /// How many columns it goes over.
+    /// Returns its last column.
     pub fn last(&self) -> usize {
         self.columns.last().copied().unwrap_or(0)
     }
@@ -134,7 +134,7 @@ impl Restriction {
     }
 }
 
-/// The value of a term for a key; null and unset are refused.
+/// Returns the value of a term for a key; refuses null and unset.
 pub(super) fn needed<'v>(value: EvaluatedTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
         EvaluatedTerm::Bytes(bytes) => Ok(bytes),
@@ -146,7 +146,7 @@ pub(super) fn needed<'v>(value: EvaluatedTerm<'v>, column: &str) -> Result<Cow<'
 }
 
 impl Tuple {
-    /// The values, null where they are; `names` are those of the columns.
+    /// Evaluates the values; a null value is `None`. `names` are the names of the columns.
     pub fn eval(&self, env: &EvalEnv<'_>, names: &[&str]) -> Result<Vec<Option<Vec<u8>>>> {
         match self {
             Tuple::Each(terms) => {
@@ -179,7 +179,7 @@ fn bytes_of(value: Bound) -> Option<Vec<u8>> {
     if let Bound::Bytes(bytes) = value { Some(bytes) } else { None }
 }
 
-/// The parts of a tuple, so many.
+/// Returns the parts of a tuple, padded with nulls to `count`.
 fn parts_of(of: &Type, bytes: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>>> {
     let mut parts: Vec<_> = split(of, bytes)?.into_iter().map(|p| p.map(<[u8]>::to_vec)).collect();
     parts.resize(count, None);
@@ -187,7 +187,7 @@ fn parts_of(of: &Type, bytes: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>
 }
 
 impl Choices {
-    /// The choices, null where values are.
+    /// Evaluates the choices; a null value is `None`.
     pub fn eval(&self, env: &EvalEnv<'_>, names: &[&str]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
         let (term, of) = match self {
             Choices::List(list) => return list.iter().map(|t| t.eval(env, names)).collect(),
@@ -226,19 +226,19 @@ impl Choices {
     }
 }
 
-/// A relation, looked up.
+/// A resolved relation.
 pub(super) enum KnownValues {
     Of(Restriction),
     Token(TokenRestriction),
 }
 
-/// What relations are looked up in.
+/// Context for resolving relations.
 pub(super) struct Lookup<'a, 'c> {
     pub table: &'a TableSchema,
     pub context: &'a mut Context<'c>,
-    /// The type of tokens.
+    /// Type of tokens.
     pub token: Type,
-    /// Whether rows are asked for, not changed.
+    /// Whether the statement is a `SELECT`.
     pub is_select: bool,
 }
 
@@ -253,7 +253,7 @@ impl Lookup<'_, '_> {
         Receiver::column(self.table, &self.table.columns()[column])
     }
 
-    /// Checks one relation.
+    /// Checks and resolves one relation.
     pub fn relation(&mut self, relation: &Relation<'_>) -> Result<KnownValues> {
         let of = |column: usize, what| {
             KnownValues::Of(Restriction { columns: vec![column], is_multi: false, what })
@@ -330,7 +330,7 @@ impl Lookup<'_, '_> {
         })
     }
 
-    /// Refuses what can't be asked of a whole column.
+    /// Refuses relations that are not applicable to a whole column.
     fn check_column(&self, at: usize, sign: &str, is_in: bool) -> Result<()> {
         let column = &self.table.columns()[at];
         let word = if is_in { "IN" } else { sign };
@@ -441,7 +441,7 @@ impl Lookup<'_, '_> {
         Ok(found)
     }
 
-    /// The columns of a relation of several, checked.
+    /// Returns the columns of a relation on several columns, after checks.
     fn clustering(&self, columns: &[AstName<'_>], relation: &Relation<'_>) -> Result<Vec<usize>> {
         let mut numbers: Vec<usize> = vec![];
         let first = self.table.partition().len();
@@ -543,12 +543,12 @@ impl Lookup<'_, '_> {
     }
 }
 
-/// The tuples of an `IN` list. Constants are packed as they come: they take an eighth of the
+/// Tuples of an `IN` list. Constants are packed as they are added, which takes an eighth of the
 /// memory.
 #[derive(Default)]
 struct TupleList {
     constants: ConstantTuples,
-    /// All tuples, once one is no constant.
+    /// All tuples, after one that is not constant.
     others: Vec<Tuple>,
 }
 
@@ -571,7 +571,7 @@ impl TupleList {
         self.others.push(tuple);
     }
 
-    /// `IN` of one value is the same as `=`.
+    /// Returns the relation; `IN` with one value is the same as `=`.
     fn one_or_many(mut self) -> RelationKind {
         if let (1, [_]) = (self.others.len(), &self.others[..]) {
             return RelationKind::Eq(self.others.remove(0));
@@ -617,7 +617,7 @@ fn refuse_durations(column: &TableColumn) -> Result<()> {
     Err(invalid(format!("Slice restrictions are not supported on {text}")))
 }
 
-/// The type of a collection's values, or of a map's keys.
+/// Returns the type of a collection's values, or of a map's keys.
 fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
     match &of.of {
         Type::Map(kv) => Some(if key { kv.0.clone() } else { kv.1.clone() }),

@@ -1,9 +1,11 @@
-//! A `WHERE` clause, prepared once (model 3.4, 3.5): which partitions, which rows in them, what
-//! else is asked.
+//! A prepared `WHERE` clause (model 3.4, 3.5): restrictions of partitions, of rows, and of other
+//! columns.
 //!
-//! Invariants: `partition` and `clustering` are in the order of the key; a column is in one
-//! restriction of its part at most; the first `prefix` restrictions of `clustering` say which rows
-//! to read, the others are conditions of the filter.
+//! Invariants:
+//! - `partition` and `clustering` are in the order of the key.
+//! - A column is in at most one restriction of its part.
+//! - The first `prefix` restrictions of `clustering` determine the rows to read; the others are
+//!   conditions of the filter.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,14 +24,14 @@ use crate::values::{Context, HeapBytes};
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
      If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
 
-/// What the clause is for.
+/// Kind of the statement with the clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// `SELECT`, with or without `ALLOW FILTERING`.
     Select {
-        /// Whether `ALLOW FILTERING` is said.
+        /// Whether `ALLOW FILTERING` was given.
         filtering: bool,
-        /// The number of the column by which the rows with the nearest vectors are asked for.
+        /// Index of the column of `ANN OF`.
         nearest: Option<usize>,
     },
     /// `UPDATE`
@@ -48,31 +50,31 @@ impl Purpose {
     }
 }
 
-/// What is looked for in an index.
+/// Lookup in an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexLook {
     /// One value.
     Equal(Vec<u8>),
-    /// Values of a range; of texts those that the test holds for.
+    /// A range of values; for texts, those that pass the test.
     Range {
-        /// Where it begins.
+        /// Start of the range.
         from: Bound<Vec<u8>>,
-        /// Where it ends.
+        /// End of the range.
         until: Bound<Vec<u8>>,
-        /// What else is asked of them.
+        /// Additional test of the values.
         test: Option<TextTest>,
     },
 }
 
-/// The look into an index that finds the rows.
+/// A use of an index that finds the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The index in the store.
+    /// Id of the index in the store.
     pub id: u32,
-    /// What is looked for.
+    /// The lookup.
     pub look: IndexLook,
-    /// Whether it finds whole partitions: it is over a column of the partition key, or a static
-    /// one.
+    /// Whether it finds whole partitions: the index is on a column of the partition key, or on a
+    /// static one.
     pub finds_partitions: bool,
 }
 
@@ -87,12 +89,12 @@ pub struct Restrictions {
     pub(super) clustering: Vec<Restriction>,
     pub(super) prefix: usize,
     pub(super) others: Vec<Restriction>,
-    /// Whether partitions are not named one by one.
+    /// Whether partitions are not named individually.
     pub(super) is_range: bool,
     pub(super) uses_index: bool,
-    /// How many restrictions are left to the filter, as the servers count them.
+    /// Number of restrictions left to the filter, as Cassandra counts them.
     filtered: usize,
-    /// Whether those of the partition key are among them, and those of clustering columns.
+    /// Whether these include restrictions of the partition key, and of clustering columns.
     filters_keys: (bool, bool),
 }
 
@@ -105,11 +107,11 @@ impl HeapBytes for Restrictions {
 }
 
 impl Restrictions {
-    /// Checks the relations of a statement about `table`. `only_statics`: it selects or changes
-    /// static columns only.
+    /// Checks the relations of a statement on `table`. `only_statics`: it selects or changes static
+    /// columns only.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn prepare(
         purpose: Purpose,
         only_statics: bool,
@@ -199,7 +201,7 @@ impl Restrictions {
         matches!(self.purpose, Purpose::Select { filtering: true, .. })
     }
 
-    /// How many restrictions at the start of `clustering` name a range of rows.
+    /// Returns the number of restrictions at the start of `clustering` that name a range of rows.
     fn leading(&self) -> usize {
         let mut next = self.table.partition().len();
         let mut count = 0;
@@ -216,7 +218,7 @@ impl Restrictions {
         count
     }
 
-    /// Whether keys can't be made of what is said of the partition key.
+    /// Reports whether the restrictions of the partition key do not determine keys.
     fn partition_needs_filter(&self) -> bool {
         !self.partition.is_empty()
             && (self.partition.len() < self.table.partition().len()
@@ -227,7 +229,7 @@ impl Restrictions {
         self.prefix < self.clustering.len()
     }
 
-    /// Decides how rows are found, in the order in which the servers complain.
+    /// Decides how rows are found, and reports errors in Cassandra's order.
     fn decide(&mut self, only_statics: bool) -> Result<()> {
         let nearest = self.nearest();
         let has_index = nearest.is_some()
@@ -372,7 +374,7 @@ impl Restrictions {
         Ok(())
     }
 
-    /// Names the column that is restricted though one before it isn't.
+    /// Returns the error for a restricted column after an unrestricted one.
     fn gap(&self) -> Error {
         let first = self.table.partition().len();
         let restricted = self.clustering.iter().flat_map(|r| r.columns.iter().copied());
@@ -386,9 +388,9 @@ impl Restrictions {
         ))
     }
 
-    /// Refuses to pass over rows unless `ALLOW FILTERING` is said. Apart from
-    /// [`prepare`](Restrictions::prepare), since the servers complain of the order and the
-    /// selection first.
+    /// Refuses filtering unless `ALLOW FILTERING` was given. It is separate from
+    /// [`prepare`](Restrictions::prepare) because Cassandra reports errors of order and selection
+    /// first.
     ///
     /// # Errors
     /// `Cannot execute this query as it might involve data filtering …`.
@@ -417,17 +419,17 @@ impl Restrictions {
         self.partition.iter().chain(&self.clustering).chain(&self.others)
     }
 
-    /// The column by which the rows with the nearest vectors are asked for.
+    /// Returns the column of `ANN OF`.
     fn nearest(&self) -> Option<usize> {
         if let Purpose::Select { nearest, .. } = self.purpose { nearest } else { None }
     }
 
-    /// Whether the rows with the nearest vectors are asked for.
+    /// Reports whether the statement has `ANN OF`.
     pub fn asks_nearest(&self) -> bool {
         self.nearest().is_some()
     }
 
-    /// Refuses conditions that are no part of a question for the nearest vectors.
+    /// Refuses conditions that cannot be combined with `ANN OF`.
     fn check_beside_nearest(&self) -> Result<()> {
         let has_index = |r: &Restriction| {
             let mut columns = r.columns.iter().map(|c| &self.table.columns()[*c].name);
@@ -442,7 +444,7 @@ impl Restrictions {
         Err(invalid("ANN ordering by vector requires all restricted column(s) to be indexed"))
     }
 
-    /// An index over vectors answers nothing but which are the nearest.
+    /// Refuses conditions on indexed vectors: such an index finds only nearest vectors.
     fn refuse_indexed_vectors(&self) -> Result<()> {
         let is_indexed = |r: &Restriction| {
             let column = &self.table.columns()[r.first()];
@@ -455,13 +457,13 @@ impl Restrictions {
         }
     }
 
-    /// Whether some of what is said of clustering columns is left to the filter.
+    /// Reports whether restrictions of clustering columns are left to the filter.
     pub(super) fn filters_clustering(&self) -> bool {
         self.filters_keys.1
     }
 
-    /// Those of clustering columns that are left to the filter, though some name rows, too: what an
-    /// index answers, and all behind it.
+    /// Iterates over the restrictions of clustering columns that are left to the filter: the one
+    /// that an index answers, and all after it. Some of them name rows too.
     pub(super) fn filtered_clustering(&self) -> impl Iterator<Item = &Restriction> {
         let all = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
         let mut next = self.table.partition().len();
@@ -474,15 +476,15 @@ impl Restrictions {
         })
     }
 
-    /// What is left to the filter, as the servers count it.
+    /// Iterates over the restrictions left to the filter, as Cassandra counts them.
     fn left_to_filter(&self) -> impl Iterator<Item = &Restriction> {
         let partition = if self.filters_keys.0 { &self.partition[..] } else { &[] };
         let clustering = if self.filters_keys.1 { &self.clustering[..] } else { &[] };
         partition.iter().chain(clustering).chain(&self.others)
     }
 
-    /// Whether storage-attached indexes, which are asked together, answer all that is left to the
-    /// filter.
+    /// Reports whether storage-attached indexes, which are queried together, answer all
+    /// restrictions left to the filter.
     fn is_served_together(&self) -> bool {
         let is_served = |r: &Restriction| {
             r.is_answered_alone()
@@ -491,24 +493,25 @@ impl Restrictions {
         self.uses_index && self.left_to_filter().all(is_served)
     }
 
-    /// Whether an index answers all that is left to the filter, which is one condition.
+    /// Reports whether an index answers the restrictions left to the filter, which are only one
+    /// condition.
     fn is_answered(&self) -> bool {
         self.left_to_filter().all(|r| r.is_answered_alone() && self.index_for(r).is_some())
     }
 
-    /// The first index that answers a restriction.
+    /// Returns the first index that answers a restriction.
     pub(super) fn index_for<'r>(&'r self, restriction: &'r Restriction) -> Option<&'r TableIndex> {
         self.indexes_for(restriction).next()
     }
 
-    /// The indexes that answer a restriction.
+    /// Iterates over the indexes that answer a restriction.
     pub(super) fn indexes_for<'r>(
         &'r self,
         restriction: &'r Restriction,
     ) -> impl Iterator<Item = &'r TableIndex> {
         let columns = self.table.columns();
-        // Of several columns that have values together, an index of one finds the rows. Their slices
-        // are taken for such, too, though nothing filters by them.
+        // For equality of several columns, an index of one column finds the rows. As in Cassandra,
+        // slices of several columns are accepted too, although nothing filters by them.
         let is_answerable = restriction.columns.len() == 1
             || matches!(restriction.what, RelationKind::Eq(_) | RelationKind::Slice { .. });
         let named: &[usize] = if is_answerable { &restriction.columns } else { &[] };
@@ -534,64 +537,65 @@ impl Restrictions {
         self.table.indexes().iter().filter(answers)
     }
 
-    /// Whether anything is said of the column with this number.
+    /// Reports whether the column with this index is restricted.
     pub fn restricts(&self, column: usize) -> bool {
         self.all().any(|r| r.columns.contains(&column))
     }
 
-    /// Whether partitions are not named one by one, but a range of them, or all.
+    /// Reports whether the statement reads a range of partitions, or all, instead of named ones.
     pub fn is_key_range(&self) -> bool {
         self.is_range
     }
 
-    /// Whether rows are found with an index.
+    /// Reports whether rows are found with an index.
     pub fn uses_index(&self) -> bool {
         self.uses_index
     }
 
-    /// Whether the partition key is in an `IN` of more than one value, or of a marker.
+    /// Reports whether the partition key has an `IN` with more than one value, or with a marker.
     pub fn has_key_in(&self) -> bool {
-        // Beside a token what is said of some of the key's columns only names no keys.
+        // With a token restriction, restrictions of only some key columns name no keys.
         let is_key = self.token.is_none() || self.partition.len() == self.table.partition().len();
         is_key && self.partition.iter().any(|r| matches!(r.what, RelationKind::In(_)))
     }
 
-    /// Whether anything is said of clustering columns.
+    /// Reports whether clustering columns are restricted.
     pub fn has_clustering(&self) -> bool {
         !self.clustering.is_empty()
     }
 
-    /// Whether anything is said of regular columns.
+    /// Reports whether regular columns are restricted.
     pub fn has_regulars(&self) -> bool {
         self.others.iter().any(|r| self.table.columns()[r.first()].kind == ColumnKind::Regular)
     }
 
-    /// Whether the first of the clustering columns name a row that is to be written: one of a
-    /// compact table, where the others are null.
+    /// Reports whether a prefix of the clustering columns names a row to be written: in a compact
+    /// table, where the other columns are null.
     fn takes_prefixes(&self) -> bool {
         self.purpose == Purpose::Update
             && self.table.takes_prefixes()
             && !self.clustering.is_empty()
     }
 
-    /// Whether every clustering column is restricted by `=` or `IN`, so that single rows are named.
+    /// Reports whether every clustering column is restricted by `=` or `IN`, so that single rows
+    /// are named.
     pub fn names_rows(&self) -> bool {
         let columns: usize = self.clustering.iter().map(|r| r.columns.len()).sum();
         (columns == self.table.clustering().len() || self.takes_prefixes())
             && !self.clustering.iter().any(|r| r.is_slice() || r.is_contains())
     }
 
-    /// Whether a clustering column is in an `IN`.
+    /// Reports whether a clustering column has an `IN`.
     pub fn has_clustering_in(&self) -> bool {
         self.clustering.iter().any(|r| matches!(r.what, RelationKind::In(_)))
     }
 
-    /// Whether all columns of the primary key are restricted by `=`.
+    /// Reports whether all columns of the primary key are restricted by `=`.
     pub fn is_one_row(&self) -> bool {
         self.names_rows() && !self.is_range && !self.has_key_in() && !self.has_clustering_in()
     }
 
-    /// Whether a column of the primary key is restricted by `=`.
+    /// Reports whether a column of the primary key is restricted by `=`.
     pub fn is_fixed(&self, column: &TableColumn) -> bool {
         let part =
             if column.kind == ColumnKind::Partition { &self.partition } else { &self.clustering };
@@ -601,12 +605,12 @@ impl Restrictions {
         part.iter().find(is).is_some_and(|r| matches!(r.what, RelationKind::Eq(_)))
     }
 
-    /// Whether anything is said of the partition key or its token.
+    /// Reports whether the partition key or its token is restricted.
     pub fn has_partition(&self) -> bool {
         !self.partition.is_empty() || self.token.is_some()
     }
 
-    /// The numbers of the static and regular columns that conditions are about.
+    /// Returns the indexes of the static and regular columns with conditions.
     pub fn filtered_columns(&self) -> impl Iterator<Item = usize> {
         self.others.iter().map(Restriction::first)
     }

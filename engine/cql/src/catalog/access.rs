@@ -1,5 +1,5 @@
-//! What roles may do. As long as nobody has logged in, everybody may do everything: it is the
-//! embedding program then, or a server without logins.
+//! Permissions of roles. Without a login everything is allowed: the caller is the embedding
+//! program, or a server without authentication.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::error::{Class, Error, Result};
 use crate::syntax::ast::Permission;
 
 impl Catalog {
-    /// The roles, by name.
+    /// Iterates over the roles by name.
     pub fn roles(&self) -> impl Iterator<Item = &Arc<RoleEntry>> {
         self.roles.values()
     }
 
-    /// The role of this name.
+    /// Returns the role with this name.
     pub fn role(&self, name: &str) -> Option<&Arc<RoleEntry>> {
         self.roles.get(name)
     }
 
-    /// The role, and those that are granted to it or to one of them, by name.
+    /// Returns the role and all roles granted to it, directly or indirectly, by name.
     pub fn roles_of(&self, name: &str) -> Vec<&Arc<RoleEntry>> {
         let (mut found, mut next) = (BTreeMap::new(), vec![name]);
         while let Some(name) = next.pop() {
@@ -31,12 +31,12 @@ impl Catalog {
         found.into_values().collect()
     }
 
-    /// Whether a role may do everything, by itself or by one that is granted to it.
+    /// Reports whether a role is a superuser, by itself or by a role granted to it.
     pub fn is_superuser(&self, name: &str) -> bool {
         self.roles_of(name).iter().any(|r| r.is_superuser)
     }
 
-    /// Whether a role may do this.
+    /// Reports whether a role has a permission on a resource.
     pub fn may(&self, name: &str, permission: Permission, resource: &Resource) -> bool {
         let chain: Vec<Resource> = resource.chain().collect();
         let has = |role: &Arc<RoleEntry>| {
@@ -47,7 +47,7 @@ impl Catalog {
         self.roles_of(name).into_iter().any(has)
     }
 
-    /// Refuses what a role may not do. `None` may do everything.
+    /// Checks that a role has a permission. `None` may do everything.
     ///
     /// # Errors
     /// `Unauthorized`.
@@ -68,7 +68,7 @@ impl Catalog {
     }
 }
 
-/// An error of the class [`Class::Unauthorized`].
+/// Creates an error of the class [`Class::Unauthorized`].
 pub fn unauthorized(text: impl Into<String>) -> Error {
     Error::refused(Class::Unauthorized, text)
 }

@@ -1,50 +1,52 @@
-//! How indexes of texts take values and what is looked for: as they are, in one case, in words.
+//! Text analyzers of indexes, applied to values and search terms: unchanged, in one case, or in
+//! words.
 
-/// What becomes of a text before it is compared.
+/// Transformation of a text before comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextAnalyzer {
-    /// Where it is cut into terms.
+    /// How it is split into terms.
     pub split: TextSplit,
-    /// The case that it is brought into.
+    /// The case to which it is converted.
     pub case: TextCase,
 }
 
-/// Where a text is cut into terms.
+/// How a text is split into terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextSplit {
-    /// Nowhere: the text is one term.
+    /// Not split: the text is one term.
     #[default]
     Whole,
-    /// Between words, which are letters and digits without a break.
+    /// Into words, which are sequences of letters and digits.
     Words,
-    /// At each of this character.
+    /// At each occurrence of this character.
     At(char),
 }
 
-/// A case of letters.
+/// Case conversion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextCase {
-    /// As it is.
+    /// Unchanged.
     #[default]
     Kept,
-    /// Small letters.
+    /// Lower case.
     Lower,
-    /// Capital letters.
+    /// Upper case.
     Upper,
 }
 
 impl TextAnalyzer {
-    /// Whether texts are compared as they are.
+    /// Reports whether texts are compared unchanged.
     pub fn is_plain(self) -> bool {
         self == TextAnalyzer::default()
     }
 
-    /// Whether a text may have several terms.
+    /// Reports whether a text may have several terms.
     pub fn is_tokenizing(self) -> bool {
         self.split != TextSplit::Whole
     }
 
-    /// The terms of a text, none of which is empty unless it is the whole text. Bytes that are no UTF-8 are one as they are.
+    /// Returns the terms of a text. None is empty, unless it is the whole text. Bytes that are not
+    /// UTF-8 form one term, unchanged.
     pub fn terms(self, text: &[u8]) -> Vec<Vec<u8>> {
         let Ok(text) = std::str::from_utf8(text) else { return vec![text.to_vec()] };
         let cased = |term: &str| match self.case {
@@ -62,10 +64,10 @@ impl TextAnalyzer {
     }
 }
 
-/// Where in a text a term is looked for.
+/// Where a term must occur in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextMatch {
-    /// It is the text.
+    /// The term equals the text.
     Whole,
     /// `term%`
     Prefix,
@@ -76,8 +78,8 @@ pub enum TextMatch {
 }
 
 impl TextMatch {
-    /// A pattern of `LIKE`: how it is looked for, and what. Only the signs at its ends mean
-    /// something.
+    /// Parses a pattern of `LIKE` into the kind of match and the term. Only a `%` at its ends is a
+    /// wildcard.
     pub fn of_pattern(pattern: &[u8]) -> (TextMatch, &[u8]) {
         match pattern {
             [b'%', term @ .., b'%'] => (TextMatch::Inside, term),
@@ -87,7 +89,7 @@ impl TextMatch {
         }
     }
 
-    /// The pattern as messages have it.
+    /// Returns the pattern for messages.
     pub fn shown(self) -> &'static str {
         match self {
             TextMatch::Whole => "<term>",
@@ -109,22 +111,22 @@ impl TextMatch {
     }
 }
 
-/// A text that is looked for.
+/// A condition on a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextTest {
     analyzer: TextAnalyzer,
     place: TextMatch,
-    /// Any of them.
+    /// Terms of which any must occur.
     terms: Vec<Vec<u8>>,
 }
 
 impl TextTest {
-    /// For this term, which the analyzer takes apart as it does values.
+    /// Creates the test for this term, which the analyzer splits in the same way as values.
     pub fn new(analyzer: TextAnalyzer, place: TextMatch, term: &[u8]) -> TextTest {
         TextTest { analyzer, place, terms: analyzer.terms(term) }
     }
 
-    /// Whether a value has it.
+    /// Reports whether a value matches.
     pub fn holds(&self, value: &[u8]) -> bool {
         if self.analyzer.is_plain() {
             return self.terms.iter().any(|term| self.place.finds(term, value));
@@ -133,7 +135,7 @@ impl TextTest {
         self.terms.iter().any(|term| there.iter().any(|t| self.place.finds(term, t)))
     }
 
-    /// What every value that has it begins with, as far as that is known.
+    /// Returns a prefix of all matching values, if one is known.
     pub fn prefix(&self) -> Option<&[u8]> {
         match (self.place, &self.terms[..]) {
             (TextMatch::Whole | TextMatch::Prefix, [term]) if self.analyzer.is_plain() => {

@@ -1,16 +1,16 @@
-//! Compact tables as column families: what the older interface sees of a table that a statement
-//! made `WITH COMPACT STORAGE` (model 2.12).
+//! Compact tables as column families: how the Thrift interface sees a table created `WITH COMPACT
+//! STORAGE` (model 2.12).
 //!
 //! | table | family |
 //! |---|---|
-//! | `PRIMARY KEY (k)` | the other columns are its known ones, by their names in UTF-8 |
-//! | `PRIMARY KEY (k, c)`, `v` | a row is a cell: `c` its name, `v` its value |
-//! | `PRIMARY KEY (k, c, d)`, `v` | the same, the name a composite of `c` and `d` |
-//! | these without `v` | the values are of the empty type |
+//! | `PRIMARY KEY (k)` | the other columns are defined columns, with their names in UTF-8 |
+//! | `PRIMARY KEY (k, c)`, `v` | a row is a cell: `c` is its name, `v` its value |
+//! | `PRIMARY KEY (k, c, d)`, `v` | the same, with a composite of `c` and `d` as the name |
+//! | the last two without `v` | values have the empty type |
 //!
-//! A partition key of several columns is a composite key. Of one column its name is the key's alias.
-//! A family has fewer options than a table: `WITH compaction` of a class that families don't know
-//! is told as the size-tiered one, and the tree keeps the table's.
+//! A partition key of several columns is a composite key. If it is one column, the column's name is
+//! the key alias. A family has fewer options than a table. If families do not support the class of
+//! `WITH compaction`, the family shows the size-tiered one, and the tree uses the table's.
 
 use firn_wide::internals::key::Layout;
 use firn_wide::internals::schema::TableNumbers;
@@ -18,7 +18,7 @@ use firn_wide::{CfDef, ColumnDef, IndexType, Partitioner, Type};
 
 use super::{TableColumn, TableSchema};
 
-/// The type of several columns together.
+/// Returns the joint type of several columns.
 fn joined(columns: &[TableColumn], of: impl Fn(&TableColumn) -> Type) -> Type {
     match columns {
         [only] => of(only),
@@ -27,7 +27,7 @@ fn joined(columns: &[TableColumn], of: impl Fn(&TableColumn) -> Type) -> Type {
 }
 
 impl TableSchema {
-    /// The type of the names of the cells that its rows are, or are made of.
+    /// Returns the type of the names of the cells that form its rows.
     fn comparator(&self) -> Type {
         match self.clustering() {
             [] => Type::Utf8,
@@ -35,7 +35,7 @@ impl TableSchema {
         }
     }
 
-    /// How its keys are made, as the store is told: those of a compact table are a family's.
+    /// Returns the key layout passed to the store; for a compact table, that of a family.
     pub fn stored_layout(&self, partitioner: Partitioner) -> Layout {
         match self.is_own_family() {
             true => Layout::standard(partitioner, self.comparator()),
@@ -43,7 +43,7 @@ impl TableSchema {
         }
     }
 
-    /// What the older interface sees of this compact table, with the numbers that it has.
+    /// Returns the family definition of this compact table, with its ids.
     pub fn as_family(&self) -> (CfDef, TableNumbers) {
         let key = joined(self.partition(), |c| c.of.of.clone());
         let value = match (self.is_counter(), self.clustering, self.regulars().next()) {
@@ -67,7 +67,7 @@ impl TableSchema {
         let mut numbers = TableNumbers { table: self.id, ..TableNumbers::default() };
         for column in self.regulars().filter(|_| self.clustering == 0) {
             let mut known = ColumnDef::new(column.name.as_bytes(), column.of.of.full_name());
-            // There is one at most.
+            // There is at most one.
             let index = self.indexes.iter().find(|i| i.column == column.name);
             if let Some(index) = index {
                 known.index_type = Some(IndexType::Keys);

@@ -1,4 +1,4 @@
-//! Columns.
+//! Table columns.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use firn_wide::Type;
 
 use super::{ColumnMask, ColumnType};
 
-/// Which part of a row a column is in.
+/// Kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum ColumnKind {
@@ -19,24 +19,26 @@ pub enum ColumnKind {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableColumn {
-    /// The name of its cells; never given twice in a table. 0 for columns of the primary key.
+    /// Id, which names its cells; never reused for another column of the table. 0 for columns of
+    /// the primary key.
     pub id: u16,
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Which part of a row it is in.
+    /// Kind of the column.
     pub kind: ColumnKind,
-    /// Its place in its part of the primary key; 0 for the others.
+    /// Position in the partition key or among the clustering columns; 0 for other columns.
     pub position: usize,
-    /// Its type.
+    /// Type of its values.
     pub of: ColumnType,
-    /// Whether rows are ordered by it downwards. Only of a clustering column.
+    /// Whether rows are in descending order of it. For clustering columns only.
     pub descending: bool,
-    /// What is shown to roles that may not see its values.
+    /// Mask for roles that may not see its values.
     pub mask: Option<ColumnMask>,
 }
 
 impl TableColumn {
-    /// One of the primary key, whose place is given to it when the table is put in order.
+    /// Creates a column of the primary key. Its position is set when the table's columns are
+    /// sorted.
     pub(super) fn of_key(
         kind: ColumnKind,
         name: String,
@@ -46,12 +48,12 @@ impl TableColumn {
         TableColumn { id: 0, name, kind, position: 0, of, descending, mask: None }
     }
 
-    /// The name of its cells in the store.
+    /// Returns the name of its cells in the store.
     pub fn raw_name(&self) -> [u8; 2] {
         self.id.to_be_bytes()
     }
 
-    /// Its type as keys are made with it.
+    /// Returns its type in key layouts.
     pub fn layout_type(&self) -> Type {
         match self.descending {
             true => Type::Reversed(Arc::new(nameless(&self.of.of))),
@@ -59,24 +61,24 @@ impl TableColumn {
         }
     }
 
-    /// Whether it is part of the primary key.
+    /// Reports whether it is part of the primary key.
     pub fn is_primary_key(&self) -> bool {
         matches!(self.kind, ColumnKind::Partition | ColumnKind::Clustering)
     }
 
-    /// Whether there is one value for all rows of a partition.
+    /// Reports whether it has one value for all rows of a partition.
     pub fn is_static(&self) -> bool {
         self.kind == ColumnKind::Static
     }
 
-    /// Whether it counts.
+    /// Reports whether it is a counter.
     pub fn is_counter(&self) -> bool {
         self.of.of.is_counter()
     }
 }
 
-/// The type with tuples for user types, which are ordered and stored as they are: names of fields
-/// may change while a table is open.
+/// Returns the type with tuples in place of user types, which have the same order and encoding:
+/// field names may change while a table is open.
 fn nameless(of: &Type) -> Type {
     let inner = |of: &Arc<Type>| Arc::new(nameless(of));
     match of {

@@ -6,32 +6,33 @@ use firn_wide::Type;
 
 use crate::syntax::quote_type_if_needed;
 
-/// The type of a column or of a value.
+/// Type of a column or of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnType {
-    /// The type of its values; never reversed.
+    /// Type of its values; never reversed.
     pub of: Type,
-    /// Whether every element is a cell of its own: a collection or user type that is not frozen.
+    /// Whether every element is a separate cell: a collection or user type that is not frozen.
     pub multicell: bool,
 }
 
 impl ColumnType {
-    /// One whose value is a single cell.
+    /// Creates the type of a value that is a single cell.
     pub fn frozen(of: Type) -> ColumnType {
         ColumnType { of, multicell: false }
     }
 
-    /// Whether the user type of this name is used anywhere in it.
+    /// Reports whether it uses the user type with this name.
     pub fn mentions(&self, name: &str) -> bool {
         mentions(&self.of, name)
     }
 
-    /// Whether it is a list, set or map.
+    /// Reports whether it is a list, set or map.
     pub fn is_collection(&self) -> bool {
         matches!(self.of, Type::List(_) | Type::Set(_) | Type::Map(_))
     }
 
-    /// The type of the paths of its cells: what orders its elements. `None` when it is one cell.
+    /// Returns the type of the paths of its cells, which orders its elements. `None` if it is one
+    /// cell.
     pub fn path_type(&self) -> Option<Type> {
         match &self.of {
             _ if !self.multicell => None,
@@ -43,8 +44,8 @@ impl ColumnType {
         }
     }
 
-    /// The type of the value of a cell, of one with a path that of the element: nothing in a set,
-    /// bytes for a field that a user type does not have.
+    /// Returns the type of a cell's value; with a path, that of an element. It is empty for a set,
+    /// and bytes for an unknown field of a user type.
     pub fn cell_type(&self, path: Option<&[u8]>) -> Type {
         match (&self.of, path) {
             (Type::List(of), Some(_)) => (**of).clone(),
@@ -60,7 +61,8 @@ impl ColumnType {
     }
 }
 
-/// CQL's name, as statements have it: `int`, `list<int>`, `frozen<list<int>>`, `frozen<"Type">`.
+/// Formats the type in CQL syntax, as in statements: `int`, `list<int>`, `frozen<list<int>>`,
+/// `frozen<"Type">`.
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |of: &Type| ColumnType::frozen(of.clone());
@@ -74,8 +76,8 @@ impl fmt::Display for ColumnType {
             ),
             Type::Udt(user) => quote_type_if_needed(&user.name).into_owned(),
             Type::Vector(of, count) => {
-                // Its elements have no cells of their own, whether they are called frozen or not;
-                // only a tuple always is.
+                // Its elements are not separate cells, so `frozen` is not shown, except for a
+                // tuple.
                 let (of, multicell) = ((**of).clone(), !matches!(**of, Type::Tuple(_)));
                 return write!(f, "vector<{}, {count}>", ColumnType { of, multicell });
             }
@@ -85,7 +87,7 @@ impl fmt::Display for ColumnType {
     }
 }
 
-/// Whether a user type is used anywhere in `of`.
+/// Reports whether `of` uses a user type.
 pub(super) fn mentions(of: &Type, name: &str) -> bool {
     match of {
         Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => mentions(e, name),
@@ -96,8 +98,8 @@ pub(super) fn mentions(of: &Type, name: &str) -> bool {
     }
 }
 
-/// Whether the type may not be that of a key because of durations in it. As in Cassandra 5.0.9, a
-/// vector may, whatever it consists of: its bytes are compared.
+/// Reports whether the type is not allowed in keys because it contains durations. As in Cassandra
+/// 5.0.9, any vector is allowed: its bytes are compared.
 pub fn is_unordered(of: &Type) -> bool {
     match of {
         Type::Vector(..) => false,
@@ -110,7 +112,7 @@ pub fn is_unordered(of: &Type) -> bool {
     }
 }
 
-/// Whether values of the type have durations in them, which have no order.
+/// Reports whether values of the type contain durations, which have no order.
 pub fn has_duration(of: &Type) -> bool {
     match of {
         Type::Duration => true,

@@ -1,9 +1,9 @@
-//! Options of tables and keyspaces as other releases and other databases print them. They are mapped
-//! to what there is, or left out.
+//! Options of tables and keyspaces in the output of other releases and other databases. They are
+//! mapped to supported options, or ignored.
 
 use std::collections::BTreeMap;
 
-/// Options that are left out or renamed: name, the product that has the option, treatment.
+/// Options that are ignored or renamed: name, the product that has the option, treatment.
 const FOREIGN_OPTIONS: [(&str, &str, &str); 9] = [
     ("index_interval", "Cassandra 2.0", "is read as min_index_interval"),
     ("populate_io_cache_on_flush", "Cassandra 2.0", "is left out"),
@@ -15,7 +15,7 @@ const FOREIGN_OPTIONS: [(&str, &str, &str); 9] = [
     ("tablets", "ScyllaDB", "is left out"),
     ("nodesync", "DSE", "is left out"),
 ];
-/// `caching` as 1.2 and 2.0 wrote it: the name, of keys, of rows.
+/// Values of `caching` in 1.2 and 2.0: name, setting for keys, setting for rows.
 const OLD_CACHING: [(&str, &str, &str); 4] = [
     ("ALL", "ALL", "ALL"),
     ("KEYS_ONLY", "ALL", "NONE"),

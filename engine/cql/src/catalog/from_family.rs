@@ -1,15 +1,15 @@
-//! Column families as tables: the definitions of the data model beneath, read as those of tables,
-//! whose rows and columns are the families' own cells (model 2.12).
+//! Column families as tables. A family of `firn-wide` is presented as a table whose rows and
+//! columns are the family's cells (model 2.12).
 //!
 //! | family | table |
 //! |---|---|
-//! | Standard, nothing known of its columns | `PRIMARY KEY (key, column1)` and `value`: a row a cell; of a composite comparator `column1`, `column2`, … |
-//! | Standard, with known columns | `PRIMARY KEY (key)` and these columns; cells of other names are not seen |
-//! | Super, nothing known of its columns | `PRIMARY KEY (key, column1, column2)` and `value`: a row a subcolumn |
-//! | Super, with known columns | `PRIMARY KEY (key, column1)` and these columns: a row a super column |
+//! | Standard, without defined columns | `PRIMARY KEY (key, column1)` and `value`: each cell is a row; a composite comparator gives `column1`, `column2`, … |
+//! | Standard, with defined columns | `PRIMARY KEY (key)` and these columns; cells of other names are hidden |
+//! | Super, without defined columns | `PRIMARY KEY (key, column1, column2)` and `value`: each subcolumn is a row |
+//! | Super, with defined columns | `PRIMARY KEY (key, column1)` and these columns: each super column is a row |
 //!
-//! A composite type of keys makes `key`, `key2`, …; `key_alias` is the name of the first of them.
-//! Where a known column has such a name, the next free one is taken.
+//! A composite key type gives `key`, `key2`, …; `key_alias` is the name of the first one. If a
+//! defined column has such a name, the next free one is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use super::{
     TableSchema,
 };
 
-/// The names that are given out in a table.
+/// Names in use in a table.
 struct FreeNames(BTreeSet<String>);
 
 impl FreeNames {
-    /// The first free one of `prefix`, `prefix2`, … from this number on; the first has no number
-    /// unless it is `numbered`.
+    /// Returns the first free name of `prefix`, `prefix2`, … from this number on. The first has no
+    /// number unless `numbered` is set.
     fn take(&mut self, prefix: &str, from: usize, numbered: bool) -> String {
         let name = |n: usize| match n {
             1 if !numbered => prefix.to_owned(),
@@ -43,12 +43,12 @@ impl FreeNames {
     }
 }
 
-/// The type of the column that a type of names makes, and whether it is descending.
+/// Returns the type of the column for a type of names, and whether it is descending.
 fn part(of: &Type) -> (Type, bool) {
     (of.unreversed().clone(), of.is_reversed())
 }
 
-/// The same of all columns that it makes.
+/// Returns the types of all columns for a type of names.
 fn parts(of: &Type) -> Vec<(Type, bool)> {
     match of {
         Type::Composite(parts) if !parts.is_empty() => parts.iter().map(part).collect(),
@@ -57,7 +57,7 @@ fn parts(of: &Type) -> Vec<(Type, bool)> {
 }
 
 impl TableSchema {
-    /// A family as a table.
+    /// Creates the table of a family.
     pub fn of_family(family: &Arc<Family>) -> TableSchema {
         let def = family.def();
         let digest = Md5::new()
@@ -87,7 +87,7 @@ impl TableSchema {
             table.columns.push(TableColumn::of_key(kind, name, of, descending));
         };
         let partition = match family.key_validator() {
-            // The key of a table with one column of it is that column's value.
+            // If the key is one column, the key is that column's value.
             Type::Composite(parts) if parts.len() < 2 => vec![part(family.key_validator())],
             of => parts(of),
         };
@@ -112,7 +112,7 @@ impl TableSchema {
         let of_kind = |kind| table.columns.iter().filter(|c| c.kind == kind).count();
         (table.partition, table.clustering) =
             (of_kind(ColumnKind::Partition), of_kind(ColumnKind::Clustering));
-        // Values of the empty type tell nothing but that the cell is there.
+        // Values of the empty type have no content.
         if names.is_empty() && *family.default_validator() != Type::Empty {
             table.put_column(free.take("value", 1, false), family.default_validator());
         }
@@ -132,12 +132,12 @@ impl TableSchema {
         id
     }
 
-    /// Adds the columns that are known of the family, with their indexes: their numbers, and their
-    /// names as they are taken now.
+    /// Adds the defined columns of the family, with their indexes. Returns the ids of the columns,
+    /// and the names in use.
     fn put_known(&mut self, family: &Family) -> (BTreeMap<Vec<u8>, u16>, FreeNames) {
         let comparator = family.cell_comparator();
         let (mut names, mut free) = (BTreeMap::new(), FreeNames(BTreeSet::new()));
-        // No more have numbers.
+        // Ids are limited to 16 bits.
         for column in family.columns().take(usize::from(u16::MAX) - 1) {
             let name = comparator.to_text(column.name(), Wording::Cli);
             let mut component = vec![];

@@ -1,4 +1,4 @@
-//! Functions and aggregates of users.
+//! User-defined functions and aggregates.
 
 use std::fmt;
 
@@ -8,50 +8,50 @@ use super::ColumnType;
 use crate::script::ScriptProgram;
 use crate::syntax::quote_if_needed;
 
-/// A function of a keyspace.
+/// A user-defined function.
 #[derive(Debug, PartialEq)]
 pub struct StoredFunction {
-    /// Its keyspace.
+    /// Keyspace of the function.
     pub keyspace: String,
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// The types of its arguments.
+    /// Types of its arguments.
     pub arguments: Vec<ColumnType>,
-    /// Whether it is called where an argument is null; else it is null then.
+    /// Whether it is called if an argument is null; otherwise the result is null.
     pub called_on_null: bool,
-    /// The type of its value.
+    /// Type of its result.
     pub result: ColumnType,
-    /// The language, in lower case.
+    /// Language, in lower case.
     pub language: String,
-    /// The names of its arguments, and its body.
+    /// Names of its arguments, and its body.
     pub program: ScriptProgram,
 }
 
-/// An aggregate of a keyspace: a state, made another one by each row.
+/// A user-defined aggregate: each row updates a state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAggregate {
-    /// Its keyspace.
+    /// Keyspace of the aggregate.
     pub keyspace: String,
-    /// Its name.
+    /// Name of the aggregate.
     pub name: String,
-    /// The types of its arguments.
+    /// Types of its arguments.
     pub arguments: Vec<ColumnType>,
-    /// The function of its keyspace that takes the state and the arguments and gives the state.
+    /// Function of the keyspace that computes the next state from the state and the arguments.
     pub state_function: String,
-    /// The type of the state.
+    /// Type of the state.
     pub state: ColumnType,
-    /// The function of its keyspace that makes the value of the last state.
+    /// Function of the keyspace that computes the result from the last state.
     pub final_function: Option<String>,
-    /// The type of its value.
+    /// Type of its result.
     pub result: ColumnType,
-    /// The first state; `None` is null.
+    /// Initial state; `None` is null.
     pub initial: Option<Vec<u8>>,
 }
 
-/// What tells functions of one name apart: the types of their arguments, as CQL writes them.
+/// Name of a function with its argument types in CQL syntax. Identifies an overload.
 pub type Signature = (String, Vec<String>);
 
-/// The type as a definition shows it: tuples are always frozen, and nobody says so.
+/// Returns the type as definitions show it: tuples are always frozen, so `frozen` is omitted.
 pub fn argument_text(of: &ColumnType) -> String {
     let text = of.to_string();
     let bare = match of.of {
@@ -61,7 +61,7 @@ pub fn argument_text(of: &ColumnType) -> String {
     bare.map(str::to_owned).unwrap_or(text)
 }
 
-/// `name(type, …)` of a definition.
+/// Formats `name(type, …)`.
 struct Signed<'a>(&'a str, &'a [ColumnType]);
 
 impl fmt::Display for Signed<'_> {
@@ -76,17 +76,17 @@ pub(super) fn signature(name: &str, arguments: &[ColumnType]) -> Signature {
 }
 
 impl StoredFunction {
-    /// What tells it apart.
+    /// Returns the signature.
     pub fn signature(&self) -> Signature {
         signature(&self.name, &self.arguments)
     }
 
-    /// `name(type, …)`
+    /// Returns `name(type, …)`.
     pub fn signed_name(&self) -> String {
         Signed(&self.name, &self.arguments).to_string()
     }
 
-    /// The same with other types.
+    /// Returns this function with other types.
     pub(super) fn retyped(&self, again: impl Fn(&ColumnType) -> ColumnType) -> StoredFunction {
         let program =
             ScriptProgram::new(self.program.arguments().to_vec(), self.program.body().to_owned());
@@ -101,37 +101,37 @@ impl StoredFunction {
         }
     }
 
-    /// Its types.
+    /// Iterates over the types of its arguments and its result.
     pub fn types(&self) -> impl Iterator<Item = &ColumnType> {
         self.arguments.iter().chain([&self.result])
     }
 }
 
 impl StoredAggregate {
-    /// What tells it apart.
+    /// Returns the signature.
     pub fn signature(&self) -> Signature {
         signature(&self.name, &self.arguments)
     }
 
-    /// `name(type, …)`
+    /// Returns `name(type, …)`.
     pub fn signed_name(&self) -> String {
         Signed(&self.name, &self.arguments).to_string()
     }
 
-    /// What tells its state function apart.
+    /// Returns the signature of its state function.
     pub fn state_signature(&self) -> Signature {
         let all: Vec<ColumnType> =
             std::iter::once(&self.state).chain(&self.arguments).cloned().collect();
         signature(&self.state_function, &all)
     }
 
-    /// What tells its final function apart.
+    /// Returns the signature of its final function.
     pub fn final_signature(&self) -> Option<Signature> {
         let state = std::slice::from_ref(&self.state);
         self.final_function.as_ref().map(|name| signature(name, state))
     }
 
-    /// Its types.
+    /// Iterates over the types of its arguments, its state and its result.
     pub fn types(&self) -> impl Iterator<Item = &ColumnType> {
         self.arguments.iter().chain([&self.state, &self.result])
     }

@@ -1,7 +1,7 @@
-//! The classes of indexes: which there are, what their options mean, what may be indexed with them.
+//! Index classes: names, options, and types that can be indexed.
 //!
-//! Whatever its class, an index is a tree of the store, whose entries lie in the order of values;
-//! the class says what it answers.
+//! Every index is a tree of the store, with entries sorted by value. The class determines which
+//! queries it answers.
 
 use firn_wide::Type;
 
@@ -9,25 +9,26 @@ use super::analyzer::{TextAnalyzer, TextCase, TextSplit};
 use super::{ColumnKind, IndexTarget, TableColumn, TableIndex};
 use crate::error::{Result, configuration, invalid};
 
-/// The class of a storage-attached index.
+/// Class name of storage-attached indexes.
 const SAI: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
 const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
 const SASI_ANALYZERS: &str = "org.apache.cassandra.index.sasi.analyzer.";
-/// The word for an index without a class.
+/// Name for an index without a class.
 const LOCAL: &str = "legacy_local_table";
 
-/// How an index answers.
+/// Class of an index, which determines the queries that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexClass {
-    /// One value, or one element. Classes that were recorded and that nobody knows answer like it.
+    /// Equality with a value, or with one element. Recorded classes that are unknown are treated
+    /// like this one.
     Local,
-    /// Values and ranges, several indexes of a table together, the nearest vectors.
+    /// Equality, ranges, several indexes of a table together, nearest vectors.
     StorageAttached,
-    /// Values, ranges, parts of texts.
+    /// Equality, ranges, patterns in texts.
     Sasi,
 }
 
-/// Which parts of texts are found by a SASI index.
+/// Patterns that a SASI index finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SasiMode {
     Prefix,
@@ -36,7 +37,7 @@ enum SasiMode {
 }
 
 impl IndexClass {
-    /// The class that a statement names; `None`: nobody knows it.
+    /// Returns the class that a statement names; `None` if it is unknown.
     pub fn named(class: &str) -> Option<IndexClass> {
         let is = |word: &str| class.eq_ignore_ascii_case(word);
         if class == SAI || is("sai") || is("StorageAttachedIndex") {
@@ -45,8 +46,8 @@ impl IndexClass {
         (class == SASI).then_some(IndexClass::Sasi)
     }
 
-    /// The class of `CREATE [CUSTOM] INDEX … [USING class]`, as it is recorded; `None` is an index
-    /// without one.
+    /// Returns the class of `CREATE [CUSTOM] INDEX … [USING class]`, as it is recorded; `None` for
+    /// an index without a class.
     ///
     /// # Errors
     /// `Unable to find custom indexer class …`.
@@ -63,12 +64,12 @@ impl IndexClass {
     }
 }
 
-/// Whether values of the type are texts for indexes.
+/// Reports whether indexes treat values of the type as texts.
 fn is_text(of: &Type) -> bool {
     matches!(of, Type::Utf8 | Type::Ascii)
 }
 
-/// Whether a storage-attached index finds values of the type as wholes only.
+/// Reports whether a storage-attached index finds values of the type by equality only.
 fn has_no_ranges(of: &Type) -> bool {
     !matches!(
         of,
@@ -90,7 +91,7 @@ fn has_no_ranges(of: &Type) -> bool {
 }
 
 impl TableIndex {
-    /// How it answers.
+    /// Returns its class.
     pub fn answers_as(&self) -> IndexClass {
         self.class.as_deref().and_then(IndexClass::named).unwrap_or(IndexClass::Local)
     }
@@ -112,7 +113,7 @@ impl TableIndex {
         }
     }
 
-    /// What becomes of texts in it.
+    /// Returns its text analyzer.
     pub fn analyzer(&self) -> TextAnalyzer {
         let mut analyzer = TextAnalyzer::default();
         match self.answers_as() {
@@ -148,17 +149,17 @@ impl TableIndex {
         analyzer
     }
 
-    /// The name of the function by which vectors in it are near.
+    /// Returns the name of its vector similarity function.
     pub fn similarity(&self) -> &str {
         self.option("similarity_function").unwrap_or("cosine")
     }
 
-    /// Whether it finds the nearest vectors.
+    /// Reports whether it finds nearest vectors.
     pub fn is_of_vectors(&self, column: &TableColumn) -> bool {
         self.answers_as() == IndexClass::StorageAttached && matches!(column.of.of, Type::Vector(..))
     }
 
-    /// Whether it finds a whole value of its column.
+    /// Reports whether it finds a value of its column by equality.
     pub fn finds_equal(&self, column: &TableColumn) -> bool {
         match (self.answers_as(), self.target) {
             _ if self.is_of_vectors(column) => false,
@@ -169,7 +170,7 @@ impl TableIndex {
         }
     }
 
-    /// Whether it finds values of its column between two.
+    /// Reports whether it finds ranges of values of its column.
     pub fn finds_ranges(&self, column: &TableColumn) -> bool {
         let of = &column.of.of;
         let by_class = match self.answers_as() {
@@ -183,12 +184,12 @@ impl TableIndex {
         by_class && self.target == IndexTarget::Simple
     }
 
-    /// Whether `LIKE` may be asked of its column at all.
+    /// Reports whether `LIKE` is allowed on its column.
     pub fn knows_like(&self, column: &TableColumn) -> bool {
         self.answers_as() == IndexClass::Sasi && is_text(&column.of.of)
     }
 
-    /// Whether it finds this sort of pattern.
+    /// Reports whether it finds this kind of pattern.
     pub fn finds_like(&self, place: super::TextMatch) -> bool {
         use super::TextMatch as M;
         match self.mode() {
@@ -201,7 +202,7 @@ impl TableIndex {
     /// Checks its options against its class and column.
     ///
     /// # Errors
-    /// `Configuration` or `Invalid` with the servers' texts.
+    /// `Configuration` or `Invalid` with Cassandra's texts.
     pub(super) fn check_options(&self, column: &TableColumn) -> Result<()> {
         match self.answers_as() {
             IndexClass::Local => Ok(()),
@@ -349,7 +350,7 @@ impl TableIndex {
         }
     }
 
-    /// The type of what is indexed.
+    /// Returns the type of the indexed values.
     fn value_type(&self, column: &TableColumn) -> Type {
         match (&column.of.of, self.target) {
             (Type::List(of) | Type::Set(of), IndexTarget::Values) => (**of).clone(),

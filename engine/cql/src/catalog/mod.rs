@@ -1,19 +1,19 @@
-//! Floor 1: what is defined: keyspaces, tables, user types, indexes (model 3.1, 3.3, 3.5).
+//! Floor 1: schema definitions: keyspaces, tables, user types, indexes (model 3.1, 3.3, 3.5).
 //!
-//! - [`Catalog`]: all definitions of one moment. It never changes: a change makes a new one or
-//!   refuses with the servers' text.
-//! - [`TableSchema`], [`TableColumn`], [`ColumnType`], [`TableIndex`]: a table, resolved; with a
+//! - [`Catalog`]: an immutable snapshot of all definitions. A change returns a new one, or an error
+//!   with Cassandra's text.
+//! - [`TableSchema`], [`TableColumn`], [`ColumnType`], [`TableIndex`]: a resolved table; with a
 //!   [`ViewSchema`] it is a materialized view.
 //! - [`Catalog::records`], [`Catalog::load`]: the stored form.
 //!
-//! Keyspaces are those of the data model beneath, shared with the Thrift world, and each of its
-//! column families is a table of its keyspace ([`FamilyForm`]); other tables, and types, are this
-//! crate's own.
+//! Keyspaces are those of `firn-wide`, shared with the Thrift interface, and each column family is
+//! a table of its keyspace ([`FamilyForm`]). Other tables, and types, belong to this crate.
 //!
-//! Invariants: the numbers of tables and indexes begin at [`FIRST_ID`] and are never given twice;
-//! neither are the numbers of a table's columns, but that one which is dropped and added again gets
-//! its own back, with the time until which its cells are no more; names of tables and indexes are
-//! unique in a keyspace.
+//! Invariants:
+//! - Ids of tables and indexes begin at [`FIRST_ID`] and are never reused.
+//! - Ids of a table's columns are never reused for other columns. A column that is dropped and
+//!   added again gets its old id, with the timestamp up to which its cells are dropped.
+//! - Names of tables and indexes are unique in a keyspace.
 
 mod access;
 mod analyzer;
@@ -63,12 +63,12 @@ pub use view::ViewSchema;
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;
 
-/// The first number of a table or index. Those of Thrift families are smaller.
+/// First id of a table or index. Those of Thrift families are smaller.
 pub const FIRST_ID: u32 = firn_wide::internals::schema::FOREIGN_IDS;
-/// The longest name of a keyspace, and of a column with an index that has a class, in bytes.
+/// Maximum bytes of the name of a keyspace, and of a column with an index that has a class.
 pub const MAX_NAME: usize = 48;
-/// The longest name of a table, view or index, in bytes. Cassandra 5.0 has this bound because it
-/// names a folder `NAME-ID`, with an id of 32 digits.
+/// Maximum bytes of the name of a table, view or index. Cassandra 5.0 has this bound because it
+/// names a directory `NAME-ID`, with an id of 32 digits.
 pub const MAX_TABLE_NAME: usize = 222;
 /// Keyspaces that cannot be defined or changed.
 const SYSTEM_KEYSPACES: [&str; 7] = [
@@ -81,7 +81,7 @@ const SYSTEM_KEYSPACES: [&str; 7] = [
     "system_virtual_schema",
 ];
 
-/// All definitions, at one moment. A clone shares its keyspaces.
+/// A snapshot of all definitions. A clone shares its keyspaces.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     keyspaces: BTreeMap<String, Arc<KeyspaceEntry>>,
@@ -93,14 +93,14 @@ pub struct Catalog {
 /// A user-defined type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeDef {
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// Its fields in order. A collection that isn't frozen becomes frozen wherever the type is.
+    /// Fields in order. An unfrozen collection becomes frozen where the type is frozen.
     pub fields: Vec<(String, ColumnType)>,
 }
 
 impl TypeDef {
-    /// The type of its values.
+    /// Returns the type of its values.
     pub fn user_type(&self, keyspace: &str) -> Arc<UserType> {
         let fields = self.fields.iter().map(|(n, t)| (n.clone(), t.of.clone())).collect();
         Arc::new(UserType { keyspace: keyspace.to_owned(), name: self.name.clone(), fields })
@@ -110,11 +110,11 @@ impl TypeDef {
 /// A keyspace with its tables and types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyspaceEntry {
-    /// Its name.
+    /// Name of the keyspace.
     pub name: String,
-    /// The class of its strategy in full under `class`, and the strategy's options.
+    /// Full class name of its strategy under `class`, and the strategy's options.
     pub replication: BTreeMap<String, String>,
-    /// Whether its writes go through the log.
+    /// Whether its writes are logged.
     pub durable_writes: bool,
     tables: BTreeMap<String, Arc<TableSchema>>,
     types: BTreeMap<String, Arc<TypeDef>>,
@@ -135,7 +135,7 @@ impl KeyspaceEntry {
         }
     }
 
-    /// One without tables and types.
+    /// Creates a keyspace without tables and types.
     pub fn with(
         name: String,
         replication: BTreeMap<String, String>,
@@ -144,7 +144,7 @@ impl KeyspaceEntry {
         KeyspaceEntry { replication, durable_writes, ..KeyspaceEntry::new(&name) }
     }
 
-    /// The same, with these tables, each a column family.
+    /// Returns this keyspace with these tables, each of which is a column family.
     pub fn with_families(
         self,
         families: impl IntoIterator<Item = Arc<TableSchema>>,
@@ -153,59 +153,59 @@ impl KeyspaceEntry {
         KeyspaceEntry { tables, ..self }
     }
 
-    /// Its tables that are column families, by name: those that the older interface made, and compact
-    /// ones.
+    /// Iterates by name over its tables that are column families: those of the Thrift interface,
+    /// and compact ones.
     pub fn families(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables().filter(|t| t.form().is_some())
     }
 
-    /// Whether its own attributes are the same.
+    /// Reports whether the keyspaces have the same attributes.
     pub fn is_like(&self, other: &KeyspaceEntry) -> bool {
         (&self.name, &self.replication, self.durable_writes)
             == (&other.name, &other.replication, other.durable_writes)
     }
 
-    /// Its tables and views, by name.
+    /// Iterates over its tables and views by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables.values()
     }
 
-    /// Its user-defined types, by name.
+    /// Iterates over its user-defined types by name.
     pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
         self.types.values()
     }
 
-    /// Its functions, by name and arguments.
+    /// Iterates over its functions by name and arguments.
     pub fn functions(&self) -> impl Iterator<Item = &Arc<StoredFunction>> {
         self.functions.values()
     }
 
-    /// Its aggregates, by name and arguments.
+    /// Iterates over its aggregates by name and arguments.
     pub fn aggregates(&self) -> impl Iterator<Item = &Arc<StoredAggregate>> {
         self.aggregates.values()
     }
 
-    /// The function with this name and these arguments.
+    /// Returns the function with this name and these arguments.
     pub fn function(&self, signature: &Signature) -> Option<&Arc<StoredFunction>> {
         self.functions.get(signature)
     }
 
-    /// The table of this name.
+    /// Returns the table with this name.
     pub fn table(&self, name: &str) -> Option<&Arc<TableSchema>> {
         self.tables.get(name)
     }
 
-    /// The type of this name.
+    /// Returns the type with this name.
     pub fn user_type(&self, name: &str) -> Option<&Arc<TypeDef>> {
         self.types.get(name)
     }
 
-    /// The views of the table with this number, by name.
+    /// Iterates by name over the views of the table with this id.
     pub fn views_of(&self, base: u32) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables().filter(move |t| t.view().is_some_and(|view| view.base == base))
     }
 
-    /// The index of this name and its table.
+    /// Returns the index with this name, and its table.
     pub fn index(&self, name: &str) -> Option<(&Arc<TableSchema>, &TableIndex)> {
         self.tables().find_map(|t| Some((t, t.indexes().iter().find(|i| i.name == name)?)))
     }
@@ -223,50 +223,49 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Its number: a change makes a larger one. Counted from when the store was opened.
+    /// Returns its version, which increases with each change after the store was opened.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The keyspaces but those of the system, by name.
+    /// Iterates by name over all keyspaces except system keyspaces.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceEntry>> {
         self.keyspaces.values()
     }
 
-    /// The keyspace of this name.
+    /// Returns the keyspace with this name.
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceEntry>> {
         self.keyspaces.get(name)
     }
 
-    /// The table that a view is of.
+    /// Returns the base table of a view.
     pub fn base_of(&self, view: &TableSchema) -> Option<&Arc<TableSchema>> {
         let base = view.view()?.base;
         self.keyspace(&view.keyspace)?.tables().find(|t| t.id == base)
     }
 
-    /// All tables but those of the system, views and column families among them.
+    /// Iterates over all tables except system tables; includes views and column families.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.keyspaces().flat_map(|k| k.tables())
     }
 
-    /// The tables that have their definitions here: all but the column families that the older
-    /// interface made.
+    /// Iterates over the tables defined here: all except column families of the Thrift interface.
     pub fn own_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables().filter(|t| t.family().is_none())
     }
 }
 
-/// The keyspace that a name means.
+/// Returns the keyspace that a name refers to.
 ///
 /// # Errors
-/// `Invalid` when it names none and none is chosen.
+/// `Invalid` if it names none and there is no current keyspace.
 pub fn keyspace_of<'a>(name: &'a QualifiedName<'_>, current: Option<&'a str>) -> Result<&'a str> {
     let none =
         "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
     name.keyspace.as_ref().map(|k| &*k.text).or(current).ok_or_else(|| invalid(none))
 }
 
-/// Refuses to change what the system keeps.
+/// Refuses changes of system keyspaces.
 ///
 /// # Errors
 /// `Unauthorized`.
@@ -278,7 +277,7 @@ pub fn check_not_system(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name may be that of a keyspace, table or index, which has `most` bytes at most.
+/// Reports whether a name of at most `most` bytes is valid for a keyspace, table or index.
 pub fn is_valid_name(name: &str, most: usize) -> bool {
     !name.is_empty()
         && name.len() <= most

@@ -1,4 +1,4 @@
-//! The options of a table in `WITH`: names, defaults, which values are taken.
+//! Table options in `WITH`: names, defaults and valid values.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::storage::{check_compaction, check_compression, class, compaction, dro
 use crate::error::{Class, Error, Result, configuration};
 use crate::syntax::ast::{PropertyValue, TableProperty};
 
-/// The longest time to live, in seconds: 20 years.
+/// Maximum TTL in seconds: 20 years.
 pub const MAX_TTL: i64 = 630_720_000;
 
-/// The options of a table, each with its default until `WITH` says otherwise.
+/// Options of a table. Those not set in `WITH` have their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableOptions {
@@ -43,11 +43,11 @@ const VALUES: [(&str, &str, bool); 15] = [
     ("read_repair_chance", "0.0", false),
     ("speculative_retry", "99p", true),
 ];
-/// Names that are understood and kept out of what `DESCRIBE` shows unless they are given.
+/// Options that `DESCRIBE` shows only if they are set.
 const SILENT: [&str; 2] = ["dclocal_read_repair_chance", "read_repair_chance"];
-/// The lowest rate of false positives that the servers' filters have.
+/// Lowest false-positive rate of Cassandra's filters.
 const LEAST_FP_CHANCE: f64 = 6.71e-5;
-/// Options that do something here, and those that are notes.
+/// Options that have an effect. All others are only stored and shown.
 const EFFECTIVE: [&str; 7] = [
     "bloom_filter_fp_chance",
     "comment",
@@ -66,17 +66,17 @@ const COMPACTIONS: [&str; 7] = [
     "UnifiedCompactionStrategy",
     "AbstractCompactionStrategy",
 ];
-/// Those of them that show their thresholds.
+/// Strategies that show their thresholds.
 const WITH_THRESHOLDS: [&str; 3] = [
     "SizeTieredCompactionStrategy",
     "TimeWindowCompactionStrategy",
     "DateTieredCompactionStrategy",
 ];
-/// Those of them that families know.
+/// Strategies that families support.
 const FAMILY_COMPACTIONS: [&str; 2] = ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"];
-/// The compressors that families know.
+/// Compressors that families support.
 const FAMILY_COMPRESSORS: [&str; 3] = ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor"];
-/// Each compressor with the options of its own.
+/// Each compressor with its own options.
 const COMPRESSORS: [(&str, &[&str]); 5] = [
     ("LZ4Compressor", &["lz4_compressor_type", "lz4_high_compressor_level"]),
     ("SnappyCompressor", &[]),
@@ -84,9 +84,9 @@ const COMPRESSORS: [(&str, &[&str]); 5] = [
     ("ZstdCompressor", &["compression_level"]),
     ("NoopCompressor", &[]),
 ];
-/// The options of all compressors.
+/// Options of all compressors.
 const OF_COMPRESSORS: [&str; 4] = ["class", "enabled", "chunk_length_in_kb", "min_compress_ratio"];
-/// The options of 2.x, by their names of now.
+/// Option names of 2.x with their current names.
 const OLD_COMPRESSION: [(&str, &str); 2] =
     [("sstable_compression", "class"), ("chunk_length_kb", "chunk_length_in_kb")];
 
@@ -119,7 +119,7 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// Those that a family was defined with, as far as tables have them.
+    /// Returns the options of a family's definition, as far as tables have them.
     pub(super) fn of_family(def: &CfDef) -> TableOptions {
         let mut options = TableOptions::default();
         let mut set = |name: &str, value: String| drop(options.values.insert(name.into(), value));
@@ -164,7 +164,7 @@ impl TableOptions {
         options
     }
 
-    /// Puts into a family's definition what families know of these.
+    /// Sets the options that families support in a family's definition.
     pub(super) fn put_into(&self, def: &mut CfDef) {
         let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         def.comment = self.comment().to_owned();
@@ -201,7 +201,7 @@ impl TableOptions {
         let mut threshold = |name: &str, usual: i32| {
             compaction.remove(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
         };
-        // Classes that have no thresholds may be given any.
+        // For classes without thresholds any values are valid.
         def.min_compaction_threshold = threshold("min_threshold", 4).max(2);
         def.max_compaction_threshold =
             threshold("max_threshold", 32).max(def.min_compaction_threshold);
@@ -213,37 +213,37 @@ impl TableOptions {
             Some(class) if FAMILY_COMPRESSORS.iter().any(|known| class.ends_with(known)) => {
                 def.compression_options = [("sstable_compression".to_owned(), class)].into();
             }
-            // Of what families don't know they say that it is their usual one.
+            // For options that families do not support, the definition has the default.
             Some(_) => {}
         }
     }
 
-    /// How long tombstones are kept, in seconds.
+    /// Returns the time for which tombstones are retained, in seconds.
     pub fn gc_grace(&self) -> u32 {
         self.number("gc_grace_seconds")
     }
 
-    /// The time to live of what is written without one, in seconds; 0 for ever.
+    /// Returns the TTL of writes that specify none, in seconds; 0 for none.
     pub fn default_ttl(&self) -> u32 {
         self.number("default_time_to_live")
     }
 
-    /// The table's comment.
+    /// Returns the table's comment.
     pub fn comment(&self) -> &str {
         self.values.get("comment").map_or("", String::as_str)
     }
 
-    /// The value of an option that is no map.
+    /// Returns the value of an option that is not a map.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// An option that is a map.
+    /// Returns the value of an option that is a map.
     pub fn map(&self, name: &str) -> Option<&BTreeMap<String, String>> {
         self.maps.get(name)
     }
 
-    /// An option that is a map, as servers show it: with its defaults beside what was given.
+    /// Returns the value of an option that is a map as Cassandra shows it, completed with defaults.
     pub fn shown_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
         let mut map = self.map(name)?.clone();
         let mut default = |name: &str, value: &str| {
@@ -262,7 +262,7 @@ impl TableOptions {
         Some(map)
     }
 
-    /// The rate of false positives that filters may have.
+    /// Returns the false-positive rate for filters.
     pub(super) fn fp_chance(&self) -> Option<f64> {
         self.values.get("bloom_filter_fp_chance")?.parse().ok()
     }
@@ -271,10 +271,10 @@ impl TableOptions {
         self.values.get(name).and_then(|v| v.parse().ok()).unwrap_or(0)
     }
 
-    /// These options with those of a statement in their place.
+    /// Returns these options, overridden by those of a statement.
     ///
     /// # Errors
-    /// `Syntax` for a value of another kind, `Configuration` for one that can't be.
+    /// `Syntax` for a value of another kind, `Configuration` for an invalid value.
     pub fn with(&self, properties: &[TableProperty<'_>]) -> Result<TableOptions> {
         let mut out = self.clone();
         for property in properties {
@@ -291,7 +291,7 @@ impl TableOptions {
                         .iter()
                         .map(|(k, v)| (k.text.to_string(), v.text.to_string()))
                         .collect();
-                    // 2.x had it among the options of compression.
+                    // In 2.x it was a compression option.
                     if name == "compression"
                         && let Some(chance) = map.remove("crc_check_chance")
                     {
@@ -320,7 +320,7 @@ impl TableOptions {
         Ok(())
     }
 
-    /// `WITH id = …`
+    /// Returns the uuid in `WITH id = …`.
     pub(super) fn given_id(properties: &[TableProperty<'_>]) -> Result<Option<uuid::Uuid>> {
         let Some(property) = properties.iter().find(|p| p.name.text == "id") else {
             return Ok(None);
@@ -333,7 +333,8 @@ impl TableOptions {
         }
     }
 
-    /// The options that are not as they are by default, and change nothing: they are kept and shown.
+    /// Returns the options that differ from their defaults but have no effect: they are only stored
+    /// and shown.
     pub fn without_effect(&self) -> Vec<&str> {
         let default = TableOptions::default();
         let differs = |name: &&str| {
@@ -343,7 +344,7 @@ impl TableOptions {
         names.filter(|name| !EFFECTIVE.contains(name)).filter(differs).collect()
     }
 
-    /// `name = value` for each, as `DESCRIBE` shows them.
+    /// Returns `name = value` for each option, as `DESCRIBE` shows it.
     pub fn clauses(&self) -> Vec<String> {
         let mut all: Vec<(&str, String)> = vec![];
         for (name, value) in &self.values {
@@ -364,7 +365,7 @@ impl TableOptions {
     }
 }
 
-/// `{'key': 'value', …}`, the class first.
+/// Returns `{'key': 'value', …}`, with the class first.
 pub fn quoted_map(map: &BTreeMap<String, String>) -> String {
     let quote = |s: &str| format!("'{}'", s.replace('\'', "''"));
     let class = map.get_key_value("class");
@@ -451,8 +452,7 @@ fn check_value(name: &str, text: &str) -> Result<String> {
     }
 }
 
-/// When another replica is asked, as servers write it: `99p`, `10ms`, `MIN(99p,10ms)`, `ALWAYS`,
-/// `NEVER`.
+/// Parses a speculative retry policy: `99p`, `10ms`, `MIN(99p,10ms)`, `ALWAYS`, `NEVER`.
 fn retry_policy(text: &str) -> Result<String> {
     let wrong = || configuration(format!("Invalid value {text} for option 'speculative_retry'"));
     let upper = text.to_ascii_uppercase();
@@ -478,7 +478,7 @@ fn retry_policy(text: &str) -> Result<String> {
     simple_retry(text, &upper)
 }
 
-/// A percentile or a time, of a policy that is shown in full where it is wrong.
+/// Parses a percentile or a time. `whole` is the policy for the error message.
 fn simple_retry(whole: &str, upper: &str) -> Result<String> {
     let wrong = || configuration(format!("Invalid value {whole} for option 'speculative_retry'"));
     let number = |digits: &str| digits.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
@@ -496,7 +496,7 @@ fn simple_retry(whole: &str, upper: &str) -> Result<String> {
     }
 }
 
-/// `caching` with both of its options.
+/// Returns `caching` with both of its options.
 fn check_caching(map: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let is_known = |name: &str| matches!(name, "keys" | "rows_per_partition");
     let others: Vec<&str> = map.keys().map(String::as_str).filter(|n| !is_known(n)).collect();
@@ -548,7 +548,7 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         if map.is_empty() {
             return Ok([("enabled".to_owned(), "false".to_owned())].into());
         }
-        // Whatever is not true is false.
+        // Any value other than true is false.
         let is_off = map.get("enabled").is_some_and(|e| !e.eq_ignore_ascii_case("true"));
         if is_off && map.len() > 1 {
             return Err(configuration(
@@ -593,13 +593,13 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
 }
 
 impl TableOptions {
-    /// How the engine is to store the table.
+    /// Returns the engine's options for the table.
     pub fn tree(&self) -> TreeOptions {
         let mut options = TreeOptions::default();
         if let Some(map) = self.map("compaction")
             && compaction(map, &mut options).is_err()
         {
-            // Written by a version that asked less.
+            // Written by a version with weaker checks.
             options = TreeOptions::default();
         }
         if let Some(map) = self.map("compression")

@@ -1,16 +1,16 @@
-//! The stored form: JSON records in the kv tree `system.schema`, beside those of the Thrift
-//! families.
+//! Stored form of the catalog: JSON records in the kv tree `system.schema`, which also has those of
+//! the Thrift families.
 //!
-//! - `cql/head`: `{"format":1,"next_id":n}`, the number that the next table or index gets;
+//! - `cql/head`: `{"format":1,"next_id":n}`, the id of the next table or index;
 //! - `cql/table/<id, 10 digits>`: a table with its columns, dropped columns, indexes and options;
 //! - `cql/type/<keyspace>/<name>`: a user-defined type;
-//! - `cql/function/<keyspace>/<name>(<type>, …)`: a function of users;
-//! - `cql/aggregate/<keyspace>/<name>(<type>, …)`: an aggregate of users;
-//! - `cql/role/<name>`: a role, with the roles that are granted to it and what it may do.
+//! - `cql/function/<keyspace>/<name>(<type>, …)`: a user-defined function;
+//! - `cql/aggregate/<keyspace>/<name>(<type>, …)`: a user-defined aggregate;
+//! - `cql/role/<name>`: a role, with the roles granted to it and its permissions.
 //!
-//! Keyspaces and column families have no records here: they are those of the data model beneath. Types of columns are
-//! stored as class names in full, user types with their fields. Nothing read is trusted: what does
-//! not parse or does not fit together is a corruption with the record's name.
+//! Keyspaces and column families have no records here: they are those of `firn-wide`. Types of
+//! columns are stored as full class names, user types with their fields. Records are validated: one
+//! that cannot be parsed or is inconsistent is reported as corruption, with its key.
 
 mod functions;
 mod gaps;
@@ -34,13 +34,13 @@ use super::{
 use crate::error::{Result, corrupt};
 use crate::syntax::ast::Permission;
 
-/// The prefix of the keys of all records.
+/// Prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"cql/";
 const HEAD: &str = "cql/head";
 const TABLE: &str = "cql/table/";
 const TYPE: &str = "cql/type/";
 const ROLE: &str = "cql/role/";
-/// The prefix of the keys of the records of roles.
+/// Prefix of the keys of the records of roles.
 pub const ROLE_PREFIX: &[u8] = ROLE.as_bytes();
 
 #[derive(Serialize, Deserialize)]
@@ -116,19 +116,19 @@ struct RoleRecord {
     is_superuser: bool,
     salted_hash: Option<String>,
     member_of: BTreeSet<String>,
-    /// By the name of the resource.
+    /// By the path of the resource.
     permissions: BTreeMap<String, Vec<String>>,
 }
 
-/// A change, as the store carries it out.
+/// A schema change in the form in which the store applies it.
 #[derive(Debug, Default)]
 pub struct CatalogDiff {
     /// Records to write, or to delete.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Tables that are new or changed, as they are now. Column families are not this layer's to open
-    /// or drop.
+    /// New and changed tables, in their new form. Column families are opened and dropped by
+    /// `firn-wide`.
     pub opened: Vec<Arc<TableSchema>>,
-    /// Tables that are no more.
+    /// Dropped tables.
     pub dropped: Vec<Arc<TableSchema>>,
 }
 
@@ -303,32 +303,32 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
     Ok(table)
 }
 
-/// Definitions as they are recorded.
+/// Definitions loaded from records.
 #[derive(Debug)]
 pub struct LoadedCatalog {
-    /// Those of the keyspaces that are there.
+    /// Definitions in existing keyspaces.
     pub catalog: Catalog,
-    /// Those of other keyspaces.
+    /// Records of tables and types in other keyspaces.
     pub homeless: Vec<OrphanedTable>,
 }
 
-/// A record of a table or type whose keyspace isn't there, or is another one of its name.
+/// Record of a table or type whose keyspace does not exist, or was dropped and created again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OrphanedTable {
-    /// The record's key.
+    /// Key of the record.
     pub key: Vec<u8>,
-    /// The keyspace that it names.
+    /// Keyspace that it names.
     pub keyspace: String,
-    /// The table's number; of a type there is none.
+    /// Id of the table; `None` for a type.
     pub table: Option<u32>,
 }
 
 impl Catalog {
-    /// The definitions that these records describe, over these keyspaces. What is recorded of the
-    /// `remade` ones was of others of their names, and is homeless.
+    /// Returns the definitions in these records, over these keyspaces. Records of `remade`
+    /// keyspaces belong to earlier keyspaces of these names, and are orphaned.
     ///
     /// # Errors
-    /// `Server` with the name of the record that can't be read or contradicts another one.
+    /// `Server` with the key of a record that cannot be read or contradicts another one.
     pub fn load<'a>(
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
         remade: &BTreeSet<String>,
@@ -406,11 +406,11 @@ impl Catalog {
         Ok(LoadedCatalog { catalog, homeless })
     }
 
-    /// As [`load`](Catalog::load), each table by itself, so that one that can't be read doesn't
-    /// take the others with it.
+    /// Like [`load`](Catalog::load), for each table separately, so that one damaged record does not
+    /// affect the others.
     ///
     /// # Errors
-    /// Those of `load`, each of a table.
+    /// Those of `load`, for each table.
     pub fn load_each(
         keyspaces: &[KeyspaceEntry],
         records: &[(Vec<u8>, Vec<u8>)],
@@ -425,13 +425,13 @@ impl Catalog {
         })
     }
 
-    /// All records, by key.
+    /// Returns all records by key.
     pub fn records(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.records_where(|_| true)
     }
 
-    /// The records of the tables that other definitions do not share, and all others: what may
-    /// differ. To write out thousands of tables for each that is defined would take long.
+    /// Returns all records except those of tables shared with `other`. Encoding thousands of tables
+    /// at each change would be slow.
     fn records_beside(&self, other: &Catalog) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.records_where(|of| {
             let there = other.keyspace(&of.keyspace).and_then(|k| k.table(&of.name));
@@ -459,7 +459,7 @@ impl Catalog {
         records
     }
 
-    /// The changes that make these definitions the `newer` ones.
+    /// Returns the changes that turn these definitions into `newer`.
     pub fn diff(&self, newer: &Catalog) -> CatalogDiff {
         let (old, new) = (self.records_beside(newer), newer.records_beside(self));
         let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), None));
@@ -487,7 +487,7 @@ impl Catalog {
     }
 }
 
-/// A fresh identity for a table: version 4 from these random bits.
+/// Returns a new uuid for a table: version 4 from these random bits.
 pub(super) fn table_uuid(bits: u128) -> Uuid {
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
 }

@@ -1,4 +1,4 @@
-//! Types as statements write them, resolved (model 3.3).
+//! Resolves types in statements (model 3.3).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast;
 use crate::syntax::ast::{Native, TypeKind};
 
-/// The type that a word means.
+/// Returns the type of a native type name.
 pub fn native_type(native: Native) -> Type {
     match native {
         Native::Ascii => Type::Ascii,
@@ -36,10 +36,10 @@ pub fn native_type(native: Native) -> Type {
 }
 
 impl Catalog {
-    /// The type that a statement about this keyspace writes.
+    /// Resolves a type in a statement on this keyspace.
     ///
     /// # Errors
-    /// `Invalid` for an unknown type and for nesting that is refused.
+    /// `Invalid` for an unknown type and for invalid nesting.
     pub fn resolve_type(&self, keyspace: &str, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {
         let unknown = || invalid(format!("Keyspace '{keyspace}' doesn't exist"));
         resolve(self.keyspace(keyspace).ok_or_else(unknown)?, of, false)
@@ -116,8 +116,7 @@ pub(super) fn resolve(
                     "vectors may only have positive dimensions; given {given}"
                 )));
             };
-            // What it consists of may be called frozen or not, which makes a difference for what
-            // that consists of in turn.
+            // The elements may be declared frozen or not, which affects their own elements.
             let element = resolve(keyspace, element, frozen)?.of;
             ColumnType::frozen(Type::Vector(Arc::new(element), count))
         }
@@ -128,7 +127,7 @@ fn is_native(of: &ast::TypeSyntax<'_>, native: Native) -> bool {
     matches!(of.kind, TypeKind::Native(n) if n == native)
 }
 
-/// The type of the elements of `whole`.
+/// Resolves the element type of `whole`.
 fn part(
     keyspace: &KeyspaceEntry,
     whole: &ast::TypeSyntax<'_>,
@@ -149,7 +148,7 @@ fn part(
     }
 }
 
-/// `of` with every use of a user type in its present form.
+/// Returns `of` with all uses of a user type updated to its current definition.
 pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
     let again = |t: &Type| refresh(t, changed);
     match of {

@@ -1,4 +1,4 @@
-//! Roles, and the resources that permissions are about.
+//! Roles, and resources of permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,31 +9,32 @@ use crate::syntax::ast::Permission;
 /// A role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleEntry {
-    /// Its name.
+    /// Name of the role.
     pub name: String,
-    /// Tells it from the roles that had this name before, in this process. It is not stored.
+    /// Id that distinguishes it, within this process, from earlier roles with the same name. It is
+    /// not stored.
     pub id: u64,
-    /// Whether somebody may log in as it.
+    /// Whether it can be used to log in.
     pub can_login: bool,
     /// Whether it may do everything.
     pub is_superuser: bool,
-    /// The hash of its password, with its salt.
+    /// Salted hash of its password.
     pub salted_hash: Option<String>,
-    /// The roles that are granted to it.
+    /// Roles granted to it.
     pub member_of: BTreeSet<String>,
-    /// What was granted to it itself.
+    /// Permissions granted to it directly.
     pub permissions: BTreeMap<Resource, BTreeSet<Permission>>,
 }
 
 impl RoleEntry {
-    /// Returns an identity that no role of this process has.
+    /// Returns an id that no other role of this process has.
     pub fn next_id() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// What permissions are about.
+/// Object of a permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// All keyspaces.
@@ -50,13 +51,13 @@ pub enum Resource {
     Role(String),
     /// All functions and aggregates.
     AllFunctions,
-    /// Those of a keyspace.
+    /// All functions and aggregates of a keyspace.
     FunctionsOf(String),
-    /// One of a keyspace, by name and the types of its arguments.
+    /// A function or aggregate of a keyspace, by name and argument types.
     Function(String, String, Vec<String>),
 }
 
-/// As messages and `LIST PERMISSIONS` show it.
+/// Formats the resource as in messages and `LIST PERMISSIONS`.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,7 +77,7 @@ impl fmt::Display for Resource {
 }
 
 impl Resource {
-    /// Its name in `system_auth`, and in records.
+    /// Returns its name in `system_auth`, and in records.
     pub fn path(&self) -> String {
         match self {
             Resource::AllKeyspaces => "data".to_owned(),
@@ -94,7 +95,7 @@ impl Resource {
         }
     }
 
-    /// The resource of this name.
+    /// Returns the resource with this name.
     pub fn of_path(path: &str) -> Option<Resource> {
         match path.split_once('/') {
             None if path == "data" => Some(Resource::AllKeyspaces),
@@ -111,7 +112,7 @@ impl Resource {
         }
     }
 
-    /// What a permission for it covers this one, too.
+    /// Returns the enclosing resource, whose permissions apply to this one too.
     pub fn parent(&self) -> Option<Resource> {
         match self {
             Resource::Table(keyspace, _) => Some(Resource::TablesOf(keyspace.clone())),
@@ -124,7 +125,7 @@ impl Resource {
         }
     }
 
-    /// The keyspace that it is in, or is, or whose functions it is.
+    /// Returns the keyspace of the resource.
     pub fn keyspace(&self) -> Option<&str> {
         match self {
             Resource::Keyspace(keyspace)
@@ -136,12 +137,12 @@ impl Resource {
         }
     }
 
-    /// It and all that cover it.
+    /// Iterates over the resource and all enclosing ones.
     pub fn chain(&self) -> impl Iterator<Item = Resource> {
         std::iter::successors(Some(self.clone()), Resource::parent)
     }
 
-    /// What messages call its kind.
+    /// Returns the name of its kind in messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Resource::AllKeyspaces
@@ -155,7 +156,7 @@ impl Resource {
         }
     }
 
-    /// The permissions that it knows.
+    /// Returns the permissions that apply to it.
     pub fn applicable(&self) -> &'static [Permission] {
         use Permission::{
             Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select, SelectMasked, Unmask,
@@ -175,12 +176,12 @@ impl Resource {
     }
 }
 
-/// A type without the signs that a path is cut at.
+/// Escapes the path separators in a type.
 fn escaped(of: &str) -> String {
     of.replace('%', "%25").replace('[', "%5B").replace('^', "%5E")
 }
 
-/// What `functions/` stands before in a path.
+/// Parses a path after `functions/`.
 fn of_functions(rest: &str) -> Option<Resource> {
     let Some((keyspace, rest)) = rest.split_once('/') else {
         return Some(Resource::FunctionsOf(rest.to_owned()));

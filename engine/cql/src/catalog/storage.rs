@@ -1,19 +1,19 @@
-//! The storage options of a table in `WITH`, in the engine's terms (model 5.2).
+//! Converts the storage options of a table in `WITH` to options of the engine (model 5.2).
 //!
 //! | class | policy of the tree |
 //! |---|---|
-//! | `SizeTieredCompactionStrategy` | `Tiered`: `min_threshold`, `max_threshold`, `bucket_high`; at the servers' defaults (4, 32, 1.5) the engine's own |
+//! | `SizeTieredCompactionStrategy` | `Tiered`: `min_threshold`, `max_threshold`, `bucket_high`; with Cassandra's defaults (4, 32, 1.5) the engine's own |
 //! | `LeveledCompactionStrategy` | `Leveled`: `fanout_size`; tables of `sstable_size_in_mb`, `fanout_size` of them in level 1 |
 //! | `TimeWindowCompactionStrategy` | `TimeWindow`: `compaction_window_unit` times `compaction_window_size`, `min_threshold` |
 //! | `UnifiedCompactionStrategy` | `Unified`: `scaling_parameters`, `target_sstable_size`, `base_shard_count` |
 //! | `IncrementalCompactionStrategy`, ScyllaDB's | `Incremental`: `min_threshold`, `max_threshold`, `bucket_high`, `space_amplification_goal`; tables of `sstable_size_in_mb` |
 //! | others | the engine's default |
 //!
-//! Compression that is off, or `NoopCompressor`, stores blocks as they are; every other compressor
+//! Disabled compression, or `NoopCompressor`, stores blocks uncompressed; every other compressor
 //! means LZ4. A `bloom_filter_fp_chance` of 1 means no filter, below 0.0039 the larger one.
-//! `gc_grace_seconds` is the store's. The other options are kept and shown only.
+//! `gc_grace_seconds` is used by the store. Other options are only stored and shown.
 //!
-//! Invariant: whatever was stored, what is made of it is within the engine's bounds.
+//! Invariant: for any stored options, the resulting engine options are within the engine's bounds.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::error::{Error, Result, configuration};
 
 type OptionMap = BTreeMap<String, String>;
 
-/// Options that every strategy takes.
+/// Options that every strategy accepts.
 const COMMON: [&str; 12] = [
     "class",
     "enabled",
@@ -41,7 +41,7 @@ const COMMON: [&str; 12] = [
     "parallelize_output_subranges",
 ];
 const SIZE_TIERED: [&str; 3] = ["min_sstable_size", "bucket_low", "bucket_high"];
-/// Options of strategies of 2.x that later releases do not know.
+/// Options of 2.x strategies that later releases do not support.
 const OLD_COMPACTION: [&str; 1] = ["cold_reads_to_omit"];
 const LEVELED: [&str; 3] = ["sstable_size_in_mb", "fanout_size", "single_sstable_uplevel"];
 const INCREMENTAL: [&str; 5] = [
@@ -75,8 +75,8 @@ pub(super) fn class(map: &OptionMap) -> &str {
     map.get("class").and_then(|c| c.rsplit('.').next()).unwrap_or_default()
 }
 
-/// The number that is written in an option; the default when there is none, an error when it is
-/// none or out of its bounds.
+/// Returns the integer value of an option, or the default if it is not set. Refuses values that are
+/// not integers or out of bounds.
 fn number(map: &OptionMap, name: &str, default: u64, least: u64) -> Result<u64> {
     let Some(text) = map.get(name) else { return Ok(default) };
     let n: i64 = text
@@ -118,7 +118,7 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
     Ok((min.unsigned_abs(), max.unsigned_abs()))
 }
 
-/// The fraction that is written in an option; the default when there is none.
+/// Returns the fractional value of an option, or the default if it is not set.
 fn factor(map: &OptionMap, name: &str, default: f64) -> Result<f64> {
     match map.get(name).map(|t| (t, t.parse::<f64>())) {
         None => Ok(default),
@@ -129,7 +129,7 @@ fn factor(map: &OptionMap, name: &str, default: f64) -> Result<f64> {
     }
 }
 
-/// How much larger than the average a table of a bucket may be.
+/// Returns the factor over the average size up to which a table belongs to a bucket.
 fn bucket_high(map: &OptionMap) -> Result<f64> {
     let (low, high) = (factor(map, "bucket_low", 0.5)?, factor(map, "bucket_high", 1.5)?);
     if high <= low {
@@ -144,11 +144,11 @@ fn size_tiered(map: &OptionMap) -> Result<Policy> {
     Ok(schema::size_tiered(min, max, bucket_high(map)?))
 }
 
-/// The policy, and the size of tables in bytes.
+/// Returns the policy, and the table size in bytes.
 fn incremental(map: &OptionMap) -> Result<(Policy, u64)> {
     let (min_runs, max_runs) = thresholds(map)?;
     let usual = Incremental::default();
-    // What the servers take for alike at first the engine knows better.
+    // The engine's own default is better than Cassandra's.
     let high = bucket_high(map)?;
     let bucket = if map.contains_key("bucket_high") { high } else { usual.bucket };
     let goal = factor(map, "space_amplification_goal", usual.goal)?;
@@ -162,7 +162,7 @@ fn incremental(map: &OptionMap) -> Result<(Policy, u64)> {
     Ok((Policy::from(policy).clamped(), size.min(1 << 40)))
 }
 
-/// The policy, and the size of tables in bytes.
+/// Returns the policy, and the table size in bytes.
 fn leveled(map: &OptionMap) -> Result<(Policy, u64)> {
     thresholds(map)?;
     Ok(schema::leveled(
@@ -184,7 +184,7 @@ fn time_window(map: &OptionMap) -> Result<Policy> {
     Ok(Policy::from(TimeWindow { window_secs: size.saturating_mul(secs), min_runs: min }).clamped())
 }
 
-/// `T4`, `L10`, `N` or a number, as its number.
+/// Parses `T4`, `L10`, `N` or an integer.
 fn scaling(text: &str) -> Result<i32> {
     let wrong = || {
         configuration(format!(
@@ -201,7 +201,7 @@ fn scaling(text: &str) -> Result<i32> {
     Ok(w)
 }
 
-/// `512MiB` in bytes.
+/// Parses a size such as `512MiB` to bytes.
 fn bytes(text: &str) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let unit: u64 = match text[at..].trim() {
@@ -229,7 +229,7 @@ fn unified(map: &OptionMap) -> Result<Policy> {
     Ok(Policy::from(Unified { scaling, target_table: target, base_shards }).clamped())
 }
 
-/// The options of the engine that a compaction map sets.
+/// Sets the engine options of a compaction map.
 pub(super) fn compaction(map: &OptionMap, options: &mut TreeOptions) -> Result<()> {
     match class(map) {
         "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,
@@ -242,10 +242,10 @@ pub(super) fn compaction(map: &OptionMap, options: &mut TreeOptions) -> Result<(
     Ok(())
 }
 
-/// Whether a compaction map is one.
+/// Checks a compaction map.
 ///
 /// # Errors
-/// `Configuration` for an option that its class doesn't take, and for one that can't be.
+/// `Configuration` for an option that its class does not accept, and for an invalid value.
 pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
     let class = class(map);
     let own: &[&str] = match class {
@@ -280,7 +280,7 @@ pub(super) fn drop_old_compaction(map: &mut OptionMap) {
     map.retain(|name, _| !OLD_COMPACTION.contains(&name.as_str()));
 }
 
-/// The options of all strategies that change nothing here.
+/// Checks the options common to all strategies, which have no effect here.
 fn check_common(map: &OptionMap) -> Result<()> {
     let double = |name: &str| -> Result<Option<f64>> {
         let Some(text) = map.get(name) else { return Ok(None) };
@@ -320,10 +320,10 @@ fn check_common(map: &OptionMap) -> Result<()> {
     Ok(())
 }
 
-/// Whether a compression map is one.
+/// Checks a compression map.
 ///
 /// # Errors
-/// `Configuration` for a length of chunks or a ratio that can't be.
+/// `Configuration` for an invalid chunk length or ratio.
 pub(super) fn check_compression(map: &OptionMap) -> Result<()> {
     if let Some(ratio) = map.get("min_compress_ratio") {
         let wrong = |_| configuration("Invalid value for min_compress_ratio: it must be a number");

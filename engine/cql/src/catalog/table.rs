@@ -1,4 +1,4 @@
-//! One table: columns, keys, indexes.
+//! A table: columns, keys, indexes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,30 +16,29 @@ use super::view::ViewSchema;
 use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
 use crate::error::{Error, Result, corrupt, invalid};
 
-/// The longest partition key, and the most that the values of a row's clustering columns have
-/// together, in bytes.
+/// Maximum bytes of a partition key, and of all clustering values of a row together.
 pub const MAX_KEY: usize = 65535;
 
-/// A column that is no more.
+/// A dropped column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
-    /// The number that it had.
+    /// Id of the column.
     pub id: u16,
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub of: ColumnType,
     /// Whether it was static.
     pub is_static: bool,
-    /// When it was dropped, microseconds since 1970.
+    /// Time of the drop, in microseconds since 1970.
     pub dropped: i64,
 }
 
-/// The part of a column that an index is over.
+/// Indexed part of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs)]
 pub enum IndexTarget {
-    /// The value of a column that is no collection.
+    /// Value of a column that is not a collection.
     Simple,
     Keys,
     Values,
@@ -49,7 +48,7 @@ pub enum IndexTarget {
 }
 
 impl IndexTarget {
-    /// The word of `DESCRIBE` and of messages; none for `Simple`.
+    /// Returns the word of `DESCRIBE` and of messages; empty for `Simple`.
     pub fn word(self) -> &'static str {
         match self {
             IndexTarget::Simple => "",
@@ -64,22 +63,22 @@ impl IndexTarget {
 /// A secondary index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableIndex {
-    /// Its number in the store.
+    /// Id of the index in the store.
     pub id: u32,
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// The part of the column.
+    /// Indexed part of the column.
     pub target: IndexTarget,
-    /// The class of a custom index.
+    /// Class of a custom index.
     pub class: Option<String>,
-    /// The options of a custom index.
+    /// Options of a custom index.
     pub options: std::collections::BTreeMap<String, String>,
 }
 
 impl TableIndex {
-    /// What it is over, as statements write it: `v`, `keys(m)`.
+    /// Returns its target as in statements: `v`, `keys(m)`.
     pub fn target_text(&self) -> String {
         let column = crate::syntax::quote_if_needed(&self.column);
         match self.target {
@@ -88,8 +87,8 @@ impl TableIndex {
         }
     }
 
-    /// What of its column the store indexes. `None` when the table has no such column, or it is all
-    /// of the partition key.
+    /// Returns the part of its column that the store indexes. `None` if the table has no such
+    /// column, or if the column is the whole partition key.
     pub fn part(&self, table: &TableSchema) -> Option<IndexPart> {
         let column = table.column(&self.column)?;
         Some(match (self.target, column.kind) {
@@ -113,14 +112,14 @@ impl TableIndex {
         })
     }
 
-    /// Whether the store maintains it, so that
-    /// [`View::index`](firn_wide::internals::store::StoreView::index) answers. All that can be made
-    /// are, custom ones too.
+    /// Reports whether the store maintains it, so that it can be queried with
+    /// [`View::index`](firn_wide::internals::store::StoreView::index). True for all indexes that
+    /// can be created, including custom ones.
     pub fn is_stored(&self, table: &TableSchema) -> bool {
         self.part(table).is_some()
     }
 
-    /// How the store is told of it.
+    /// Returns its definition for the store.
     pub fn spec(&self, table: &TableSchema) -> Option<IndexSpec> {
         let column = table.column(&self.column)?;
         let part = self.part(table)?;
@@ -141,9 +140,10 @@ impl TableIndex {
         Some(IndexSpec { id: self.id, is_static, name, part, value })
     }
 
-    /// What [`View::index`](firn_wide::internals::store::StoreView::index) is asked with for the
-    /// rows that have this value, serialised by its type: of a column, of an element (`CONTAINS`),
-    /// of a key (`CONTAINS KEY`); of an index of entries the value, and `key` is the map's key.
+    /// Returns the key for [`View::index`](firn_wide::internals::store::StoreView::index) that
+    /// finds the rows with this value. The value is serialised by its type: that of the column, of
+    /// an element (`CONTAINS`) or of a key (`CONTAINS KEY`). For an index of entries, `key` is the
+    /// map's key and `value` its value.
     pub fn key_for<'v>(&self, key: Option<&[u8]>, value: &'v [u8]) -> Cow<'v, [u8]> {
         let Some(key) = key.filter(|_| self.target == IndexTarget::Entries) else {
             return Cow::Borrowed(value);
@@ -156,15 +156,15 @@ impl TableIndex {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSchema {
-    /// Names its tree in the store; never given twice.
+    /// Id, which names its tree in the store; never reused.
     pub id: u32,
-    /// The identity that `DESCRIBE … WITH INTERNALS` tells.
+    /// Uuid shown by `DESCRIBE … WITH INTERNALS`.
     pub uuid: Uuid,
-    /// Its keyspace.
+    /// Keyspace of the table.
     pub keyspace: String,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// The options of `WITH`.
+    /// Options of `WITH`.
     pub options: TableOptions,
     pub(super) compact: bool,
     pub(super) columns: Vec<TableColumn>,
@@ -179,38 +179,38 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The columns of the partition key.
+    /// Returns the columns of the partition key.
     pub fn partition(&self) -> &[TableColumn] {
         &self.columns[..self.partition]
     }
 
-    /// The clustering columns.
+    /// Returns the clustering columns.
     pub fn clustering(&self) -> &[TableColumn] {
         &self.columns[self.partition..self.partition + self.clustering]
     }
 
-    /// All columns in the order of `SELECT *`: partition key, clustering, static by name, regular
-    /// by name.
+    /// Returns all columns in the order of `SELECT *`: partition key, clustering, static by name,
+    /// regular by name.
     pub fn columns(&self) -> &[TableColumn] {
         &self.columns
     }
 
-    /// Static columns, by name.
+    /// Iterates over the static columns by name.
     pub fn statics(&self) -> impl Iterator<Item = &TableColumn> {
         self.columns.iter().filter(|c| c.kind == ColumnKind::Static)
     }
 
-    /// Regular columns, by name.
+    /// Iterates over the regular columns by name.
     pub fn regulars(&self) -> impl Iterator<Item = &TableColumn> {
         self.columns.iter().filter(|c| c.kind == ColumnKind::Regular)
     }
 
-    /// The column of this name.
+    /// Returns the column with this name.
     pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// The column that a statement names.
+    /// Returns the column that a statement names.
     ///
     /// # Errors
     /// `Undefined column name …`.
@@ -226,111 +226,113 @@ impl TableSchema {
         })
     }
 
-    /// The column with this number, of those that are not of the primary key.
+    /// Returns the column with this id; never one of the primary key.
     pub fn column_by_id(&self, id: u16) -> Option<&TableColumn> {
         self.columns[self.partition + self.clustering..].iter().find(|c| c.id == id)
     }
 
-    /// Cells of the column with this timestamp or an older one are no more: it was dropped and
-    /// added again. `None`: all are there.
+    /// Returns the timestamp up to which cells of the column are dropped, because it was dropped
+    /// and added again. `None`: none are dropped.
     pub fn dropped_until(&self, column: &TableColumn) -> Option<i64> {
         let before = self.dropped.iter().filter(|d| !column.is_primary_key() && d.id == column.id);
         before.map(|d| d.dropped).max()
     }
 
-    /// Columns that were dropped, one that was added again too: what was written before its drop
-    /// stays away.
+    /// Returns the dropped columns, including those that were added again: values written before
+    /// the drop remain dropped.
     pub fn dropped(&self) -> &[DroppedColumn] {
         &self.dropped
     }
 
-    /// Its indexes, in the order in which they were made.
+    /// Returns its indexes in the order of their creation.
     pub fn indexes(&self) -> &[TableIndex] {
         &self.indexes
     }
 
-    /// Whether its columns are counters, those that were dropped too.
+    /// Reports whether its columns, dropped ones included, are counters.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(TableColumn::is_counter)
             || self.dropped.iter().any(|column| column.of.of.is_counter())
     }
 
-    /// Whether any of its columns has a mask.
+    /// Reports whether any of its columns has a mask.
     pub fn has_masks(&self) -> bool {
         self.columns.iter().any(|c| c.mask.is_some())
     }
 
-    /// Whether it has static columns.
+    /// Reports whether it has static columns.
     pub fn has_statics(&self) -> bool {
         self.statics().next().is_some()
     }
 
-    /// Whether it was defined `WITH COMPACT STORAGE`: a row is there while one of its columns is.
+    /// Reports whether it was defined `WITH COMPACT STORAGE`: a row exists while one of its columns
+    /// has a value.
     pub fn is_compact(&self) -> bool {
         self.compact
     }
 
-    /// The one column that is not of the primary key, of a compact table with clustering columns.
+    /// Returns the only column outside the primary key of a compact table with clustering columns.
     pub fn compact_value(&self) -> Option<&TableColumn> {
         self.regulars().next().filter(|_| self.compact && self.clustering > 0)
     }
 
-    /// Whether an `INSERT` marks its row, which then is there though all of its columns are null.
+    /// Reports whether an `INSERT` writes a row marker, so that the row exists even if all its
+    /// columns are null.
     pub fn marks_rows(&self) -> bool {
         !self.compact || self.regulars().next().is_none()
     }
 
-    /// What makes it a view, if it is one.
+    /// Returns its view definition, if it is a view.
     pub fn view(&self) -> Option<&ViewSchema> {
         self.view.as_ref()
     }
 
-    /// Whether its rows are there only while they have their marker. Others are there while any of
-    /// their columns has a value, too.
+    /// Reports whether its rows exist only while they have their marker. Rows of other tables also
+    /// exist while any of their columns has a value.
     pub fn needs_markers(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.key_column.is_some())
     }
 
-    /// The name of the table whose permissions count for this one.
+    /// Returns the name of the table whose permissions apply to this one.
     pub fn permitted_as(&self) -> &str {
         self.view.as_ref().map_or(&self.name, |view| &view.base_name)
     }
 
-    /// The column family that it is, if the older interface made it: it has its definition there,
-    /// and no record here.
+    /// Returns its column family if it was created through the Thrift interface. Then its
+    /// definition is there, and it has no record here.
     pub fn family(&self) -> Option<&Arc<Family>> {
         self.family.as_ref()
     }
 
-    /// How its rows are the cells of a column family, if they are: those of one that the older
-    /// interface made, and of a compact table.
+    /// Returns the mapping of its rows to the cells of a column family: for families of the Thrift
+    /// interface, and for compact tables.
     pub fn form(&self) -> Option<&FamilyForm> {
         self.form.as_ref()
     }
 
-    /// Whether it is a column family, too, that is defined here.
+    /// Reports whether it is a column family that is defined by this table.
     pub fn is_own_family(&self) -> bool {
         self.form.is_some() && self.family.is_none()
     }
 
-    /// Whether each of its rows is one cell, so that a row goes when its cell does.
+    /// Reports whether each of its rows is one cell, so that deleting the cell deletes the row.
     pub fn rows_are_cells(&self) -> bool {
         self.form.as_ref().is_some_and(FamilyForm::rows_are_cells)
     }
 
-    /// Whether clustering columns may be left out from the end of a row that is written.
+    /// Reports whether writes may omit clustering columns at the end.
     pub fn takes_prefixes(&self) -> bool {
         self.form.as_ref().is_some_and(|form| form.is_composite)
     }
 
-    /// Whether this clustering column needs bytes in a row that is written: it was the name of a
-    /// cell or super column in the families of old, or is, and names have bytes.
+    /// Reports whether this clustering column must not be empty in written rows. That holds if it
+    /// is the name of a cell or super column in a column family, because such names are not empty.
     pub fn is_name(&self, column: &TableColumn) -> bool {
         let is_only = self.form.as_ref().is_some_and(|form| !form.is_composite);
         is_only && column.kind == ColumnKind::Clustering
     }
 
-    /// How its keys are made, as far as its rows.
+    /// Returns the key layout of its rows.
     pub fn layout(&self, partitioner: Partitioner) -> Layout {
         let clustering = self.clustering().iter().map(TableColumn::layout_type).collect();
         match &self.form {
@@ -342,8 +344,8 @@ impl TableSchema {
         }
     }
 
-    /// The end of the places of a column's cells, behind that of their row; `None`: of the row's
-    /// marker.
+    /// Returns the part of the positions of a column's cells after the row's part; `None` for the
+    /// row marker.
     pub fn cell_name(&self, column: Option<&TableColumn>) -> Vec<u8> {
         match (&self.form, column) {
             (Some(form), column) => form.cell_name(column.map(|c| c.id)),
@@ -352,11 +354,11 @@ impl TableSchema {
         }
     }
 
-    /// The number of the column whose cells' places end so, behind that of their row; `None`: of the
-    /// row's marker. No column has the number 0.
+    /// Returns the id of the column whose cells have this position part after the row's part;
+    /// `None` for the row marker. No column has the id 0.
     ///
     /// # Errors
-    /// `Server` for an end that none has.
+    /// `Server` for an unknown part.
     pub fn column_at(&self, end: &[u8]) -> Result<Option<u16>> {
         match (&self.form, end) {
             (Some(form), _) if form.rows_are_cells() => Ok(self.regulars().next().map(|c| c.id)),
@@ -367,11 +369,11 @@ impl TableSchema {
         }
     }
 
-    /// Appends the partition key that these values make: the value itself, or of several
-    /// `<2-byte length><bytes><0>` each.
+    /// Appends the partition key of these values: a single value unchanged, several as `<2-byte
+    /// length><bytes><0>` each.
     ///
     /// # Errors
-    /// `Invalid` when one of several is longer than 65535 bytes.
+    /// `Invalid` if one of several is longer than 65535 bytes.
     pub fn put_partition_key(&self, parts: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         match parts {
             [only] => out.extend_from_slice(only.as_ref()),
@@ -388,10 +390,10 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Refuses what can't be the key of a partition.
+    /// Checks the length of a partition key.
     ///
     /// # Errors
-    /// `Invalid` when it is empty or longer than 65535 bytes.
+    /// `Invalid` if it is empty or longer than 65535 bytes.
     pub fn check_key(key: &[u8]) -> Result<()> {
         match key.len() {
             0 => Err(invalid("Key may not be empty")),
@@ -400,7 +402,7 @@ impl TableSchema {
         }
     }
 
-    /// Refuses clustering values of a row that is to be written where they are too long together.
+    /// Checks the total length of the clustering values of a row to be written.
     ///
     /// # Errors
     /// `Invalid` for more than 65535 bytes.
@@ -416,8 +418,7 @@ fn too_long(n: usize) -> Error {
     invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"))
 }
 
-/// The key of a partition, and where the values of its columns lie in it. One is used for many
-/// partitions, one after the other.
+/// A partition key, with the ranges of its column values. It is reused for many partitions in turn.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionKey {
     bytes: Vec<u8>,
@@ -425,10 +426,10 @@ pub struct PartitionKey {
 }
 
 impl PartitionKey {
-    /// Makes it the key of another partition of a table.
+    /// Sets the key to that of another partition of a table.
     ///
     /// # Errors
-    /// `Server` when it can't be one of this table.
+    /// `Server` if it is not a valid key of this table.
     pub fn set(&mut self, table: &TableSchema, key: &[u8]) -> Result<()> {
         self.bytes.clear();
         self.bytes.extend_from_slice(key);
@@ -446,9 +447,9 @@ impl PartitionKey {
             self.parts.push(at + 2..at + 2 + len);
             at += len + 3;
         }
-        // Families take any bytes for keys: what is missing is null.
+        // Families accept any bytes as keys: missing components are null.
         if table.family.is_none() && (at != key.len() || self.parts.len() != table.partition) {
-            let text = "has other parts than the table";
+            let text = "does not match the table's key columns";
             return Err(corrupt(format!(
                 "a partition key of {}.{} {text}",
                 table.keyspace, table.name
@@ -457,12 +458,12 @@ impl PartitionKey {
         Ok(())
     }
 
-    /// The whole of it.
+    /// Returns the whole key.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The value of one of its columns.
+    /// Returns the value of one of its columns.
     pub fn part(&self, position: usize) -> Option<&[u8]> {
         self.parts.get(position).map(|range| &self.bytes[range.clone()])
     }

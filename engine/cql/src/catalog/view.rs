@@ -1,4 +1,4 @@
-//! What makes a table a materialized view: of which other one, and which of its rows.
+//! Definition of a materialized view: its base table, and the selected rows and columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,28 +6,28 @@ use crate::error::{Result, corrupt};
 use crate::syntax::ast::{Relation, Statement};
 use crate::syntax::parse;
 
-/// The part of a view's definition that other tables have not.
+/// The additional definition of a table that is a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ViewSchema {
-    /// The number of the table that its rows are made of.
+    /// Id of its base table.
     pub base: u32,
-    /// The name of that table, which is in the same keyspace.
+    /// Name of its base table, which is in the same keyspace.
     pub base_name: String,
-    /// Whether it has all columns of its base: `SELECT *`. It gets those that are added, too.
+    /// Whether it has all columns of its base (`SELECT *`), including those added later.
     pub all_columns: bool,
-    /// The relations of its `WHERE`, in the canonical spelling.
+    /// Relations of its `WHERE` clause, in canonical spelling.
     pub where_clause: String,
-    /// The number of the base's column that is part of this key and of none there. A row of the
-    /// view is there while that column has its value.
+    /// Id of the column that is in the view's key but not in the base's key. A row of the view
+    /// exists while that column has its value.
     pub key_column: Option<u16>,
 }
 
 impl ViewSchema {
-    /// Shows the relations of the clause to `work`.
+    /// Passes the relations of the clause to `work`.
     ///
     /// # Errors
-    /// `Server` when what is stored is no clause; those of `work`.
+    /// `Server` if the stored clause is invalid; those of `work`.
     pub fn with_relations<T>(&self, work: impl FnOnce(&[Relation<'_>]) -> Result<T>) -> Result<T> {
         if self.where_clause.is_empty() {
             return work(&[]);
@@ -43,7 +43,7 @@ impl ViewSchema {
     }
 }
 
-/// The relations of a clause as a view keeps them.
+/// Returns the text of the relations, as stored in a view.
 pub(super) fn clause_text(relations: &[Relation<'_>]) -> String {
     relations.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ")
 }

@@ -1,7 +1,8 @@
-//! Who may run a statement: what each needs, and what the role that has logged in has.
+//! Access control: the permissions that a statement needs, checked against those of the logged-in
+//! role.
 //!
-//! Invariant: without a role everything is allowed; with one, what no permission covers is refused
-//! before anything is done.
+//! Invariant: without a role everything is allowed. With a role, a statement without the needed
+//! permissions is refused before it has any effect.
 
 use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of, unauthorized};
 use crate::error::{Result, invalid};
@@ -10,25 +11,26 @@ use crate::syntax::ast::{
     RoleDefinition, Statement, TypeSyntax,
 };
 
-/// A permission that a statement needs.
+/// Permission that a statement needs.
 pub type Need = (Permission, Resource);
 
-/// Permission that a read of the table needs. Tables that drivers read on connecting need none.
+/// Returns the permission for reading the table. Tables that drivers read when they connect need
+/// none.
 pub fn to_read(table: &TableSchema) -> Option<Need> {
     (!table.is_readable_by_all()).then(|| (Permission::Select, of_table(table)))
 }
 
-/// What calling functions of users needs.
+/// Returns the permissions for calling user-defined functions.
 pub fn to_call(calls: impl IntoIterator<Item = Resource>) -> impl Iterator<Item = Need> {
     calls.into_iter().map(|of| (Permission::Execute, of))
 }
 
-/// The resource that a table is; of a view, its base is.
+/// Returns the resource of a table; for a view, the resource of its base table.
 pub fn of_table(table: &TableSchema) -> Resource {
     Resource::Table(table.keyspace.clone(), table.permitted_as().to_owned())
 }
 
-/// Refuses what a role may not do.
+/// Checks that the role has all these permissions.
 ///
 /// # Errors
 /// `Unauthorized`.
@@ -36,10 +38,10 @@ pub fn check(catalog: &Catalog, role: Option<&str>, needs: &[Need]) -> Result<()
     needs.iter().try_for_each(|(permission, of)| catalog.check_may(role, *permission, of))
 }
 
-/// The resource that a statement names, which must be there.
+/// Returns the resource that a statement names.
 ///
 /// # Errors
-/// `Invalid` when it isn't.
+/// `Invalid` if it does not exist.
 pub fn resource_of(
     catalog: &Catalog,
     keyspace: Option<&str>,
@@ -86,7 +88,7 @@ pub fn resource_of(
     })
 }
 
-/// Refuses a definition that a role may not make.
+/// Checks that the role may execute a definition.
 ///
 /// # Errors
 /// `Unauthorized`; `Invalid` for a name without a keyspace.
@@ -124,7 +126,7 @@ pub fn check_definition(
             may(Permission::Alter, base)
         }
         Statement::AlterView(AlterView { name, .. }) | Statement::DropView(Drop { name, .. }) => {
-            // Of what is not there, that is told.
+            // If it does not exist, that is reported instead.
             let home = home(name)?;
             let found = catalog.keyspace(&home).and_then(|k| k.table(&name.name.text));
             let view = found.filter(|t| t.view().is_some());
@@ -189,7 +191,7 @@ pub fn check_definition(
     }
 }
 
-/// Refuses a function or aggregate that a role may not define.
+/// Checks that a role may define a function or aggregate.
 fn may_define(
     may: &impl Fn(Permission, Resource) -> Result<()>,
     catalog: &Catalog,
@@ -205,8 +207,8 @@ fn may_define(
     }
 }
 
-/// Everybody may give himself another password; the rest needs a permission, and who may do
-/// everything is changed by such a role only.
+/// Checks an `ALTER ROLE`. Every role may change its own password; anything else needs a
+/// permission. Only superusers may alter superusers.
 fn check_altered(catalog: &Catalog, role: &str, s: &RoleDefinition<'_>) -> Result<()> {
     let name = &*s.name.text;
     let is_super = catalog.is_superuser(role);
@@ -233,7 +235,7 @@ fn check_altered(catalog: &Catalog, role: &str, s: &RoleDefinition<'_>) -> Resul
     catalog.check_may(Some(role), Permission::Alter, &Resource::Role(name.to_owned()))
 }
 
-/// Nobody grants what he has not himself.
+/// Checks a `GRANT` or `REVOKE`: a role can grant only permissions that it has.
 fn check_granted(
     catalog: &Catalog,
     role: &str,

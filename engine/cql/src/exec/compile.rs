@@ -1,4 +1,4 @@
-//! Statements, compiled once and run often.
+//! Compilation of statements.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::syntax::ParsedStatement;
 use crate::syntax::ast::Statement;
 
-/// Compiles a statement, with `keyspace` as the one that is chosen.
+/// Compiles a statement, with `keyspace` as the current keyspace.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn compile(
     engine: &Engine,
     catalog: &Arc<Catalog>,

@@ -1,4 +1,4 @@
-//! Definitions carried out: `CREATE`, `ALTER`, `DROP`, `USE`, `TRUNCATE`, `DESCRIBE`.
+//! Execution of definitions: `CREATE`, `ALTER`, `DROP`, `USE`, `TRUNCATE`, `DESCRIBE`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,11 +19,11 @@ use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::parse;
 use crate::values::{ColumnSpec, HeapBytes};
 
-/// A definition as a compiled statement: it is looked at when it is run.
+/// A definition as a compiled statement. It is parsed and checked when it runs.
 pub(super) struct PreparedDefinition {
-    /// The statement.
+    /// Text of the statement.
     pub text: String,
-    /// The keyspace that was chosen.
+    /// Keyspace that was current when it was compiled.
     pub keyspace: Option<Arc<str>>,
 }
 
@@ -53,11 +53,12 @@ impl StatementPlan for PreparedDefinition {
     }
 }
 
-/// Carries out a definition; `None` for a statement about rows. `keyspace` is the one that is
-/// chosen, `role` who asks; `stop` ends the building of an index.
+/// Executes a definition; returns `None` for a statement that reads or writes rows. `keyspace` is
+/// the current keyspace, `role` the logged-in role. Setting `stop` cancels the building of an
+/// index.
 ///
 /// # Errors
-/// What can't be defined, with the servers' texts, and `Stopped`. Nothing was changed then.
+/// Errors of the definition, with Cassandra's texts, and `Stopped`. Then nothing was changed.
 pub fn define(
     engine: &Engine,
     keyspace: Option<&str>,

@@ -1,4 +1,4 @@
-//! `DESCRIBE`: definitions as the statements that make them.
+//! `DESCRIBE`: renders definitions as the statements that create them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
 use crate::syntax::{quote_if_needed, quote_type_if_needed};
 
 const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
-/// What messages call a view.
+/// Term for a view in messages.
 const VIEW: &str = "materialized view";
 const NAMES: [&str; 3] = ["keyspace_name", "type", "name"];
 
@@ -71,7 +71,7 @@ fn index_text(table: &TableSchema, index: &TableIndex) -> String {
     format!("CREATE {text};")
 }
 
-/// The `CREATE MATERIALIZED VIEW` that makes this view of a table.
+/// Returns the `CREATE MATERIALIZED VIEW` statement of this view.
 fn create_view_text(table: &TableSchema, view: &ViewSchema, with_internals: bool) -> String {
     let place = |name: &str| format!("{}.{}", quoted(&table.keyspace), quoted(name));
     let columns: Vec<String> = table.columns().iter().map(|c| quoted(&c.name)).collect();
@@ -87,7 +87,7 @@ fn create_view_text(table: &TableSchema, view: &ViewSchema, with_internals: bool
     )
 }
 
-/// `PRIMARY KEY (…)`
+/// Returns `PRIMARY KEY (…)`.
 fn key_text(table: &TableSchema) -> String {
     let names =
         |columns: &[TableColumn]| columns.iter().map(|c| quoted(&c.name)).collect::<Vec<_>>();
@@ -98,7 +98,7 @@ fn key_text(table: &TableSchema) -> String {
     format!("PRIMARY KEY ({})", all.join(", "))
 }
 
-/// The clauses of `WITH`.
+/// Returns the clauses of `WITH`.
 fn clauses(table: &TableSchema, with_internals: bool) -> Vec<String> {
     let clustering = table.clustering();
     let mut clauses = vec![];
@@ -115,15 +115,15 @@ fn clauses(table: &TableSchema, with_internals: bool) -> Vec<String> {
         let orders: Vec<_> = clustering.iter().map(order).collect();
         clauses.push(format!("CLUSTERING ORDER BY ({})", orders.join(", ")));
     }
-    // Data in a view ends with that of its base.
+    // Data in a view expires with that of its base table.
     let is_own =
         |clause: &String| table.view().is_none() || !clause.starts_with("default_time_to_live = ");
     clauses.extend(table.options.clauses().into_iter().filter(is_own));
     clauses
 }
 
-/// The columns of a table in the order of its definition: of those that are of no key, the ones of
-/// one cell come before collections and user types.
+/// Returns the columns of a table in the order of `CREATE TABLE`. Among the columns outside the
+/// key, single-cell ones come before collections and user types.
 fn create_order(table: &TableSchema) -> Vec<&TableColumn> {
     let mut columns: Vec<&TableColumn> = table.columns().iter().collect();
     let keys = table.partition().len() + table.clustering().len();
@@ -142,21 +142,22 @@ fn column_text(column: &TableColumn) -> String {
     text
 }
 
-/// The columns that were dropped, the last of each name.
+/// Returns the dropped columns, the last of each name.
 fn dropped_columns(table: &TableSchema) -> Vec<&DroppedColumn> {
     let mut last: BTreeMap<&str, &DroppedColumn> = BTreeMap::new();
     last.extend(table.dropped().iter().map(|d| (d.name.as_str(), d)));
     last.into_values().collect()
 }
 
-/// A dropped column; what is left of it needs no user types, which may be gone.
+/// Renders a dropped column. It names no user types, because these may have been dropped.
 fn dropped_text(column: &DroppedColumn) -> String {
     let of = ColumnType { of: without_user_types(&column.of.of), ..column.of.clone() };
     let is_static = if column.is_static { " static" } else { "" };
     format!("{} {of}{is_static}", quoted(&column.name))
 }
 
-/// A type with tuples for user types, as servers write down the types of dropped columns.
+/// Returns the type with tuples in place of user types, as Cassandra writes types of dropped
+/// columns.
 fn without_user_types(of: &Type) -> Type {
     let part = |t: &Type| Arc::new(without_user_types(t));
     match of {
@@ -174,15 +175,15 @@ fn without_user_types(of: &Type) -> Type {
     }
 }
 
-/// The `CREATE TABLE` that makes this table, without its indexes and views; with internals also its
-/// number and what makes it forget its dropped columns.
+/// Returns the `CREATE TABLE` statement of this table, without its indexes and views. With
+/// internals it includes the table's id and its dropped columns.
 pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     let (partition, clustering) = (table.partition(), table.clustering());
     let only = partition.len() == 1 && clustering.is_empty();
     let dropped = if with_internals { dropped_columns(table) } else { vec![] };
     let mut lines: Vec<String> = vec![];
     for column in create_order(table) {
-        // A column that was dropped and added again is both, one after the other, below.
+        // A column that was dropped and added again comes below, as both in turn.
         if dropped.iter().any(|d| d.name == column.name) {
             continue;
         }
@@ -223,7 +224,7 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     text
 }
 
-/// A row of statements; functions and aggregates come with their names quoted.
+/// Returns a result row with a statement. The names of functions and aggregates are already quoted.
 fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
     let is_signed = matches!(kind, "function" | "aggregate");
     let name = if is_signed { name.to_owned() } else { quoted(name) };
@@ -235,7 +236,7 @@ fn view_row(table: &TableSchema, view: &ViewSchema, with_internals: bool) -> Vec
     row(&table.keyspace, "materialized_view", &table.name, text)
 }
 
-/// A table with its indexes and views.
+/// Returns the rows of a table with its indexes and views.
 fn table_rows(home: &KeyspaceEntry, table: &TableSchema, with_internals: bool) -> Vec<Vec<String>> {
     let mut rows =
         vec![row(&table.keyspace, "table", &table.name, create_table_text(table, with_internals))];
@@ -250,7 +251,7 @@ fn table_rows(home: &KeyspaceEntry, table: &TableSchema, with_internals: bool) -
     rows
 }
 
-/// Types so that each comes after those that it uses.
+/// Returns the types so that each comes after the types that it uses.
 fn ordered_types(keyspace: &KeyspaceEntry) -> Vec<&TypeDef> {
     let mut left: Vec<&TypeDef> = keyspace.types().map(|t| &**t).collect();
     let mut out: Vec<&TypeDef> = vec![];
@@ -279,14 +280,14 @@ fn aggregate_rows(keyspace: &KeyspaceEntry, is_wanted: impl Fn(&str) -> bool) ->
     all.map(|a| row(&keyspace.name, "aggregate", &a.signed_name(), aggregate_text(a))).collect()
 }
 
-/// Names in the order in which servers list them.
+/// Returns names in the order in which Cassandra lists them.
 fn signed_names(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = names.collect();
     names.sort_by_key(|name| name.trim_start_matches('"').to_lowercase());
     names
 }
 
-/// The rows, if there are any.
+/// Returns the rows, or `None` if there are none.
 fn some(rows: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
     (!rows.is_empty()).then_some(rows)
 }
@@ -307,7 +308,7 @@ fn keyspace_rows(keyspace: &KeyspaceEntry, only: bool, with_internals: bool) -> 
     rows
 }
 
-/// The definitions of these names.
+/// Executes a `DESCRIBE`.
 pub(super) fn describe(
     engine: &Engine,
     current: Option<&str>,
@@ -393,7 +394,7 @@ pub(super) fn describe(
     }
 }
 
-/// Names of one kind in the keyspace that is chosen, or in all.
+/// Returns names of one kind in the current keyspace, or in all keyspaces.
 fn names_of(
     catalog: &Catalog,
     current: Option<&str>,

@@ -1,5 +1,5 @@
-//! An open database: the store, the keyspaces of the data model beneath, the tables and types of
-//! CQL.
+//! An open database: the store, the keyspaces and column families of `firn-wide`, and the tables
+//! and types of CQL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use crate::catalog::{
 };
 use crate::error::{Error, Result, corrupt, invalid};
 
-/// Who is told of definitions: drivers ask servers to be.
+/// Receives schema-change events; servers forward them to drivers.
 pub trait SchemaListener: Send + Sync {
-    /// This was defined. It is seen by all sessions.
+    /// Reports a change. All sessions see it already.
     fn changed(&self, change: &SchemaChange);
 
-    /// A role was dropped: sessions that have logged in as it do nothing any more.
+    /// Reports that a role was dropped. Sessions logged in with it can do nothing any more.
     fn role_dropped(&self) {}
 }
 
-/// An open database. Cheap to clone; all clones are one.
+/// An open database. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Engine(Arc<EngineState>);
 
 struct EngineState {
     wide: Wide,
     catalog: RwLock<Arc<Catalog>>,
-    /// The number of the definitions beneath that the catalog was last compared with.
+    /// Serial number of the `firn-wide` schema that the catalog was last compared with.
     seen: AtomicU64,
-    /// The lock for changes of definitions.
+    /// Lock for schema changes.
     changes: Mutex<()>,
-    /// Whether who has that lock makes a definition, which may take long, and doesn't only look at
-    /// those beneath.
+    /// Set while the holder of `changes` executes a definition, which may take long, and does not
+    /// only refresh the catalog.
     defining: AtomicBool,
     lists: ListClock,
-    /// What adds rows to system tables.
+    /// Sources of additional rows of system tables.
     sources: RwLock<Vec<Arc<dyn SystemSource>>>,
-    /// Who is told of definitions that were made.
+    /// Receivers of schema changes.
     listeners: RwLock<Vec<Arc<dyn SchemaListener>>>,
-    /// The version of the schema, with the number of the definitions that it was made of.
+    /// Version of the schema, with the version of the catalog from which it was computed.
     schema_version: Mutex<Option<(u64, Uuid)>>,
 }
 
@@ -65,8 +65,8 @@ fn random_bits(store: &CellStore) -> u128 {
     u128::from(store.random()) << 64 | u128::from(store.random())
 }
 
-/// The keyspaces of the data model beneath, with its families: those that are as they were `before`
-/// are not made anew.
+/// Returns the keyspaces of `firn-wide` with their column families. It reuses the schemas of
+/// families that have not changed since `before`.
 fn keyspaces(wide: &Wide, before: Option<&Catalog>) -> Vec<KeyspaceEntry> {
     let table_of = |family: &Arc<Family>| {
         let known = before.and_then(|c| c.keyspace(family.keyspace())?.table(family.name()));
@@ -84,10 +84,10 @@ fn keyspaces(wide: &Wide, before: Option<&Catalog>) -> Vec<KeyspaceEntry> {
 }
 
 impl Engine {
-    /// The definitions of an open database, with its tables opened.
+    /// Opens the tables of a database and loads its definitions.
     ///
     /// # Errors
-    /// `Server` when the records can't be understood; errors of the engine beneath.
+    /// `Server` if the records cannot be decoded; errors of the engine.
     pub fn open(wide: Wide) -> Result<Engine> {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
@@ -111,7 +111,8 @@ impl Engine {
             let mut batch = Batch::new();
             let diff = stored.diff(&catalog);
             put_records(store, &mut batch, &diff)?;
-            // Views of what the older interface dropped, whose own data went with it.
+            // Views of tables that were dropped through the Thrift interface. Their data was
+            // dropped with the tables.
             for view in diff.dropped.iter().filter(|t| !t.is_own_family()) {
                 store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
             }
@@ -142,52 +143,52 @@ impl Engine {
         Ok(Engine(state))
     }
 
-    /// The database of the older interface that this is, too.
+    /// Returns the underlying `firn-wide` database.
     pub fn wide(&self) -> &Wide {
         &self.0.wide
     }
 
-    /// Closes the database for all its sessions, and says whether all that was written is safe:
+    /// Closes the database for all its sessions, and reports whether all writes are durable:
     /// [`firn_kv::Db::close`].
     ///
     /// # Errors
-    /// As [`firn_kv::Db::close`].
+    /// Those of [`firn_kv::Db::close`].
     pub fn close(&self) -> Result<()> {
         self.store().close()?;
         Ok(())
     }
 
-    /// The store beneath.
+    /// Returns the underlying cell store.
     pub fn store(&self) -> &CellStore {
         self.0.wide.store()
     }
 
-    /// Bits that nobody else has: for identities, not for secrets. Of an environment that repeats
-    /// itself they are the same each time.
+    /// Returns random bits for unique ids, not for secrets. A deterministic environment returns the
+    /// same bits in each run.
     pub fn random_bits(&self) -> u128 {
         random_bits(self.store())
     }
 
-    /// Where new elements of lists go.
+    /// Returns the clock that assigns positions to new list elements.
     pub(super) fn lists(&self) -> &ListClock {
         &self.0.lists
     }
 
-    /// How keys are spread.
+    /// Returns the partitioner.
     pub fn partitioner(&self) -> Partitioner {
         self.0.wide.partitioner()
     }
 
-    /// The definitions of now.
+    /// Returns the current definitions.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog.read().clone()
     }
 
-    /// The definitions of now, where keyspaces and families that came, went or changed with the older
-    /// interface are seen.
+    /// Returns the current definitions, including changes of keyspaces and column families made
+    /// through the Thrift interface.
     ///
     /// # Errors
-    /// Errors of the engine beneath.
+    /// Errors of the engine.
     pub fn fresh_catalog(&self) -> Result<Arc<Catalog>> {
         if self.is_stale() {
             let told = {
@@ -199,12 +200,12 @@ impl Engine {
         Ok(self.catalog())
     }
 
-    /// Sees keyspaces and families that came, went or changed with the older interface, unless
-    /// somebody is making a definition, which may take long: then it is for who comes later. Costs
-    /// next to nothing where there is nothing to see.
+    /// Applies changes of keyspaces and column families that were made through the Thrift
+    /// interface. Skips them while a definition is being executed, which may take long; a later
+    /// call applies them. Costs next to nothing if there are none.
     ///
     /// # Errors
-    /// Errors of the engine beneath.
+    /// Errors of the engine.
     pub fn refresh_catalog(&self) -> Result<()> {
         if !self.is_stale() {
             return Ok(());
@@ -220,13 +221,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether definitions beneath were changed since they were looked at.
+    /// Reports whether the `firn-wide` schema has changed since the last refresh.
     fn is_stale(&self) -> bool {
         self.0.seen.load(Ordering::Acquire) != self.0.wide.definition_serial()
     }
 
-    /// Makes the catalog that of the keyspaces beneath, with their families, and gives what there is
-    /// to tell. A keyspace that was dropped and made again is another one, without the tables of the one before.
+    /// Updates the catalog to the current keyspaces and column families, and returns the changes to
+    /// report. A keyspace that was dropped and created again is a new one, without the tables of
+    /// the old one.
     fn refresh(&self, stop: Option<&Arc<AtomicBool>>) -> Result<Vec<SchemaChange>> {
         let serial = self.0.wide.definition_serial();
         if serial == self.0.seen.load(Ordering::Acquire) {
@@ -245,34 +247,34 @@ impl Engine {
         Ok(told)
     }
 
-    /// From now on this adds rows to system tables, too.
+    /// Adds a source of rows of system tables.
     pub fn add_source(&self, source: Arc<dyn SystemSource>) {
         self.0.sources.write().push(source);
     }
 
-    /// From now on this is told of every definition that a statement of any session makes.
+    /// Adds a receiver of all schema changes made by statements of any session.
     pub fn add_listener(&self, listener: Arc<dyn SchemaListener>) {
         self.0.listeners.write().push(listener);
     }
 
-    /// Tells of a definition that was made.
+    /// Reports a schema change to the listeners.
     pub(super) fn tell(&self, change: &SchemaChange) {
         let listeners = self.0.listeners.read().clone();
         listeners.iter().for_each(|l| l.changed(change));
     }
 
-    /// Tells that a role was dropped.
+    /// Reports to the listeners that a role was dropped.
     pub(super) fn tell_role_dropped(&self) {
         let listeners = self.0.listeners.read().clone();
         listeners.iter().for_each(|l| l.role_dropped());
     }
 
-    /// What adds rows to system tables.
+    /// Returns the sources of additional rows of system tables.
     pub(super) fn sources(&self) -> Vec<Arc<dyn SystemSource>> {
         self.0.sources.read().clone()
     }
 
-    /// The identity of the database as a node: the same at each opening.
+    /// Returns the host id of the database as a node. It is the same at each opening.
     pub fn host_id(&self) -> Uuid {
         let digest = Md5::new()
             .chain_update(b"firn host")
@@ -280,8 +282,8 @@ impl Engine {
         uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
     }
 
-    /// The version of the schema: a digest of all definitions, the same at each opening and equal
-    /// for equal ones.
+    /// Returns the version of the schema: a digest of all definitions. Equal definitions have equal
+    /// versions.
     pub fn schema_version(&self) -> Uuid {
         let catalog = self.catalog();
         let mut known = self.0.schema_version.lock();
@@ -297,7 +299,7 @@ impl Engine {
             keyspace.families().for_each(|family| digest.update(format!("{family:?}\n")));
         }
         for (key, value) in catalog.records() {
-            // Roles are no part of the schema.
+            // Roles do not belong to the schema.
             if key.starts_with(ROLE_PREFIX) {
                 continue;
             }
@@ -311,10 +313,10 @@ impl Engine {
         version
     }
 
-    /// Where a table's cells are.
+    /// Returns the store family that contains a table's cells.
     ///
     /// # Errors
-    /// `Invalid` when it was dropped meanwhile, or is in another tree.
+    /// `Invalid` if the table was dropped in the meantime, or moved to another tree.
     pub fn family(&self, table: &TableSchema) -> Result<StoreFamily> {
         let gone = || {
             let catalog = self.catalog();
@@ -328,12 +330,11 @@ impl Engine {
         self.store().family(table.id).ok_or_else(gone)
     }
 
-    /// Makes the definitions those of `change`, which tells what there is to do with those of now.
-    /// `false`: nothing.
+    /// Executes a schema change. `change` returns the new definitions, or `None` if there is
+    /// nothing to do. Returns whether there was a change.
     ///
     /// # Errors
-    /// Those of `change`; errors of the engine beneath; `Stopped` when `stop` is set while an index
-    /// is built.
+    /// Those of `change`; errors of the engine; `Stopped` if `stop` is set while an index is built.
     pub fn change(
         &self,
         stop: Option<&Arc<AtomicBool>>,
@@ -361,9 +362,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Adds, changes and drops keyspaces beneath, drops families, and makes those of compact tables
-    /// what they are. What is dropped goes before its tables: what a crash leaves is found when the
-    /// database is opened.
+    /// Creates, alters and drops keyspaces of `firn-wide`, drops families, and updates the families
+    /// of compact tables. A keyspace is dropped before its tables: after a crash, the next opening
+    /// drops the rest.
     fn change_keyspaces(&self, before: &Catalog, after: &Catalog) -> Result<()> {
         for keyspace in after.keyspaces() {
             let mut strategy_options = keyspace.replication.clone();
@@ -393,9 +394,10 @@ impl Engine {
         families::put(&self.0.wide, Some(before), after)
     }
 
-    /// Trees are made and indexes and views built before their definitions are recorded and seen: one that
-    /// can't be built, or is stopped, is refused, and a crash leaves trees that the next opening
-    /// drops. `remade`: keyspaces of which what was kept in those of before goes.
+    /// Applies a schema change. Trees are created, and indexes and views built, before the
+    /// definitions are recorded and visible. If building fails or is stopped, the change is
+    /// refused. After a crash the next opening drops the unfinished trees. `remade`: keyspaces that
+    /// were dropped and created again, so that the CQL data of the old ones is dropped.
     fn carry_out(
         &self,
         before: &Catalog,
@@ -407,7 +409,7 @@ impl Engine {
         let building = stop.map_or_else(|| store.clone(), |stop| store.stoppable(stop.clone()));
         let diff = before.diff(&after);
         let is_new = |t: &&Arc<TableSchema>| before.tables().all(|b| b.id != t.id);
-        // The tree of a family is there already.
+        // The tree of a column family exists already.
         let of_here = |t: &&Arc<TableSchema>| !t.is_own_family();
         let mut made_here = diff.opened.iter().filter(is_new).filter(of_here);
         made_here.try_for_each(|t| store.check_new(t.id))?;
@@ -416,7 +418,8 @@ impl Engine {
             t.view().is_some() || rewritten.iter().any(|(_, after)| after.id == t.id)
         };
         let filled = || diff.opened.iter().filter(is_new).filter(is_filled);
-        // A tree that a crash leaves with rows in it must be known as one that nobody defined.
+        // Note these trees as dropped first, so that the opening after a crash drops them with
+        // their rows.
         if filled().next().is_some() {
             let mut batch = Batch::new();
             for table in filled() {
@@ -434,7 +437,7 @@ impl Engine {
             families::take_back_rewrite(store, &rewritten);
             return Err(e);
         }
-        // Families went beneath already, but those whose rows had to be read.
+        // Families are already dropped, except those whose rows had to be read.
         let dropped: Vec<_> = diff.dropped.iter().filter(of_here).collect();
         let mut batch = Batch::new();
         put_records(store, &mut batch, &diff)?;
@@ -461,9 +464,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the open trees those of the definitions of before again, as far as it can be done: the
-    /// reason why not is told already. Nobody stops this, whatever handle the engine was opened
-    /// with.
+    /// Reverts the open trees to the definitions of `before` as far as possible. The error that
+    /// caused this is already reported. It cannot be stopped, even if the handle of the engine can.
     fn take_back(&self, before: &Catalog, diff: &CatalogDiff) {
         let store = self.store().unstoppable();
         drop(materialized::relink(&store, self.partitioner(), before, &diff.opened));
@@ -497,8 +499,8 @@ fn put_records(store: &CellStore, batch: &mut Batch, diff: &CatalogDiff) -> Resu
     Ok(())
 }
 
-/// What happened to keyspaces: those that went, then those that came or were changed; a `remade`
-/// one went and came.
+/// Returns the changes of keyspaces: first dropped ones, then created and altered ones. A keyspace
+/// in `remade` was dropped and created.
 fn changes_of_keyspaces(
     before: &Catalog,
     after: &Catalog,
@@ -523,8 +525,8 @@ fn changes_of_keyspaces(
     all
 }
 
-/// What happened to the families of keyspaces that are there: those that went, then those that came
-/// or were changed. Those of a keyspace that went went with it.
+/// Returns the changes of families in the remaining keyspaces: first dropped ones, then created and
+/// altered ones. Families of dropped keyspaces are not reported.
 fn changes_of_families(
     before: &Catalog,
     after: &Catalog,
@@ -554,8 +556,8 @@ fn changes_of_families(
     all
 }
 
-/// The keyspaces of these that were dropped and made again with the older interface, while what CQL
-/// kept in them is still on record.
+/// Returns the keyspaces that were dropped and created again through the Thrift interface while
+/// records of their CQL tables still exist.
 fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<String>> {
     let mut remade = BTreeSet::new();
     for keyspace in keyspaces {
@@ -566,22 +568,22 @@ fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<Str
     Ok(remade)
 }
 
-/// That keyspaces that aren't there were dropped, with the older interface. One that was not lost
-/// its record.
+/// Checks that each missing keyspace was dropped through the Thrift interface. Otherwise its record
+/// is lost.
 fn check_dropped(store: &CellStore, homeless: &[OrphanedTable]) -> Result<()> {
     for OrphanedTable { key, keyspace, .. } in homeless {
         if !store.was_dropped(DroppedFamilies::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
             return Err(corrupt(format!(
-                "system.schema, record {key}: its keyspace {keyspace} is not there, and nobody dropped it; make it again with `firn cli`, \
-                 and what it held is there again"
+                "system.schema, record {key}: its keyspace {keyspace} does not exist, but was not dropped; create it again with `firn cli` \
+                 to get its tables back"
             )));
         }
     }
     Ok(())
 }
 
-/// Carries out what a crash, or the older interface, has left undone, together with `batch`.
+/// Completes the work that a crash or the Thrift interface has left, in one batch with `batch`.
 fn clean(
     store: &CellStore,
     mut batch: Batch,
@@ -608,6 +610,6 @@ fn clean(
         TreeName::Family(id) => tables.contains(&id),
         TreeName::Index(id) => indexes.contains(&id),
     };
-    // What is left lost its definition: nobody can say here what it is.
+    // The remaining trees have lost their definitions, so their content is unknown.
     Ok(store.drop_undefined(FIRST_ID..u32::MAX, defined).map(|_left| ())?)
 }

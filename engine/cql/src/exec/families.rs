@@ -1,9 +1,10 @@
-//! Compact tables are column families beneath, so that the older interface sees them: these follow
-//! what is defined here, and are written anew where a table's storage is compact no more.
+//! Compact tables. Each is stored in a column family of `firn-wide`, so that the Thrift interface
+//! can access it. This module updates the family with the table's definition, and rewrites the rows
+//! when `DROP COMPACT STORAGE` changes their layout.
 //!
-//! Invariant: the definition of a compact table counts only together with its family. Its family
-//! is made before the record of the table and dropped before it: what a crash leaves between the
-//! two is finished when the database is opened.
+//! Invariant: the definition of a compact table is valid only together with its family. The family
+//! is created before the table's record and dropped before it. A crash between the two steps is
+//! repaired when the database is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use firn_wide::{Partitioner, Wide};
 use crate::catalog::{Catalog, CatalogDiff, TableSchema};
 use crate::error::Result;
 
-/// Makes the families of compact tables what these definitions say, where they were not so `before`.
+/// Updates the families of compact tables to these definitions, where they differ from `before`.
 ///
 /// # Errors
-/// Errors of the engine beneath.
+/// Errors of the engine.
 pub(super) fn put(wide: &Wide, before: Option<&Catalog>, after: &Catalog) -> Result<()> {
     let has_views = |catalog: &Catalog, table: &TableSchema| {
         catalog.keyspace(&table.keyspace).is_some_and(|k| k.views_of(table.id).next().is_some())
@@ -55,7 +56,7 @@ fn put_one(wide: &Wide, table: &TableSchema, has_views: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes the families of tables those of the definitions of before again, as far as it can be done.
+/// Reverts the families of tables to the definitions of `before`, as far as possible.
 pub(super) fn take_back(wide: &Wide, before: &Catalog, diff: &CatalogDiff) {
     for table in diff.opened.iter().filter(|t| t.is_own_family()) {
         if before.tables().all(|b| b.id != table.id) {
@@ -65,12 +66,12 @@ pub(super) fn take_back(wide: &Wide, before: &Catalog, diff: &CatalogDiff) {
     drop(put(wide, None, before));
 }
 
-/// Drops the families of compact tables that have no record and hold nothing, or were noted as
-/// dropped: they were being made, or dropped. Others lost their record, and stay as families.
-/// Whether there were any.
+/// Drops families of compact tables without a record that are empty or noted as dropped: their
+/// creation or drop was interrupted. Other families without a record have lost it; they remain as
+/// families. Returns whether any was dropped.
 ///
 /// # Errors
-/// Errors of the engine beneath.
+/// Errors of the engine.
 pub(super) fn drop_unfinished(wide: &Wide, catalog: &Catalog) -> Result<bool> {
     let mut any = false;
     let schema = wide.schema();
@@ -87,11 +88,11 @@ pub(super) fn drop_unfinished(wide: &Wide, catalog: &Catalog) -> Result<bool> {
     Ok(any)
 }
 
-/// These definitions without the compact tables whose families the older interface dropped. One
-/// whose family was lost with its definition only, and not its data, stays.
+/// Returns these definitions without the compact tables whose families were dropped through the
+/// Thrift interface. A table stays if its family has lost only its definition, not its data.
 ///
 /// # Errors
-/// Errors of the engine beneath.
+/// Errors of the engine.
 pub(super) fn without_dropped(wide: &Wide, catalog: Catalog) -> Result<Catalog> {
     let (schema, store) = (wide.schema(), wide.store());
     let mut gone = vec![];
@@ -113,7 +114,7 @@ pub(super) fn without_dropped(wide: &Wide, catalog: Catalog) -> Result<Catalog> 
     Ok(if gone.is_empty() { catalog } else { catalog.without_tables(|t| gone.contains(&t.id)) })
 }
 
-/// Where the cells of a family are in the table that it becomes.
+/// Maps the positions of a family's cells to those in the table that replaces it.
 struct TablePlaces {
     before: Arc<TableSchema>,
     after: Arc<TableSchema>,
@@ -142,7 +143,7 @@ impl MovedPlaces for TablePlaces {
 
     fn bound(&self, bound: &[u8]) -> Vec<u8> {
         let Some((section, rest)) = bound.split_first() else { return vec![] };
-        // What stands before the first component of the name of a cell.
+        // The bytes before the first component of a cell name.
         let lead: &[u8] = match self.before.takes_prefixes() {
             true => &[END, NEXT],
             false => &[END],
@@ -151,7 +152,7 @@ impl MovedPlaces for TablePlaces {
     }
 }
 
-/// The tables of a change whose storage is compact no more, before it and after it.
+/// Returns the tables whose storage stops being compact, before and after the change.
 pub(super) fn rewritten(diff: &CatalogDiff) -> Vec<(Arc<TableSchema>, Arc<TableSchema>)> {
     let families = diff.dropped.iter().filter(|t| t.is_own_family());
     let pair = |before: &Arc<TableSchema>| {
@@ -163,7 +164,7 @@ pub(super) fn rewritten(diff: &CatalogDiff) -> Vec<(Arc<TableSchema>, Arc<TableS
     families.filter_map(pair).collect()
 }
 
-/// Lets tables be written to again whose rows were put into others, which are given up.
+/// Makes tables writable again after a rewrite of their rows was abandoned.
 pub(super) fn take_back_rewrite(
     store: &CellStore,
     rewritten: &[(Arc<TableSchema>, Arc<TableSchema>)],
@@ -172,10 +173,10 @@ pub(super) fn take_back_rewrite(
     families.for_each(|family| store.take_back_move(&family));
 }
 
-/// Puts the rows of tables whose storage is compact no more into the trees that they have now.
+/// Copies the rows of tables whose storage stops being compact to their new trees.
 ///
 /// # Errors
-/// Errors of the engine beneath; `Stopped`.
+/// Errors of the engine; `Stopped`.
 pub(super) fn rewrite(
     building: &CellStore,
     partitioner: Partitioner,

@@ -1,4 +1,4 @@
-//! Functions and aggregates of users: defined, dropped, described.
+//! User-defined functions and aggregates: create, drop and describe.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,10 +14,11 @@ use crate::syntax::ast::{QualifiedName, Statement, Term};
 use crate::syntax::quote_if_needed;
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, Markers, Receiver, literal};
 
-/// Carries out a statement about functions; `None` for another one. `role`: who asks.
+/// Executes a statement about functions; returns `None` for any other statement. `role` is the
+/// logged-in role.
 ///
 /// # Errors
-/// What can't be done. Nothing was changed then.
+/// Errors of the statement. Then nothing was changed.
 pub(super) fn carry_out(
     engine: &Engine,
     keyspace: Option<&str>,
@@ -26,7 +27,7 @@ pub(super) fn carry_out(
     stop: Option<&Arc<AtomicBool>>,
 ) -> Result<Option<Rows>> {
     let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
-    // What was made or dropped, and how: read out of the change of the catalog.
+    // The kind of change, the kind of object, and its signature.
     let mut done: Option<(&'static str, &'static str, Signature)> = None;
     let mut made = |next: Option<(Catalog, bool)>, target, resource: Resource| {
         let Some((catalog, replaces)) = next else { return Ok(None) };
@@ -87,7 +88,7 @@ pub(super) fn carry_out(
     Ok(Some(Rows::schema(change)))
 }
 
-/// The signature that a resource has.
+/// Returns the signature in a resource.
 fn key_of(resource: Resource) -> Signature {
     match resource {
         Resource::Function(_, name, types) => (name, types),
@@ -95,7 +96,7 @@ fn key_of(resource: Resource) -> Signature {
     }
 }
 
-/// The value of a term that depends on nothing.
+/// Returns the value of a constant term.
 fn value_of(
     engine: &Engine,
     catalog: &Catalog,
@@ -123,7 +124,7 @@ fn value_of(
     })
 }
 
-/// The `CREATE FUNCTION` that makes this one.
+/// Returns the `CREATE FUNCTION` statement of this function.
 pub(super) fn function_text(function: &StoredFunction) -> String {
     let names = function.program.arguments().iter().zip(&function.arguments);
     let arguments: Vec<String> = names
@@ -145,12 +146,12 @@ pub(super) fn function_text(function: &StoredFunction) -> String {
     )
 }
 
-/// An aggregate's first state as CQL writes it.
+/// Returns the initial state of an aggregate as a CQL literal.
 pub(super) fn initial_text(aggregate: &StoredAggregate) -> Option<String> {
     aggregate.initial.as_ref().map(|bytes| literal(&aggregate.state.of, Some(bytes)))
 }
 
-/// The `CREATE AGGREGATE` that makes this one.
+/// Returns the `CREATE AGGREGATE` statement of this aggregate.
 pub(super) fn aggregate_text(aggregate: &StoredAggregate) -> String {
     let mut text = format!(
         "CREATE AGGREGATE {}.{}\n    SFUNC {}\n    STYPE {}",

@@ -1,35 +1,35 @@
-//! The places of list elements (model 3.3): each has a time-uuid as its path, and lists are
-//! ordered by them. Appended ones get times that grow, prepended ones times that count down from a
-//! point in the past, whatever the clock does.
+//! Positions of list elements (model 3.3). The path of an element is a time-uuid, and lists are
+//! sorted by it. Appended elements get increasing times. Prepended ones get times that decrease
+//! from a point in the past. Both hold even if the clock steps back.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// From the epoch of time-uuids, 15 October 1582, to 1970, in ticks of 100 ns.
+/// Time from the epoch of time-uuids, 15 October 1582, to 1970, in ticks of 100 ns.
 const EPOCH: i64 = 0x01B2_1DD2_1381_4000;
-/// 1 January 2010, in ticks since 1970: where prepending mirrors the time.
+/// 1 January 2010, in ticks since 1970. Prepending mirrors the time at this point.
 const REFERENCE: i64 = 1_262_304_000_000 * 10_000;
 
-/// The clock of lists; one for a database.
+/// Clock of list elements, one per database.
 #[derive(Debug)]
 pub(crate) struct ListClock {
-    /// The last tick that an appended element got.
+    /// Last tick of an appended element.
     last: AtomicI64,
-    /// The first tick that a prepended element got.
+    /// First tick of a prepended element.
     first: AtomicI64,
     /// Clock sequence and node of all uuids.
     node: u64,
 }
 
 impl ListClock {
-    /// A clock whose uuids carry these bits.
+    /// Creates a clock whose uuids contain these bits.
     pub fn new(bits: u128) -> ListClock {
-        // The variant of RFC 4122, and the bit that says that the node is no hardware address.
+        // The variant of RFC 4122, and the bit for a node that is not a hardware address.
         let node = (bits as u64 & !(3 << 62)) | 1 << 63 | 1 << 40;
         ListClock { last: AtomicI64::new(i64::MIN), first: AtomicI64::new(i64::MAX), node }
     }
 
-    /// The paths of `count` elements that come after all others, at `now` (microseconds since
-    /// 1970).
+    /// Returns the paths of `count` elements that sort after all others, at `now` (microseconds
+    /// since 1970).
     pub fn append(&self, now: i64, count: usize) -> impl Iterator<Item = [u8; 16]> {
         let count = count as i64;
         let next = |last: i64| now.saturating_mul(10).max(last.saturating_add(1));
@@ -42,7 +42,7 @@ impl ListClock {
         (0..count).map(move |i| uuid(from.saturating_add(i), node))
     }
 
-    /// The paths of `count` elements that come before all others, at `now`.
+    /// Returns the paths of `count` elements that sort before all others, at `now`.
     pub fn prepend(&self, now: i64, count: usize) -> impl Iterator<Item = [u8; 16]> {
         let count = count as i64;
         let mirrored = REFERENCE.saturating_mul(2).saturating_sub(now.saturating_mul(10));
@@ -56,7 +56,7 @@ impl ListClock {
     }
 }
 
-/// A time-uuid of this tick since 1970.
+/// Returns the time-uuid of a tick since 1970.
 fn uuid(tick: i64, node: u64) -> [u8; 16] {
     let time = tick.saturating_add(EPOCH) as u64;
     let head = time << 32 | (time >> 16 & 0xFFFF_0000) | 0x1000 | time >> 48 & 0x0FFF;
@@ -75,8 +75,8 @@ mod tests {
     fn elements_keep_their_order() {
         let clock = ListClock::new(u128::MAX);
         let mut all: Vec<[u8; 16]> = vec![];
-        // Within a microsecond, a clock that steps back, and more elements than there are ticks in
-        // a microsecond.
+        // Several calls in a microsecond, a clock that steps back, and more elements than a
+        // microsecond has ticks.
         for now in [
             1_600_000_000_000_000,
             1_600_000_000_000_000,

@@ -1,4 +1,4 @@
-//! Masks of columns: what a definition says of them, made part of the table.
+//! Column masks: resolves the masks of a definition and adds them to the table.
 
 use super::engine::Engine;
 use crate::catalog::{Catalog, ColumnMask, TableSchema};
@@ -7,11 +7,10 @@ use crate::syntax::ast::{ColumnDefinition, MaskSyntax, Statement, TableChange};
 use crate::syntax::quote_if_needed;
 use crate::values::{Context, EvalEnv, Markers, column_mask, literal};
 
-/// These definitions, which a statement has made, with the masks that it gives to columns of its
-/// table.
+/// Returns these definitions with the masks that the statement gives to columns of its table.
 ///
 /// # Errors
-/// `Invalid` for a function that is none for masks, or not of the column.
+/// `Invalid` for a function that is not a mask function, or not applicable to the column.
 pub(super) fn masked(
     engine: &Engine,
     catalog: Catalog,
@@ -43,7 +42,7 @@ pub(super) fn masked(
     catalog.with_masks(table, &masks)
 }
 
-/// The masks of columns, by name.
+/// Returns the masks of columns with the columns' names.
 fn of_columns<'a>(all: &[ColumnDefinition<'a>]) -> Vec<(String, Option<MaskSyntax<'a>>)> {
     let masked = all.iter().filter(|c| c.mask.is_some());
     masked.map(|c| (c.name.text.to_string(), c.mask.clone())).collect()
@@ -69,7 +68,7 @@ fn resolved(
     column_mask(mask, table, table.known_column(column)?, &env, &mut context)
 }
 
-/// The clause that gives a column this mask.
+/// Returns the clause that defines the mask of a column.
 pub(super) fn mask_text(mask: &ColumnMask) -> String {
     let arguments: Vec<String> =
         mask.arguments().map(|(of, value)| literal(&of.of, value)).collect();

@@ -1,10 +1,11 @@
-//! Materialized views: how their rows are made of those of their bases.
+//! Materialized views: computes the rows of a view from those of its base table.
 //!
-//! Invariants: what a view's row has depends on the cells of one row of its base only, so the store
-//! can make it anew in each batch that changes that row (`firn_wide`'s `store/materialized.rs`).
-//! Cells are copied as they are, with their timestamps and ends; the marker tells how long the row
-//! is there: as long as the column that its key has and the base's has not, or else as long as the
-//! base's row.
+//! Invariants:
+//! - A view row depends only on the cells of one base row. So the store can recompute it in each
+//!   batch that changes the base row (`firn_wide`'s `store/materialized.rs`).
+//! - Cells are copied unchanged, with timestamps and expiration.
+//! - The row marker of the view row lives as long as the base's column that is only in the view's
+//!   key, if there is one. Otherwise it lives as long as the base row.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,42 +24,42 @@ use crate::error::{Class, Error, Result, corrupt, invalid};
 use crate::syntax::ast::Relation;
 use crate::values::{Context, EvalEnv, Markers};
 
-/// Where a column of the view's key is in the base.
+/// Source of a column of the view's key in the base row.
 #[derive(Clone, Copy, Debug)]
 enum KeySource {
     Partition(usize),
     Clustering(usize),
-    /// The one value that is not of the base's key.
+    /// The one value outside the base's key.
     Value,
 }
 
-/// What a view does with the cells of a column of its base.
+/// Use of the cells of a base column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CellUse {
     /// There is no such column.
     None,
-    /// They only keep the row there.
+    /// They only keep the row alive.
     KeepsRow,
     Copied,
     Key,
 }
 
-/// How the rows of one view are made.
+/// Computes the rows of one view.
 struct MaterializedRows {
     base: Arc<TableSchema>,
     view: Arc<TableSchema>,
     key: Vec<KeySource>,
-    /// What follows the row in the places of the base's column that is in the key.
+    /// Name part of the cells of the base column that is in the view's key.
     key_column: Option<Vec<u8>>,
-    /// Where the rows of the base are.
+    /// Layout of the base's rows.
     layout: Layout,
     filter: RowFilter,
-    /// By the number of the column.
+    /// By column id.
     uses: Vec<CellUse>,
     all_columns: bool,
 }
 
-/// The key of a row of the base.
+/// Key of a base row.
 struct KeyValues<'r> {
     base: &'r TableSchema,
     partition: PartitionKey,
@@ -76,7 +77,7 @@ impl RowValues for KeyValues<'_> {
     }
 }
 
-/// The clause of a view, prepared: what it asks of the base's key.
+/// Returns the prepared WHERE clause of a view, which restricts the base's key.
 fn restrictions(
     catalog: &Catalog,
     partitioner: Partitioner,
@@ -111,10 +112,10 @@ fn restrictions(
     })
 }
 
-/// Refuses a clause that a view can't have.
+/// Checks the WHERE clause of a view.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub(super) fn check_clause(
     partitioner: Partitioner,
     catalog: &Catalog,
@@ -199,7 +200,7 @@ impl MaterializedRows {
             KeyValues { base: &self.base, partition: PartitionKey::default(), clustering: vec![] };
         values.partition.set(&self.base, key)?;
         let mut clustering = vec![Default::default(); self.layout.clustering().len()];
-        // Between the byte of the section and the end.
+        // The components are between the section byte and the end byte.
         let components = row.get(1..row.len().saturating_sub(1)).unwrap_or_default();
         self.layout.read_row(components, &mut clustering)?;
         let there = |(value, there): (Vec<u8>, bool)| there.then_some(value);
@@ -212,7 +213,7 @@ impl MaterializedRows {
             KeySource::Clustering(position) => values.clustering.get(*position)?.as_deref(),
             KeySource::Value => value,
         };
-        // Null is in no key.
+        // A key contains no null.
         let Some(parts) = self.key.iter().map(part).collect::<Option<Vec<&[u8]>>>() else {
             return Ok(None);
         };
@@ -227,7 +228,7 @@ impl MaterializedRows {
         Ok(Some(ViewPlace { key, clustering: clustering.iter().map(|c| c.to_vec()).collect() }))
     }
 
-    /// What the cells of the column with this number that were written then are for.
+    /// Returns the use of cells of this column id with this timestamp.
     fn use_of(&self, id: u16, timestamp: i64) -> CellUse {
         let found = self.uses.get(usize::from(id)).copied().unwrap_or(CellUse::None);
         let is_there = |id| {
@@ -241,14 +242,15 @@ impl MaterializedRows {
         let (mut out, mut keeping) = (RowParts::new(), vec![]);
         for (part, stored) in parts {
             let StoredCell::Cell(cell) = StoredCell::decode(stored)? else {
-                return Err(corrupt("a deletion lies where a cell belongs"));
+                return Err(corrupt("a deletion is in the position of a cell"));
             };
             let keeps_row = match self.base.column_at(part)? {
                 None => self.key_column.is_none(),
                 Some(id) => match self.use_of(id, cell.timestamp) {
                     CellUse::None => false,
                     CellUse::Copied => {
-                        // Elements are behind the name, and no family has such.
+                        // Collection elements have a path after the name; column families have
+                        // none.
                         let place = match self.base.form() {
                             Some(_) => self.view.cell_name(self.view.column_by_id(id)),
                             None => part.clone(),
@@ -277,7 +279,7 @@ impl MaterializedRows {
     }
 }
 
-/// A marker that is there as long as any of these cells.
+/// Returns a marker that lives as long as any of these cells.
 fn marker(keeping: &[Cell<'_>]) -> Option<Cell<'static>> {
     let timestamp = keeping.iter().map(|c| c.timestamp).max()?;
     let ends = keeping.iter().map(|c| match c.state {
@@ -291,7 +293,7 @@ fn marker(keeping: &[Cell<'_>]) -> Option<Cell<'static>> {
     Some(Cell { timestamp, state })
 }
 
-/// An error as the store beneath has them.
+/// Converts an error to one of the store.
 fn beneath(e: Error) -> firn_wide::Error {
     match e.class() {
         Class::Invalid => firn_wide::Error::InvalidRequest(e.text().into_owned()),
@@ -318,7 +320,8 @@ impl ViewRows for MaterializedRows {
     }
 }
 
-/// Lets the writers of a table keep the views that it has by these definitions.
+/// Registers the views of a table, by these definitions, with the store, so that writes update
+/// them.
 pub(super) fn link(
     store: &CellStore,
     partitioner: Partitioner,
@@ -336,7 +339,7 @@ pub(super) fn link(
     Ok(store.set_views(&family, base.layout(partitioner), views)?)
 }
 
-/// Links all views, and builds those that a loss or a crash left unbuilt.
+/// Links all views, and builds those that data loss or a crash left unbuilt.
 pub(super) fn open(store: &CellStore, partitioner: Partitioner, catalog: &Catalog) -> Result<()> {
     for home in catalog.keyspaces() {
         for base in home.tables().filter(|t| home.views_of(t.id).next().is_some()) {
@@ -352,7 +355,7 @@ pub(super) fn open(store: &CellStore, partitioner: Partitioner, catalog: &Catalo
     Ok(())
 }
 
-/// The keyspace and the base of each view that a change concerns, by these definitions.
+/// Returns the keyspace and base table of each view that a change affects, by these definitions.
 fn concerned<'c>(
     catalog: &'c Catalog,
     tables: &[Arc<TableSchema>],
@@ -362,8 +365,8 @@ fn concerned<'c>(
     catalog.keyspaces().flat_map(of).filter(|(_, t)| bases.contains(&t.id)).collect()
 }
 
-/// Links the views of what is new or changed and builds what is new of them, through `building`,
-/// before it is recorded.
+/// Links the views of new and changed tables, and builds the new views through `building`, before
+/// the change is recorded.
 pub(super) fn follow(
     building: &CellStore,
     partitioner: Partitioner,
@@ -382,7 +385,7 @@ pub(super) fn follow(
                 building.build_view(&family, view.id)?;
                 continue;
             };
-            // What a column had before it was dropped may be newer than the drop's timestamp.
+            // A value written before the column was dropped may be newer than the drop's timestamp.
             let comes_back = |c: &TableColumn| {
                 old.column_by_id(c.id).is_none() && base.dropped().iter().any(|d| d.id == c.id)
             };
@@ -394,8 +397,8 @@ pub(super) fn follow(
     Ok(())
 }
 
-/// Links what these tables concern as it is by these definitions: after views were dropped, or to
-/// take back what could not be done.
+/// Links the views of these tables again, by these definitions: after views were dropped, or to
+/// revert a failed change.
 pub(super) fn relink(
     store: &CellStore,
     partitioner: Partitioner,

@@ -1,12 +1,12 @@
-//! Floor 3: statements carried out over the store.
+//! Floor 3: execution of statements on the store.
 //!
 //! - [`Engine`]: an open database with its definitions.
-//! - [`StatementPlan`]: a statement about rows, compiled; [`compile`] makes one.
-//! - [`define`]: definitions, which are carried out at once.
-//! - [`Rows`]: what a statement gives.
+//! - [`StatementPlan`]: a compiled statement that reads or writes rows; [`compile`] creates one.
+//! - [`define`]: executes definitions.
+//! - [`Rows`]: the result of a statement.
 //!
-//! Invariant: a definition is recorded durably in one batch before it is seen; what a crash leaves
-//! undone (a tree that is not needed any more) is done when the database is opened again.
+//! Invariant: a definition is recorded durably in one batch before it becomes visible. After a
+//! crash the next opening completes the remaining work, such as dropping unneeded trees.
 
 mod access;
 mod change;

@@ -1,27 +1,27 @@
-//! Passwords: hashed with argon2id and a salt of their own; bcrypt's hashes, which servers have, are
-//! understood too. Without the feature `passwords` only hashes that were made elsewhere are kept.
+//! Password hashing with argon2id and a random salt. Cassandra's bcrypt hashes are accepted too.
+//! Without the feature `passwords`, hashes computed elsewhere can be stored, but not checked.
 //!
-//! Invariant: a hash that costs more than `MOST_MEMORY`, `MOST_PASSES` or `MOST_BCRYPT` is
-//! refused where it is defined, and matches no password.
+//! Invariant: a hash that costs more than `MOST_MEMORY`, `MOST_PASSES` or `MOST_BCRYPT` is refused
+//! at its definition and matches no password.
 
 #[cfg(feature = "passwords")]
 mod slots;
 
 use crate::error::Result;
 
-/// The memory of an argon2 hash that is made elsewhere, in KiB: 64 MiB.
+/// Maximum memory of an argon2 hash computed elsewhere, in KiB: 64 MiB.
 const MOST_MEMORY: u32 = 64 << 10;
-/// Its passes over that memory, and its lanes.
+/// Maximum number of its passes over that memory, and of its lanes.
 const MOST_PASSES: u32 = 16;
-/// The cost of a bcrypt hash, the logarithm of its rounds: about a second.
+/// Maximum cost of a bcrypt hash, which is the logarithm of its rounds: about a second.
 const MOST_BCRYPT: u32 = 14;
 
-/// Whether this is a hash that can be compared with.
+/// Reports whether the hash has a supported format.
 pub fn is_known(hash: &str) -> bool {
     hash.starts_with("$argon2id$") || ["$2a$", "$2b$", "$2y$"].iter().any(|p| hash.starts_with(p))
 }
 
-/// Whether to compare with a hash costs more memory or time than a server should spend on a login.
+/// Reports whether comparing with the hash costs more memory or time than a login may.
 pub fn is_costly(hash: &str) -> bool {
     let number = |text: &str| text.parse::<u32>().unwrap_or(u32::MAX);
     if !hash.starts_with("$argon2id$") {
@@ -36,7 +36,7 @@ pub fn is_costly(hash: &str) -> bool {
     })
 }
 
-/// The hash of a password, with this salt.
+/// Returns the hash of a password with this salt.
 ///
 /// # Errors
 /// `Configuration` without the feature.
@@ -60,18 +60,19 @@ pub fn hash(password: &str, salt: u128) -> Result<String> {
     .to_string())
 }
 
-/// The hash of a password, with this salt.
+/// Returns the hash of a password with this salt.
 ///
 /// # Errors
 /// `Configuration` without the feature.
 #[cfg(not(feature = "passwords"))]
 pub fn hash(_password: &str, _salt: u128) -> Result<String> {
     Err(crate::error::configuration(
-        "passwords are hashed by the feature `passwords` of firn-cql, which this program was built without; HASHED PASSWORD takes a hash",
+        "hashing passwords needs the feature `passwords` of firn-cql, which this build lacks; use HASHED PASSWORD with a hash",
     ))
 }
 
-/// Whether a password is the one of this hash. Waits while as many others are compared as may be.
+/// Reports whether the password has this hash. Waits while the maximum number of passwords is being
+/// hashed.
 #[cfg(feature = "passwords")]
 pub fn is_of(password: &str, hash: &str) -> bool {
     use argon2::password_hash::PasswordHash;
@@ -86,7 +87,7 @@ pub fn is_of(password: &str, hash: &str) -> bool {
     })
 }
 
-/// Whether a password is the one of this hash: nobody can say.
+/// Reports whether the password has this hash: always false without the feature.
 #[cfg(not(feature = "passwords"))]
 pub fn is_of(_password: &str, _hash: &str) -> bool {
     false

@@ -1,4 +1,4 @@
-//! The plan of a statement about rows, once it is compiled, and how a plan is run.
+//! The plan of a compiled statement, and the options of its execution.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -17,32 +17,33 @@ use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::values::{Bound, ColumnSpec};
 
-/// How a statement is run.
+/// Options of an execution.
 #[derive(Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// The values bound to the markers, by their number.
+    /// Values bound to the markers, by marker number.
     pub bound: &'a [Bound],
-    /// The timestamp of writes that name none, microseconds since 1970. `None`: the store's clock.
+    /// Timestamp of writes that specify none, in microseconds since 1970. `None`: the store's
+    /// clock.
     pub timestamp: Option<i64>,
-    /// The second since 1970 that expiry goes by. `None`: the clock's, when it began.
+    /// Time for expiration, in seconds since 1970. `None`: the clock's time at the start.
     pub now_in_seconds: Option<u32>,
-    /// How large batches may be. `None`: as they are.
+    /// Limits on the size of batches. `None`: no limits.
     pub batch_limits: Option<BatchLimits>,
-    /// How many deleted rows and cells a `SELECT` may step over. `None`: as many as there are.
+    /// Limits on the tombstones that a `SELECT` may read. `None`: no limits.
     pub tombstone_limits: Option<TombstoneLimits>,
-    /// How many bytes a result may have. `None`: as many as there are.
+    /// Maximum bytes of a result. `None`: no limit.
     pub max_result_bytes: Option<usize>,
-    /// The budget that the results of several statements share. `None`: none.
+    /// Budget shared by the results of several statements. `None`: no budget.
     pub result_budget: Option<&'a ResultBudget>,
-    /// How many rows a page has at most. `None`: all.
+    /// Maximum rows of a page. `None`: all rows in one page.
     pub page_size: Option<usize>,
-    /// Where the page begins. `None`: the first one.
+    /// Start of the page. `None`: the first one.
     pub paging: Option<&'a PagingState>,
-    /// The role that has logged in. `None` may do everything.
+    /// Role that has logged in. `None` may do everything.
     pub role: Option<&'a str>,
-    /// The address that the client has reached the database at.
+    /// Address at which the client reached the database.
     pub endpoint: Option<SocketAddr>,
-    /// Set from outside when nobody wants the answer any more.
+    /// Set from outside to cancel the statement.
     pub stop: Option<&'a Arc<AtomicBool>>,
 }
 
@@ -56,81 +57,81 @@ impl std::fmt::Debug for Request<'_> {
     }
 }
 
-/// What a statement does with the rows of a table, as servers tell it apart that time requests.
+/// Kind of access to the rows of a table; Cassandra's request metrics have the same distinction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableAccess {
-    /// It reads partitions that it names.
+    /// Reads partitions that it names.
     Read,
-    /// It reads a range of partitions, or all.
+    /// Reads a range of partitions, or all.
     Scan,
-    /// It writes, whether or not it looks at rows before.
+    /// Writes, whether or not it reads rows first.
     Write,
 }
 
-/// How a statement changes rows: servers allow other consistencies for each.
+/// Kind of change; Cassandra allows different consistency levels for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind<'p> {
     /// One change without a condition.
     Plain,
     /// One change of a counter in the table of this name.
     Counter(&'p str),
-    /// One or several, on conditions.
+    /// One or several changes with conditions.
     Conditional,
     /// A batch without conditions.
     Batch,
 }
 
 impl Request<'_> {
-    /// The store as it is for a statement that began at this microsecond: all of it goes by one
-    /// second.
+    /// Returns the store for a statement that began at this microsecond. The whole statement uses
+    /// one second for expiration.
     pub fn store(&self, engine: &Engine, began: i64) -> CellStore {
         let second = self.now_in_seconds.map_or(began.div_euclid(1_000_000), i64::from);
         engine.store().as_of(second)
     }
 }
 
-/// A compiled statement about rows. It is used as long as the catalog that it was compiled with is
-/// the present one.
+/// A compiled statement. It is valid as long as the catalog it was compiled with is the current
+/// one.
 pub trait StatementPlan: Any + Send + Sync {
-    /// The types of its bind markers.
+    /// Returns the types of its bind markers.
     fn markers(&self) -> &[ColumnSpec];
 
-    /// The markers that are bound to the columns of the partition key, in their order. Empty when
-    /// one of the columns is bound to none.
+    /// Returns the markers that are bound to the columns of the partition key, in the order of the
+    /// key. Empty if a column has no marker.
     fn partition_key(&self) -> &[u16] {
         &[]
     }
 
-    /// The permissions that it needs. A definition looks at them itself.
+    /// Returns the permissions that it needs. A definition checks them itself.
     fn needs(&self) -> &[Need] {
         &[]
     }
 
-    /// The tables whose rows it reads or writes, once for each part of the statement. A definition
-    /// has none.
+    /// Returns the tables whose rows it reads or writes, once for each part of the statement. A
+    /// definition has none.
     fn accesses(&self) -> Vec<(TableAccess, &TableSchema)> {
         vec![]
     }
 
-    /// Whether it takes no longer than to read or write the rows of one partition that it names.
+    /// Reports whether it reads or writes only rows of one partition that it names.
     fn is_quick(&self) -> bool {
         false
     }
 
-    /// How it changes rows; `None`: it changes none.
+    /// Returns how it changes rows; `None` if it changes none.
     fn change_kind(&self) -> Option<ChangeKind<'_>> {
         None
     }
 
-    /// The columns of its result, where that is known before it is run.
+    /// Returns the columns of its result, if they are known before it runs.
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>>;
 
-    /// Estimates the bytes that it holds on the heap: what caches charge for it.
+    /// Estimates its heap bytes, which caches charge for it.
     fn heap_bytes(&self) -> usize;
 
-    /// Runs it.
+    /// Executes the statement.
     ///
     /// # Errors
-    /// `Invalid` for bound values that can't be; errors of the engine beneath.
+    /// `Invalid` for invalid bound values; errors of the engine.
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows>;
 }

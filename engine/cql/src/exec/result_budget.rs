@@ -1,10 +1,10 @@
-//! The bytes that the results of all statements of a server take together.
+//! Bounds the bytes of the results of all statements of a server.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that a share takes at once.
+/// Bytes by which a share grows at once.
 const STEP: usize = 64 << 10;
 
 /// A budget of bytes that the results of several statements share. Clones share one budget.
@@ -36,7 +36,7 @@ impl ResultBudget {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that there are in all.
+    /// Returns the size of the budget in bytes.
     pub fn most(&self) -> usize {
         self.0.most
     }
@@ -61,7 +61,8 @@ pub struct ResultShare {
 }
 
 impl ResultShare {
-    /// Grows to `bytes` at least. Returns false, and takes nothing, where the budget lacks room.
+    /// Grows to `bytes` at least. Returns false, and takes nothing, if the budget has not enough
+    /// left.
     pub fn grow_to(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
         if more == 0 {

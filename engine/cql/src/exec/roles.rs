@@ -1,4 +1,4 @@
-//! Statements about roles, carried out.
+//! Execution of statements about roles.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::{AstName, Permission, RoleDefinition, RoleListing, Statement};
 use crate::values::ColumnSpec;
 
-/// Carries out a statement about roles; `None` for another one. `role`: who asks.
+/// Executes a statement about roles; returns `None` for any other statement. `role` is the
+/// logged-in role.
 ///
 /// # Errors
-/// What can't be done. Nothing was changed then.
+/// Errors of the statement. Then nothing was changed.
 pub(super) fn carry_out(
     engine: &Engine,
     role: Option<&str>,
@@ -47,7 +48,7 @@ pub(super) fn carry_out(
             engine.change(None, |c| {
                 let resource = resource_of(c, keyspace, &s.resource)?;
                 let known = resource.applicable();
-                // Of those that are asked for the others are passed over.
+                // Requested permissions that do not apply to the resource are ignored.
                 let mut all = s.permissions.clone();
                 all.retain(|p| known.contains(p));
                 if all.is_empty() && !s.permissions.is_empty() {
@@ -71,7 +72,7 @@ pub(super) fn carry_out(
     Ok(Some(Rows::void()))
 }
 
-/// The hash of the password that a definition gives, if any.
+/// Returns the hash of the password in a definition, if it has one.
 fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
     match (&s.password, &s.hashed) {
         (Some(_), Some(_)) => {

@@ -1,14 +1,15 @@
-//! Rows put together from the cells that the store streams (model 3.2, 3.3).
+//! Assembles rows from the cells that the store returns (model 3.2, 3.3).
 //!
-//! - [`RowShape`]: which columns are wanted; each has a slot. Made once for a statement.
-//! - [`ShapeReader`]: goes over a [`SliceReader`] row by row.
+//! - [`RowShape`]: the selected columns; each has a slot. Built once per statement.
+//! - [`ShapeReader`]: reads a [`SliceReader`] row by row.
 //! - [`Row`]: one row, or the static cells of a partition.
 //!
-//! Invariants: a row is there when it has its marker or a live cell of any column that the table
-//! has now, and one of some views only while it has its marker; what dropped columns left is passed
-//! over. A collection without elements is null. Where each cell of a column family is a row, it is
-//! the row's only column, or its marker.
-//! Buffers are used again from row to row: memory does not grow with what is read.
+//! Invariants:
+//! - A row exists if it has its marker or a live cell of any current column of the table. In some
+//!   views it exists only if it has its marker. Cells of dropped columns are skipped.
+//! - A collection without elements is null.
+//! - In column families where each cell is a row, the cell is the row's only column, or its marker.
+//! - Buffers are reused from row to row: memory does not grow with the number of rows read.
 
 use std::ops::Range;
 
@@ -20,59 +21,58 @@ use firn_wide::{Partitioner, Type};
 use crate::catalog::{ColumnKind, FamilyForm, TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
 
-/// How the cells of a column make its value.
+/// How the cells of a column form its value.
 #[derive(Clone, Debug)]
 enum Form {
     /// One cell.
     Single,
-    /// The values of the cells.
+    /// List of the values of the cells.
     List,
-    /// The paths.
+    /// Set of the paths.
     Set(Type),
-    /// Paths and values.
+    /// Map from paths to values.
     Map(Type),
-    /// Values by the number in the path; so many fields.
+    /// Values by the field number in the path; has the number of fields.
     User(usize),
 }
 
-/// The facts known of a column's number.
+/// Use of a column id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowEntry {
     /// No column of the table has it.
     Unknown,
-    /// Its cells only tell that the row is there.
+    /// Its cells only show that the row exists.
     Unwanted,
     /// Its value goes into this slot.
     Slot(usize),
 }
 
-/// The columns whose values are wanted, each with a slot: its place in the list that the shape was
-/// made of.
+/// The selected columns. The slot of a column is its position in the list from which the shape was
+/// built.
 #[derive(Clone, Debug)]
 pub struct RowShape {
     entries: Vec<RowEntry>,
-    /// By the number of a column: cells of this timestamp or an older one are no more. Empty when
-    /// there are none such.
+    /// By column id: cells of this timestamp or an older one are dropped. Empty if there are none.
     dropped: Vec<Option<i64>>,
     forms: Vec<Form>,
     layout: Layout,
-    /// What tells the columns of cells, where that isn't the numbers in their names.
+    /// Maps cell names to columns, if the names do not contain column ids.
     form: Option<FamilyForm>,
-    /// The only column of rows that are cells.
+    /// Only column of rows that are cells.
     only: Option<u16>,
-    /// The largest number of a wanted column that is not static.
+    /// Largest id of a selected column that is not static.
     last: Option<u16>,
-    /// Whether static columns are among them, or it matters whether there are static cells at all.
+    /// Whether static columns are selected, or the existence of static cells matters.
     statics: bool,
-    /// Whether times of cells are asked for.
+    /// Whether times of cells are selected.
     times: bool,
-    /// Whether only its marker tells that a row is there.
+    /// Whether a row exists only if it has its marker.
     by_marker: bool,
 }
 
 impl RowShape {
-    /// For these static and regular columns of the table. `times`: whether [`Row::times`] will be
-    /// asked.
+    /// Creates the shape of these static and regular columns of the table. `times`: whether
+    /// [`Row::times`] will be called.
     pub fn new<'t>(
         table: &'t TableSchema,
         partitioner: Partitioner,
@@ -107,7 +107,7 @@ impl RowShape {
             });
         }
         if table.form().is_some() {
-            // The cells of a row are in the order of their names.
+            // The cells of a row are sorted by name.
             last = last.map(|_| u16::MAX);
         }
         RowShape {
@@ -124,42 +124,42 @@ impl RowShape {
         }
     }
 
-    /// The same, where a partition without rows is shown for its static cells, whichever they are.
+    /// Returns this shape for reads that show a partition without rows if it has any static cell.
     pub fn with_statics(self) -> RowShape {
         RowShape { statics: true, ..self }
     }
 
-    /// The same, where only its marker tells that a row is there.
+    /// Returns this shape for tables where a row exists only if it has its marker.
     pub fn by_markers(self) -> RowShape {
         RowShape { by_marker: true, ..self }
     }
 
-    /// Whether static cells are wanted.
+    /// Reports whether static cells are read.
     pub fn wants_statics(&self) -> bool {
         self.statics
     }
 
-    /// Where the rows lie.
+    /// Returns the layout of the rows.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Whether each cell is a row.
+    /// Reports whether each cell is a row.
     fn rows_are_cells(&self) -> bool {
         self.form.as_ref().is_some_and(FamilyForm::rows_are_cells)
     }
 
-    /// The number of the column whose cell lies here; `None`: the row's marker.
+    /// Returns the id of the column whose cell is at this position; `None` for the row's marker.
     fn column_of(&self, place: &KeyPlace<'_>) -> Result<Option<u16>> {
         match &self.form {
             None => column_of(place.name),
             Some(form) if form.rows_are_cells() => Ok(self.only),
-            // No column has the number 0.
+            // No column has the id 0.
             Some(form) => Ok(Some(form.column_of(place.name).unwrap_or_default())),
         }
     }
 
-    /// What a cell of the column with this number is that was written then.
+    /// Returns the use of a cell of this column id with this timestamp.
     fn entry(&self, id: u16, timestamp: i64) -> RowEntry {
         let id = usize::from(id);
         match self.dropped.get(id) {
@@ -169,52 +169,52 @@ impl RowShape {
     }
 }
 
-/// The value of a column as it grows, in the bytes of its row.
+/// The value of a column during its assembly, in the bytes of its row.
 #[derive(Clone, Debug, Default)]
 struct CellSlot {
     there: bool,
-    /// Where the value lies: it is the last one there as long as it grows, for the cells of a
-    /// column follow each other.
+    /// Range of the value. While it grows it is the last one in the bytes, because the cells of a
+    /// column are adjacent.
     range: Range<usize>,
-    /// Of each element: the number of the field (else 0) and where it begins.
+    /// For each element: the number of the field (else 0) and its start.
     elements: Vec<(u16, usize)>,
-    /// Where they are asked for: those of its cells, of a user type by their fields.
+    /// Times of its cells, if selected; those of a user type by field.
     times: Vec<Option<CellTimes>>,
 }
 
-/// What is known of when a cell was written and when it ends.
+/// Write time and remaining time of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellTimes {
-    /// When it was written.
+    /// Timestamp.
     pub written: i64,
-    /// The seconds that are left to it.
+    /// Remaining time to live in seconds.
     pub left: Option<i64>,
 }
 
-/// Bytes of values that most rows have room in.
+/// Initial capacity for the bytes of values.
 const USUAL: usize = 256;
-/// Bytes that most clustering values have room in.
+/// Initial capacity of a clustering value.
 const SHORT: usize = 32;
 
-/// The cells of a row, or the static cells of a partition.
+/// Cells of a row, or static cells of a partition.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     exists: bool,
     place: Vec<u8>,
-    /// Each with whether it is a value: null are those that a row of a compact table was written
-    /// without.
+    /// Clustering values, each with whether it is set. Rows of compact tables may be written
+    /// without some; these are null.
     clustering: Vec<(Vec<u8>, bool)>,
     bytes: Vec<u8>,
     slots: Vec<CellSlot>,
 }
 
 impl Row {
-    /// A row without any cells.
+    /// Creates a row without cells.
     pub fn none() -> Row {
         Row::default()
     }
 
-    /// A row of a table with these values, one for each of its columns, that was never stored.
+    /// Creates a row of a table that is not stored, with these values, one for each of its columns.
     pub fn given(
         shape: &RowShape,
         table: &TableSchema,
@@ -242,34 +242,35 @@ impl Row {
         row
     }
 
-    /// Whether the row is there: it has its marker or a live cell. Of the static cells: whether
+    /// Reports whether the row exists: it has its marker or a live cell. For static cells: whether
     /// there is one.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// The components of the row's place ([`firn_wide::internals::key::KeyPlace::row`]).
+    /// Returns the components of the row's position ([`firn_wide::internals::key::KeyPlace::row`]).
     pub fn place(&self) -> &[u8] {
         &self.place
     }
 
-    /// The value of a clustering column. `None` is null, which the static cells have, and rows of
-    /// compact tables that were written without it.
+    /// Returns the value of a clustering column. `None` is null: for static cells, and for rows of
+    /// compact tables written without it.
     pub fn clustering(&self, position: usize) -> Option<&[u8]> {
         self.clustering.get(position).filter(|(_, there)| *there).map(|(value, _)| &**value)
     }
 
-    /// The value in a slot; `None` is null.
+    /// Returns the value in a slot; `None` is null.
     pub fn value(&self, slot: usize) -> Option<&[u8]> {
         self.slots.get(slot).filter(|s| s.there).map(|s| &self.bytes[s.range.clone()])
     }
 
-    /// The times of the cells of the value in a slot, in the order of its parts; none of null.
+    /// Returns the times of the cells of the value in a slot, in the order of its parts; none for
+    /// null.
     pub fn times(&self, slot: usize) -> &[Option<CellTimes>] {
         self.slots.get(slot).filter(|s| s.there).map_or(&[], |s| &s.times)
     }
 
-    /// Empties it, with a slot for each that the shape has.
+    /// Clears the row, with one slot for each of the shape.
     fn clear(&mut self, shape: &RowShape) {
         self.exists = false;
         self.bytes.clear();
@@ -284,7 +285,7 @@ impl Row {
         }
     }
 
-    /// Takes over where the row lies that a cell is in, or is.
+    /// Sets the position of the row that contains, or is, a cell.
     fn begin(&mut self, shape: &RowShape, place: &KeyPlace<'_>) -> Result<()> {
         self.clear(shape);
         let clusterings = shape.layout.clustering().len();
@@ -302,7 +303,7 @@ impl Row {
         Ok(shape.layout.read_row(&self.place, &mut self.clustering)?)
     }
 
-    /// Takes in a cell of the column with this number.
+    /// Adds a cell of the column with this id.
     fn take(
         &mut self,
         shape: &RowShape,
@@ -346,7 +347,7 @@ fn put_value(cell: &Cell<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `put` makes, with its length before it.
+/// Appends the output of `put`, prefixed by its length.
 fn put_part(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -364,8 +365,7 @@ fn put_path(of: &Type, mut path: &[u8], out: &mut Vec<u8>) -> Result<()> {
 }
 
 impl CellSlot {
-    /// Takes in a cell of the column; `bytes` are those of the row, `now` is said where times are
-    /// asked for.
+    /// Adds a cell of the column. `bytes` are those of the row; `now` is set if times are selected.
     fn take(
         &mut self,
         form: &Form,
@@ -392,7 +392,7 @@ impl CellSlot {
         }
         let path = path.ok_or_else(|| corrupt("an element of a collection has no path"))?;
         if first {
-            // The number of elements goes here.
+            // Space for the number of elements.
             bytes.extend_from_slice(&[0; 4]);
         }
         let start = bytes.len();
@@ -404,7 +404,7 @@ impl CellSlot {
                 let mut raw = vec![];
                 put_path(&Type::Short, path, &mut raw)?;
                 let number = <[u8; 2]>::try_from(&*raw).map(u16::from_be_bytes);
-                field = number.map_err(|_| corrupt("the path of a field is no number"))?;
+                field = number.map_err(|_| corrupt("the path of a field is not a number"))?;
             }
         }
         if !matches!(form, Form::Set(_)) {
@@ -418,7 +418,7 @@ impl CellSlot {
         Ok(())
     }
 
-    /// Makes the serialised form of the elements.
+    /// Serialises the elements.
     fn finish(&mut self, form: &Form, reverse: bool, bytes: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         if matches!(form, Form::Single) || !self.there {
             return;
@@ -460,28 +460,28 @@ impl CellSlot {
     }
 }
 
-/// The number of the column whose cell lies here; `None`: the row's marker.
+/// Returns the id of the column whose cell has this name; `None` for the row's marker.
 fn column_of(name: &[u8]) -> Result<Option<u16>> {
     match name {
         [_, high, low] => Ok(Some(u16::from_be_bytes([*high, *low]))),
         [_] => Ok(None),
-        _ => Err(corrupt("the name of a cell is no number of a column")),
+        _ => Err(corrupt("the name of a cell is not a column id")),
     }
 }
 
-/// Reads rows of a partition, or of many.
+/// Reads rows of one partition, or of many.
 pub struct ShapeReader<'s> {
     shape: &'s RowShape,
     reader: SliceReader,
     reverse: bool,
     now: Option<i64>,
     statics: Row,
-    /// The row that was given out last.
+    /// The row returned last.
     row: Row,
-    /// The row that the reader stands in; `begun` when a cell of it was taken in.
+    /// The row of the reader's position; `begun` is set after one of its cells was added.
     next: Row,
     begun: bool,
-    /// No row of the partition has been looked for yet.
+    /// No row of the partition has been read yet.
     fresh: bool,
     scratch: Vec<u8>,
 }
@@ -493,8 +493,8 @@ impl std::fmt::Debug for ShapeReader<'_> {
 }
 
 impl<'s> ShapeReader<'s> {
-    /// Over a reader of one partition ([`start`](ShapeReader::start) it) or of many
-    /// ([`next_partition`](ShapeReader::next_partition)). `reverse`: as its slice is.
+    /// Creates a reader of one partition (call [`start`](ShapeReader::start)) or of many (call
+    /// [`next_partition`](ShapeReader::next_partition)). `reverse` is that of its slice.
     pub fn new(shape: &'s RowShape, reader: SliceReader, reverse: bool) -> ShapeReader<'s> {
         let now = shape.times.then(|| reader.now());
         let (statics, row, next) = (Row::none(), Row::none(), Row::none());
@@ -512,10 +512,10 @@ impl<'s> ShapeReader<'s> {
         }
     }
 
-    /// Reads the static cells of the partition, where the slice has them before the rows.
+    /// Reads the static cells of the partition, if the slice has them before the rows.
     ///
     /// # Errors
-    /// Errors of the engine, and of cells that can't be.
+    /// Errors of the engine, and errors for invalid cells.
     pub fn start(&mut self) -> Result<()> {
         if self.shape.statics {
             self.statics.clear(self.shape);
@@ -529,7 +529,7 @@ impl<'s> ShapeReader<'s> {
         Ok(())
     }
 
-    /// Takes in the first cell of the first row.
+    /// Reads the first cell of the first row.
     fn start_rows(&mut self) -> Result<()> {
         while let Some(item) = self.reader.next()? {
             if !item.place.is_static {
@@ -543,10 +543,11 @@ impl<'s> ShapeReader<'s> {
         Ok(())
     }
 
-    /// To the next partition of a scan; false after the last. Its static cells are read.
+    /// Moves to the next partition of a scan and reads its static cells; returns false after the
+    /// last.
     ///
     /// # Errors
-    /// As [`start`](ShapeReader::start).
+    /// Those of [`start`](ShapeReader::start).
     pub fn next_partition(&mut self) -> Result<bool> {
         if !self.reader.next_partition()? {
             return Ok(false);
@@ -555,31 +556,30 @@ impl<'s> ShapeReader<'s> {
         Ok(true)
     }
 
-    /// The key of the partition.
+    /// Returns the key of the partition.
     pub fn key(&self) -> &[u8] {
         self.reader.key()
     }
 
-    /// How many deleted rows and cells were stepped over.
+    /// Returns the number of deleted rows and cells that were skipped.
     pub fn tombstones(&self) -> u64 {
         self.reader.tombstones()
     }
 
-    /// The static cells of the partition. With a slice that leaves them out, or a reversed one:
-    /// none.
+    /// Returns the static cells of the partition. None if the slice excludes them or is reversed.
     pub fn statics(&self) -> &Row {
         &self.statics
     }
 
-    /// The row that was given out last.
+    /// Returns the row read last.
     pub fn row(&self) -> &Row {
         &self.row
     }
 
-    /// To the next row of the partition; false after the last.
+    /// Moves to the next row of the partition; returns false after the last.
     ///
     /// # Errors
-    /// As [`start`](ShapeReader::start).
+    /// Those of [`start`](ShapeReader::start).
     pub fn advance(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.fresh) {
             self.start_rows()?;
@@ -596,7 +596,7 @@ impl<'s> ShapeReader<'s> {
         Ok(false)
     }
 
-    /// Takes in the rest of the row, and the first cell of the next.
+    /// Reads the rest of the row, and the first cell of the next.
     fn fill(&mut self) -> Result<()> {
         let are_cells = self.shape.rows_are_cells();
         let mut enough = self.row.exists && self.shape.last.is_none() && !are_cells;
@@ -606,7 +606,7 @@ impl<'s> ShapeReader<'s> {
             }
             let Some(item) = self.reader.next()? else { return Ok(()) };
             if item.place.is_static {
-                // The end of a reversed slice.
+                // End of a reversed slice.
                 return Ok(());
             }
             let id = self.shape.column_of(&item.place)?;

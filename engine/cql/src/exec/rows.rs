@@ -11,7 +11,7 @@ use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::BatchKind;
 use crate::values::{ColumnSpec, FromValue, Value};
 
-/// Where a paged result goes on; opaque to clients.
+/// Position from which a paged result continues; opaque to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagingState(pub Vec<u8>);
 
@@ -22,32 +22,33 @@ pub struct SchemaChange {
     pub change: &'static str,
     /// `KEYSPACE`, `TABLE`, `TYPE`, `FUNCTION` or `AGGREGATE`.
     pub target: &'static str,
-    /// The keyspace.
+    /// Keyspace of the object.
     pub keyspace: String,
-    /// The table, type, function or aggregate.
+    /// Name of the table, type, function or aggregate.
     pub name: Option<String>,
-    /// The types of the arguments of a function or aggregate, as CQL writes them.
+    /// Types of the arguments of a function or aggregate, in CQL syntax.
     pub arguments: Vec<String>,
 }
 
-/// The kind of the result.
+/// Kind of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing to tell.
+    /// Empty result.
     Void,
     /// Rows.
     Rows,
-    /// `USE` chose this keyspace.
+    /// `USE` selected this keyspace.
     SetKeyspace(String),
-    /// Something was defined.
+    /// The schema was changed.
     Schema(SchemaChange),
 }
 
-/// Values one behind the other: a result of many rows is two allocations, not one for each value.
+/// Values stored consecutively: a result with many rows needs two allocations, not one for each
+/// value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowCells {
     bytes: Vec<u8>,
-    /// Where each value ends; the next one begins there.
+    /// End of each value, which is the start of the next one.
     ends: Vec<RowsEnd>,
 }
 
@@ -57,7 +58,7 @@ struct RowsEnd {
     is_null: bool,
 }
 
-/// Bytes that a result has room for at first.
+/// Initial capacity in bytes.
 const FIRST: usize = 256;
 
 impl RowCells {
@@ -70,22 +71,22 @@ impl RowCells {
         self.ends.push(RowsEnd { at: self.bytes.len(), is_null: value.is_none() });
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The bytes that they take.
+    /// Returns the bytes of memory used.
     pub fn memory(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<RowsEnd>()
     }
 
-    /// The value of this number; `None` is null, too.
+    /// Returns the value with this index; `None` for null.
     pub fn get(&self, i: usize) -> Option<&[u8]> {
         let end = self.ends.get(i).filter(|e| !e.is_null)?;
         let start = i.checked_sub(1).map_or(0, |before| self.ends[before].at);
@@ -93,7 +94,7 @@ impl RowCells {
     }
 }
 
-/// The result of a statement.
+/// Result of a statement.
 #[derive(Clone, Debug)]
 pub struct Rows {
     kind: Kind,
@@ -119,28 +120,28 @@ impl Rows {
         }
     }
 
-    /// Of a statement that tells nothing.
+    /// Creates the result of a statement that returns nothing.
     pub fn void() -> Rows {
         Rows::of_kind(Kind::Void)
     }
 
-    /// Of `USE`.
+    /// Creates the result of `USE`.
     pub fn set_keyspace(keyspace: impl Into<String>) -> Rows {
         Rows::of_kind(Kind::SetKeyspace(keyspace.into()))
     }
 
-    /// Of a definition.
+    /// Creates the result of a definition.
     pub fn schema(change: SchemaChange) -> Rows {
         Rows::of_kind(Kind::Schema(change))
     }
 
-    /// Rows of these columns; every row has as many cells.
+    /// Creates a result with these columns. Every row has one cell for each.
     pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: RowCells) -> Rows {
         Rows { columns, cells, ..Rows::of_kind(Kind::Rows) }
     }
 
-    /// Rows that came from elsewhere: these cells, one row behind the other; `None` is null. What a
-    /// row lacks at the end is null, too.
+    /// Creates a result from cells of another source, row after row; `None` is null. Cells missing
+    /// in the last row are null.
     pub fn from_cells<'c>(
         columns: Arc<[ColumnSpec]>,
         values: impl IntoIterator<Item = Option<&'c [u8]>>,
@@ -153,7 +154,7 @@ impl Rows {
         Rows::new(columns, cells)
     }
 
-    /// Rows of texts.
+    /// Creates a result of text columns.
     pub(super) fn texts(names: &[&str], rows: Vec<Vec<String>>) -> Rows {
         let column = |name: &&str| ColumnSpec {
             keyspace: "system".into(),
@@ -166,91 +167,93 @@ impl Rows {
         Rows::new(names.iter().map(column).collect(), cells)
     }
 
-    /// With the place where the next page begins.
+    /// Sets the position where the next page begins.
     pub fn with_paging(self, paging: Option<PagingState>) -> Rows {
         Rows { paging, ..self }
     }
 
-    /// With what clients should be told.
+    /// Sets the warnings for clients.
     pub fn with_warnings(self, warnings: Vec<String>) -> Rows {
         Rows { warnings, ..self }
     }
 
-    /// With the bytes that were taken for them of a budget.
+    /// Sets the share of a budget that the result has taken.
     pub(super) fn with_share(self, share: Option<ResultShare>) -> Rows {
         Rows { share: share.map(Arc::new), ..self }
     }
 
-    /// Returns the bytes that this result has taken of [`Run::result_budget`](crate::Run). An
-    /// answer made of it holds them until it is sent. `None`: it is small, or has no budget.
+    /// Returns the bytes that this result has taken of [`Run::result_budget`](crate::Run). A
+    /// response made of it holds them until it is sent. `None`: the result is small, or has no
+    /// budget.
     pub fn share(&self) -> Option<&Arc<ResultShare>> {
         self.share.as_ref()
     }
 
-    /// Of a batch of this kind over so many partitions.
+    /// Sets the kind of the batch and the number of partitions that it has written to.
     pub(super) fn with_batch(self, kind: BatchKind, partitions: usize) -> Rows {
         Rows { batch: Some((kind, partitions)), ..self }
     }
 
-    /// Of a batch without conditions its kind, and how many partitions it has written to.
+    /// Returns the kind of a batch without conditions, and the number of partitions that it has
+    /// written to.
     pub fn batch(&self) -> Option<(BatchKind, usize)> {
         self.batch
     }
 
-    /// The bytes of all values together.
+    /// Returns the bytes of all values.
     pub(crate) fn value_bytes(&self) -> usize {
         self.cells.bytes.len()
     }
 
-    /// The kind of the result.
+    /// Returns the kind of the result.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &Arc<[ColumnSpec]> {
         &self.columns
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.cells.len() / self.columns.len().max(1)
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Where the next page begins; `None` when this is the last one.
+    /// Returns where the next page begins; `None` if this is the last one.
     pub fn paging(&self) -> Option<&PagingState> {
         self.paging.as_ref()
     }
 
-    /// The warnings for clients.
+    /// Returns the warnings for clients.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The row of this number.
+    /// Returns the row with this index.
     pub fn row(&self, i: usize) -> Option<Row<'_>> {
         (i < self.len()).then(|| self.at(i))
     }
 
-    /// The row of this number, which is there.
+    /// Returns the row with this index, which must exist.
     pub(crate) fn at(&self, row: usize) -> Row<'_> {
         Row { columns: &self.columns, cells: &self.cells, first: row * self.columns.len() }
     }
 
-    /// The rows in order.
+    /// Iterates over the rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
         (0..self.len()).map(|i| self.at(i))
     }
 
-    /// The rows as tuples or other types of Rust.
+    /// Returns the rows as tuples or other Rust types.
     ///
     /// # Errors
-    /// As [`FromRow::from_row`].
+    /// Those of [`FromRow::from_row`].
     pub fn typed<T: FromRow>(&self) -> Result<Vec<T>> {
         self.iter().map(T::from_row).collect()
     }
@@ -261,26 +264,26 @@ impl Rows {
 pub struct Row<'a> {
     columns: &'a [ColumnSpec],
     cells: &'a RowCells,
-    /// The number of its first cell.
+    /// Index of its first cell.
     first: usize,
 }
 
 impl<'a> Row<'a> {
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &'a [ColumnSpec] {
         self.columns
     }
 
-    /// The bytes of a column; `None` is null.
+    /// Returns the bytes of a column; `None` is null.
     pub fn bytes(&self, column: usize) -> Option<&'a [u8]> {
         if column < self.columns.len() { self.cells.get(self.first + column) } else { None }
     }
 
-    /// The value of the column with this number.
+    /// Returns the value of the column with this index.
     ///
     /// # Errors
-    /// `Invalid` when there is no such column, or its value is of another type: with the column,
-    /// its type and the one that is wanted.
+    /// `Invalid` if there is no such column, or if its value has another type. The message names
+    /// the column, its type and the requested type.
     pub fn at<T: FromValue>(&self, column: usize) -> Result<T> {
         let spec = self.columns.get(column).ok_or_else(|| self.missing(&column))?;
         let value = Value::decode(&spec.of.of, self.bytes(column))?;
@@ -294,18 +297,19 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The value of the column of this name.
+    /// Returns the value of the column with this name.
     ///
     /// # Errors
-    /// As [`at`](Row::at).
+    /// Those of [`at`](Row::at).
     pub fn get<T: FromValue>(&self, name: &str) -> Result<T> {
         self.at(self.position(name).ok_or_else(|| self.missing(&name))?)
     }
 
-    /// The value of the column of this name; `None` when there is no such column, or it is null.
+    /// Returns the value of the column with this name; `None` if there is no such column, or if it
+    /// is null.
     ///
     /// # Errors
-    /// `Invalid` when its value is of another type.
+    /// `Invalid` if its value has another type.
     pub fn find<T: FromValue>(&self, name: &str) -> Result<Option<T>> {
         match self.position(name) {
             Some(at) if self.bytes(at).is_some() => self.at(at).map(Some),
@@ -326,7 +330,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A type's name without the modules that it is in.
+/// Returns the name of a Rust type without module paths.
 fn short(name: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut out = String::new();
@@ -336,18 +340,18 @@ fn short(name: &str) -> String {
     out
 }
 
-/// A type of Rust that a row can be read as: a tuple of its columns in order, or a struct of one's
-/// own.
+/// A Rust type that a row can be converted to: a tuple of its columns in order, or a user-defined
+/// struct.
 ///
-/// With the feature `derive`, which is one by default, `#[derive(FromRow)]` writes the
-/// implementation for a struct with named fields. Each field is the column of its name. `Option` is
-/// for what may be null, except for collections, which are empty then.
+/// With the default feature `derive`, `#[derive(FromRow)]` writes the implementation for a struct
+/// with named fields. Each field is read from the column of its name. Use `Option` for columns that
+/// may be null; collections need none, because null reads as empty.
 ///
-/// | attribute | the field is |
+/// | attribute | value of the field |
 /// |---|---|
-/// | `#[firn(rename = "…")]` | the column of this name, as the result has it: `count`, `system.writetime(v)` without an alias |
-/// | `#[firn(default)]` | `Default::default()` where the result has no such column, or null in it |
-/// | `#[firn(skip)]` | `Default::default()`, whatever the result has |
+/// | `#[firn(rename = "…")]` | the column with this name, as the result has it: `count`, `system.writetime(v)` without an alias |
+/// | `#[firn(default)]` | `Default::default()` if the result has no such column, or null in it |
+/// | `#[firn(skip)]` | always `Default::default()` |
 ///
 /// ```
 /// use firn_cql::{FromRow, Session};
@@ -372,11 +376,11 @@ fn short(name: &str) -> String {
 /// # Ok::<(), firn_cql::Error>(())
 /// ```
 pub trait FromRow: Sized {
-    /// The row.
+    /// Converts a row.
     ///
     /// # Errors
-    /// `Invalid` when a column is missing, or its value is of another type: with the column, its
-    /// type and the one that is wanted.
+    /// `Invalid` if a column is missing, or if its value has another type. The message names the
+    /// column, its type and the requested type.
     fn from_row(row: Row<'_>) -> Result<Self>;
 }
 

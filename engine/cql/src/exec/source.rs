@@ -1,7 +1,6 @@
-//! The rows of one system table, filled in by name, put into the table's order; and who fills them
-//! in.
+//! Sources of rows of system tables, and the sorting of these rows into the table's order.
 //!
-//! Invariant: every row has a key, and no two the same.
+//! Invariant: every row has a key, and the keys are distinct.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +10,20 @@ use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
 use crate::values::{Bound, ToValue};
 
-/// Adds rows to system tables: what is known outside of the engine, as a server knows its clients.
+/// Adds rows to system tables, with information from outside the engine, such as a server's
+/// clients.
 pub trait SystemSource: Send + Sync {
-    /// Adds what it knows of this table ([`SystemRows::is`]).
+    /// Adds the rows that it has for this table ([`SystemRows::is`]).
     fn fill(&self, rows: &mut SystemRows<'_>);
 }
 
-/// The rows of a system table, as they are filled in.
+/// Collects the rows of a system table.
 pub struct SystemRows<'a> {
     table: &'a TableSchema,
-    /// The only partitions that are asked for.
+    /// The only partitions that the statement reads.
     keys: Option<&'a [Vec<u8>]>,
     rows: Vec<Vec<Option<Vec<u8>>>>,
-    /// The first value that could not be one of its column.
+    /// Error of the first value that does not fit its column.
     wrong: Option<String>,
 }
 
@@ -35,46 +35,47 @@ impl std::fmt::Debug for SystemRows<'_> {
 
 /// A row of a system table.
 pub struct SystemRow {
-    /// Its components, as [`Row::place`](crate::exec::row::Row::place) has them.
+    /// Components of its position, as in [`Row::place`](crate::exec::row::Row::place).
     pub place: Vec<u8>,
-    /// The values of the table's columns, in their order.
+    /// Values of the table's columns, in their order.
     pub values: Vec<Option<Vec<u8>>>,
 }
 
-/// The rows of a partition by their places, with its key.
+/// Key of a partition, and its rows by position.
 type PlacedRows = (Vec<u8>, BTreeMap<Vec<u8>, SystemRow>);
 
-/// A partition of a system table, its rows in order.
+/// A partition of a system table, with its rows in order.
 pub struct SystemPartition {
-    /// What orders it among the partitions.
+    /// Encoded partition key, by which partitions are sorted.
     pub part: Vec<u8>,
     pub key: Vec<u8>,
     pub rows: Vec<SystemRow>,
 }
 
 impl<'a> SystemRows<'a> {
-    /// None yet, of this table. `keys`: the only partitions that are asked for.
+    /// Creates an empty set of rows of this table. `keys`: the only partitions that the statement
+    /// reads.
     pub(super) fn new(table: &'a TableSchema, keys: Option<&'a [Vec<u8>]>) -> SystemRows<'a> {
         SystemRows { table, keys, rows: vec![], wrong: None }
     }
 
-    /// Whether they are those of this table.
+    /// Reports whether these are the rows of this table.
     pub fn is(&self, keyspace: &str, table: &str) -> bool {
         self.table.keyspace == keyspace && self.table.name == table
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn table(&self) -> &'a str {
         &self.table.name
     }
 
-    /// Whether rows of the partition with this text as its key may be asked for: the others need
-    /// not be added.
+    /// Reports whether the statement may read the partition with this text key. Rows of other
+    /// partitions need not be added.
     pub fn wants(&self, key: &str) -> bool {
         self.keys.is_none_or(|keys| keys.iter().any(|k| k == key.as_bytes()))
     }
 
-    /// Adds a row: the values of the columns that are named. The others are null.
+    /// Adds a row with values of the named columns. All other columns are null.
     pub fn add(&mut self, values: &[(&str, &dyn ToValue)]) {
         let columns = self.table.columns();
         let mut row = vec![None; columns.len()];
@@ -93,12 +94,13 @@ impl<'a> SystemRows<'a> {
         self.rows.push(row);
     }
 
-    /// The rows in the order of the table. Of two with one key the first counts.
+    /// Returns the rows in the order of the table. Of two rows with the same key it returns the
+    /// first.
     pub(super) fn finish(self, partitioner: Partitioner) -> Result<Vec<SystemPartition>> {
         let table = self.table;
         let name = || format!("{}.{}", table.keyspace, table.name);
         if let Some(wrong) = self.wrong {
-            return Err(corrupt(format!("a row of {} can't be made: {wrong}", name())));
+            return Err(corrupt(format!("invalid row of {}: {wrong}", name())));
         }
         let layout = table.layout(partitioner);
         let (partition, clustering) = (table.partition().len(), table.clustering());

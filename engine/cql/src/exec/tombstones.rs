@@ -1,8 +1,7 @@
-//! How many deleted rows and cells may be read, as servers bound it.
+//! Limits on tombstones that a read may pass, as in Cassandra.
 
-/// How many deleted rows, and cells that were deleted or have expired, one partition or one range
-/// may have that is read. What a deletion of a whole partition or of a range of rows has emptied is
-/// not counted.
+/// Limits on the tombstones of a partition or range that a statement reads: deleted rows, and
+/// deleted or expired cells. Data covered by a partition deletion or range deletion does not count.
 ///
 /// ```
 /// use firn_cql::{Run, TombstoneLimits};
@@ -12,9 +11,9 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TombstoneLimits {
-    /// More are warned of; servers' default is 1,000.
+    /// Number above which the statement gets a warning; Cassandra's default is 1,000.
     pub warn: u64,
-    /// More fail the statement; servers' default is 100,000.
+    /// Number above which the statement fails; Cassandra's default is 100,000.
     pub fail: u64,
 }
 

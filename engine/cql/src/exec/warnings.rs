@@ -1,4 +1,4 @@
-//! What of a definition has no effect here, for those who made it.
+//! Warnings about parts of a definition that have no effect.
 
 use firn_wide::Type;
 
@@ -7,7 +7,7 @@ use crate::syntax::ast::{CreateIndex, PropertyValue, Statement, TableChange, Tab
 
 const OF_VECTORS: &str = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\nThey don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n * Filters on columns without a SAI index.";
 
-/// What of a definition, which was made, has no effect.
+/// Returns warnings about parts of an executed definition that have no effect.
 pub(super) fn of_definition(
     statement: &Statement<'_>,
     catalog: &Catalog,
@@ -26,7 +26,7 @@ pub(super) fn of_definition(
     }
 }
 
-/// What the servers say of indexes of these classes.
+/// Returns Cassandra's warning about indexes of this class.
 fn of_index(index: &CreateIndex<'_>, catalog: &Catalog, keyspace: &str) -> Option<String> {
     match IndexClass::named(index.class.as_deref()?)? {
         IndexClass::Local => None,
@@ -68,32 +68,32 @@ fn of_keyspace(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
         };
         if ["false", "no", "0"].iter().any(|no| no.eq_ignore_ascii_case(text)) {
             all.push(format!(
-                "durable_writes of keyspace {name} is kept and shown, and changes nothing here: all writes are in the log"
+                "durable_writes of keyspace {name} is stored and shown, but has no effect here: all writes are in the log"
             ));
         }
     }
     all
 }
 
-/// The options that only other releases and databases have.
+/// Returns warnings about options of other releases and databases.
 fn foreign(kind: &str, name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
     let each = properties.iter().filter_map(|p| {
         let option = &p.name.text;
         let (whose, done) = foreign_option(option)?;
-        Some(format!("Option {option} of {kind} {name} is of {whose}: it {done}"))
+        Some(format!("Option {option} of {kind} {name} belongs to {whose}: it {done}"))
     });
     each.collect()
 }
 
 fn of_table(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
-    // It was made of these: they can be.
+    // The table was created with these options, so they are valid.
     let given = TableOptions::default().with(properties).unwrap_or_default();
     let mut all = foreign("table", name, properties);
     let idle = given.without_effect();
     if !idle.is_empty() {
         let idle = idle.join(", ");
         all.push(format!(
-            "Options of table {name} that are kept and shown, and change nothing here: {idle}"
+            "Options of table {name} that are stored and shown, but have no effect here: {idle}"
         ));
     }
     all

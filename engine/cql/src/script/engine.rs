@@ -1,8 +1,7 @@
-//! Rhai, kept within limits.
+//! The Rhai engine with limits.
 //!
-//! There is one engine for all bodies. What would reach beyond a body is taken from it: words that
-//! evaluate texts, load modules or name functions by texts are none, what is printed goes nowhere,
-//! and nobody sleeps.
+//! One engine is shared by all bodies. A body cannot reach outside: keywords that evaluate texts,
+//! load modules or name functions by texts are disabled, `print` has no effect, and `sleep` fails.
 
 use std::sync::LazyLock;
 
@@ -14,11 +13,11 @@ use super::limits::{
 };
 use super::value::ScriptValue;
 
-/// Words that would reach beyond a body.
+/// Keywords that would let a body reach outside.
 const WITHHELD: [&str; 4] = ["eval", "Fn", "import", "export"];
 
 fn no_sleep() -> Result<(), Box<EvalAltResult>> {
-    Err("nobody sleeps here".into())
+    Err("sleep is not available".into())
 }
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -29,7 +28,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
         .on_print(|_| {})
         .on_debug(|_, _, _| {})
-        // These stand before those that the language has.
+        // These override the functions of the language.
         .register_fn("sleep", |_: i64| no_sleep())
         .register_fn("sleep", |_: f64| no_sleep())
         .set_strict_variables(true)
@@ -44,7 +43,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// A body that can be called.
+/// A compiled body.
 #[derive(Debug)]
 pub(super) struct CompiledBody {
     arguments: Vec<String>,
@@ -55,12 +54,12 @@ fn is_name(word: &str) -> bool {
     let mut letters = word.chars();
     letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        // What the language takes for something else is no name.
+        // Keywords of the language are not valid names.
         && ENGINE.compile(format!("let {word} = 1;")).is_ok()
 }
 
 impl CompiledBody {
-    /// Reads a body with these names for its arguments.
+    /// Compiles a body with these argument names.
     pub(super) fn new(arguments: &[String], body: &str) -> Result<CompiledBody, String> {
         if let Some(odd) = arguments.iter().find(|name| !is_name(name)) {
             return Err(format!("an argument can't have the name {odd}"));
@@ -73,7 +72,7 @@ impl CompiledBody {
         Ok(CompiledBody { arguments: arguments.to_vec(), tree })
     }
 
-    /// Its value. For a thread with much room.
+    /// Calls the body. Requires a thread with a large stack.
     pub(super) fn call(&self, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
         let mut scope = Scope::new();
         for (name, value) in self.arguments.iter().zip(arguments) {
@@ -131,6 +130,6 @@ fn script_value(value: Dynamic, depth: usize) -> Result<ScriptValue, String> {
         };
         ScriptValue::Map(value.cast::<Map>().into_iter().map(entry).collect::<Result<_, _>>()?)
     } else {
-        return Err(format!("the result is a {}, which is no value of CQL", value.type_name()));
+        return Err(format!("the result is a {}, which is not a CQL value", value.type_name()));
     })
 }

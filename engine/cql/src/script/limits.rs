@@ -1,20 +1,20 @@
-//! What a body may use.
+//! Limits of function bodies.
 
-/// The language, as `LANGUAGE` names it.
+/// Name of the language in `LANGUAGE`.
 pub const LANGUAGE: &str = "rhai";
-/// Steps of one call.
+/// Maximum number of operations of one call.
 pub const MAX_OPERATIONS: u64 = 100_000;
-/// Calls of functions within each other.
+/// Maximum depth of nested calls.
 pub const MAX_CALLS: usize = 32;
-/// Expressions within each other.
+/// Maximum depth of nested expressions.
 pub const MAX_NESTING: usize = 32;
-/// Bytes of a text, and of all texts in an array or map.
+/// Maximum bytes of a text, and of all texts in an array or map.
 pub const MAX_TEXT: usize = 256 << 10;
-/// Elements of an array with those of the arrays in it, and bytes of a blob.
+/// Maximum number of elements of an array, including nested arrays, and maximum bytes of a blob.
 pub const MAX_ELEMENTS: usize = 8192;
-/// Entries of a map with those of the maps in it.
+/// Maximum number of entries of a map, including nested maps.
 pub const MAX_ENTRIES: usize = 4096;
-/// Variables at one time, and functions that a body defines.
+/// Maximum number of variables at one time, and of functions that a body defines.
 pub const MAX_NAMES: usize = 64;
-/// How deep the parts of a result may be nested.
+/// Maximum nesting depth of a result.
 pub const MAX_DEPTH: usize = 64;

@@ -1,10 +1,10 @@
-//! Floor 0: the language that functions of users are written in. It knows no types of CQL; `values`
-//! makes its values of bytes and bytes of them.
+//! Floor 0: the language of user-defined functions. It has no CQL types; `values` converts between
+//! its values and bytes.
 //!
-//! A body can reach nothing but its arguments: no file, no network, no clock, no other function of
-//! the database. Orders of column families may be scripts too ([`with_scripts`]). What it may use
-//! is limited ([`MAX_OPERATIONS`] and the others), so that every call ends, with an error if need
-//! be. Without the feature `rhai` functions are kept, and a call of one is refused.
+//! A body can access only its arguments: no files, network, clock or other functions of the
+//! database. Comparators of column families may be scripts too ([`with_scripts`]). Limits
+//! ([`MAX_OPERATIONS`] and others) guarantee that every call ends, possibly with an error. Without
+//! the feature `rhai`, functions can be stored, but calls are refused.
 
 #[cfg(feature = "rhai")]
 mod engine;

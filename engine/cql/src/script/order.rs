@@ -1,5 +1,5 @@
-//! Orders of column families that are scripts: `fn encode(value)` gives what a name or key sorts
-//! by.
+//! Comparators of column families as scripts: `fn encode(value)` returns the sort key of a name or
+//! key.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::limits::LANGUAGE;
 use super::program::ScriptProgram;
 use super::value::ScriptValue;
 
-/// The function that a script must define.
+/// Name of the function that a script must define.
 const FUNCTION: &str = "encode";
 
-/// These options with the language of functions for comparators that are scripts: for who opens the
-/// database of families first, and a session with it.
+/// Adds the script language of comparators to these options. Use it to open the `firn-wide`
+/// database before creating a session with it.
 ///
 /// ```
 /// use firn_cql::{Session, with_scripts};
@@ -41,7 +41,7 @@ pub fn with_scripts(mut options: Options) -> Options {
     options
 }
 
-/// The language of functions, for comparators.
+/// The script language for comparators.
 struct ScriptOrders;
 
 /// A script that defines the function.
@@ -57,7 +57,7 @@ impl ComparatorLanguage for ScriptOrders {
         let program = ScriptProgram::new(vec!["value".to_owned()], body);
         program.check().map_err(TypeError)?;
         let order = ScriptOrder(program);
-        // Values may be refused, but the function must be there.
+        // It may refuse the value, but it must exist.
         match order.key(b"a") {
             Err(e) if e.0.contains(&format!("Function not found: {FUNCTION}")) => {
                 Err(TypeError(format!("it defines no function `fn {FUNCTION}(value) {{ … }}`")))
@@ -73,10 +73,10 @@ impl OrderFunction for ScriptOrder {
         Ok(match given {
             ScriptValue::Blob(bytes) => bytes,
             ScriptValue::Text(text) => text.into_bytes(),
-            // Larger numbers have larger bytes.
+            // Larger integers have larger encodings.
             ScriptValue::Integer(n) => (n.cast_unsigned() ^ (1 << 63)).to_be_bytes().to_vec(),
             _ => {
-                let what = format!("{FUNCTION} gives a blob, a text or a whole number");
+                let what = format!("{FUNCTION} must return a blob, a text or an integer");
                 return Err(TypeError(what));
             }
         })

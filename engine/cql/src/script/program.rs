@@ -1,10 +1,10 @@
-//! A body, compiled once.
+//! A function body that is compiled once.
 
 use std::sync::OnceLock;
 
 use super::value::ScriptValue;
 
-/// A body of a function, compiled when it is first needed.
+/// Body of a function, compiled at first use.
 #[derive(Debug, Default)]
 pub struct ScriptProgram {
     arguments: Vec<String>,
@@ -17,7 +17,7 @@ type ScriptCode = std::sync::Arc<super::engine::CompiledBody>;
 #[cfg(not(feature = "rhai"))]
 type ScriptCode = std::convert::Infallible;
 
-/// Two are the same where their texts are.
+/// Programs are equal if their texts are.
 impl PartialEq for ScriptProgram {
     fn eq(&self, other: &ScriptProgram) -> bool {
         (&self.arguments, &self.body) == (&other.arguments, &other.body)
@@ -25,17 +25,17 @@ impl PartialEq for ScriptProgram {
 }
 
 impl ScriptProgram {
-    /// A body with the names of its arguments.
+    /// Creates a program from a body and the names of its arguments.
     pub fn new(arguments: Vec<String>, body: String) -> ScriptProgram {
         ScriptProgram { arguments, body, compiled: OnceLock::new() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn body(&self) -> &str {
         &self.body
     }
 
-    /// The names of the arguments.
+    /// Returns the names of the arguments.
     pub fn arguments(&self) -> &[String] {
         &self.arguments
     }
@@ -50,15 +50,15 @@ impl ScriptProgram {
     /// Compiles it.
     ///
     /// # Errors
-    /// Why it is no body: where, and what is wrong.
+    /// The position and kind of an error in the body.
     pub fn check(&self) -> Result<(), String> {
         self.compiled().map(|_| ())
     }
 
-    /// Its value for these arguments, as many as it has names.
+    /// Calls it with these arguments, one for each name.
     ///
     /// # Errors
-    /// What went wrong in it, or which limit it reached.
+    /// Errors of the call, including exceeded limits.
     pub fn call(&self, arguments: Vec<ScriptValue>) -> Result<ScriptValue, String> {
         run(self.compiled()?, arguments)
     }

@@ -1,6 +1,5 @@
-//! Threads with much room on their stacks, on which bodies run: an array in an array in an array is
-//! as deep as it has elements, and is copied and compared by recursion. A caller's stack may be
-//! small.
+//! Threads with large stacks, which execute bodies. Nested arrays are as deep as they have
+//! elements, and are copied and compared recursively. The caller's stack may be small.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,15 +8,15 @@ use parking_lot::Mutex;
 
 use super::value::ScriptValue;
 
-/// Enough for the deepest value that the limits allow; what nobody uses is only reserved.
+/// Stack size, sufficient for the deepest value within the limits. Unused stack is only reserved.
 const STACK: usize = 128 << 20;
-/// Threads that wait for work.
+/// Maximum number of idle threads.
 const IDLE: usize = 8;
 
 type ScriptAnswer = Result<ScriptValue, String>;
 type ScriptJob = Box<dyn FnOnce() -> ScriptAnswer + Send>;
 
-/// A thread: it runs one job after the other, and ends when this goes.
+/// A thread that runs jobs one at a time, and ends when this handle is dropped.
 struct ScriptThread {
     jobs: SyncSender<ScriptJob>,
     answers: Receiver<ScriptAnswer>,
@@ -50,10 +49,10 @@ impl ScriptThread {
     }
 }
 
-/// What the job gives, run on such a thread.
+/// Runs a job on such a thread, and returns its result.
 ///
 /// # Errors
-/// Those of the job, and when there is no thread for it.
+/// Those of the job; an error if no thread can be started.
 pub(super) fn run(job: impl FnOnce() -> ScriptAnswer + Send + 'static) -> ScriptAnswer {
     let waiting = WAITING.lock().pop();
     let thread = waiting.map_or_else(ScriptThread::start, Ok)?;

@@ -1,15 +1,15 @@
 //! Values of the language.
 
-/// A value of the language.
+/// A value of the script language.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptValue {
     /// `()`
     Nothing,
-    /// `true`, `false`
+    /// `true` or `false`.
     Boolean(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with a point.
+    /// A floating-point number.
     Real(f64),
     /// A text.
     Text(String),

@@ -1,18 +1,18 @@
-//! The compiled statements that were used last, bounded in bytes.
+//! LRU cache of compiled statements, bounded in bytes.
 
 use std::collections::HashMap;
 
 use super::prepared::Prepared;
 
-/// A larger statement that nobody prepared is not cached: its constants make it, and no other text
-/// has the same.
+/// Maximum bytes of a cached statement that was not prepared. A larger one is large because of its
+/// constants, so the same text will hardly come again.
 const MOST_UNPREPARED: usize = 16 << 10;
-/// The share of the memory budget that compiled statements may take: this part of it.
+/// Divisor of the memory budget: compiled statements may take one `SHARE`th of it.
 const SHARE: usize = 32;
-/// Bytes that compiled statements may take in any case.
+/// Bytes that compiled statements may always take.
 const LEAST: usize = 1 << 20;
 
-/// The bytes that compiled statements of a database with this memory budget may take.
+/// Returns the maximum bytes of compiled statements for a database with this memory budget.
 pub(crate) fn cache_bytes(memory_budget: u64) -> usize {
     (usize::try_from(memory_budget).unwrap_or(usize::MAX) / SHARE).max(LEAST)
 }
@@ -23,8 +23,8 @@ struct CachedStatement {
     prepared: Prepared,
 }
 
-/// Caches the statements that were used last. When they exceed the bound, those that were used
-/// longest ago are dropped, until the rest fills half of it.
+/// Cache of the most recently used statements. When they exceed the bound, it evicts the least
+/// recently used ones until the rest takes at most half of it.
 #[derive(Debug)]
 pub(crate) struct StatementCache {
     most_bytes: usize,
@@ -34,7 +34,7 @@ pub(crate) struct StatementCache {
 }
 
 impl StatementCache {
-    /// An empty cache of at most this many bytes.
+    /// Creates an empty cache of at most this many bytes.
     pub fn new(most_bytes: usize) -> StatementCache {
         StatementCache { most_bytes, bytes: 0, clock: 0, by_key: HashMap::new() }
     }
@@ -46,19 +46,19 @@ impl StatementCache {
         Some(cached.prepared.clone())
     }
 
-    /// One that has this id. Which of several makes no difference.
+    /// Returns any statement with this id. All of them are equivalent.
     #[allow(clippy::disallowed_methods, reason = "whichever is found does")]
     pub fn find(&self, id: &[u8]) -> Option<Prepared> {
         self.by_key.values().map(|cached| &cached.prepared).find(|p| p.id() == *id).cloned()
     }
 
-    /// How many statements there are, and their bytes.
+    /// Returns the number of statements and their bytes.
     pub fn counts(&self) -> (usize, usize) {
         (self.by_key.len(), self.bytes)
     }
 
-    /// Caches a statement, unless it is too large. `is_prepared`: whether a client prepared it,
-    /// and will name it again.
+    /// Caches a statement, unless it is too large. `is_prepared`: a client prepared it and will
+    /// execute it by its id.
     pub fn put(&mut self, prepared: Prepared, is_prepared: bool) {
         let (key, bytes) = (prepared.0.key, prepared.heap_bytes());
         let most = if is_prepared { self.most_bytes / 2 } else { MOST_UNPREPARED };
@@ -76,7 +76,7 @@ impl StatementCache {
         self.by_key.insert(key, CachedStatement { used: self.clock, prepared });
     }
 
-    /// Drops those that were used longest ago until at most this many bytes are left.
+    /// Evicts the least recently used statements until at most this many bytes remain.
     #[allow(clippy::disallowed_methods, reason = "the uses are sorted")]
     fn shrink(&mut self, most: usize) {
         let of = |c: &CachedStatement| (c.used, c.prepared.heap_bytes());

@@ -1,9 +1,10 @@
-//! A log of statements: what sessions ran, a line of JSON each, for those who want to judge it
-//! later.
+//! Log of executed statements, one line of JSON each, for later analysis.
 //!
-//! Invariants: no value that was bound is written, only its size, and no password that stands in a
-//! statement; a log that can't be written holds up no statement; what waits for the file is at most
-//! [`WAITING`] bytes and a line.
+//! Invariants:
+//! - Bound values are not written, only their sizes.
+//! - Passwords in statements are not written.
+//! - A log that cannot be written delays no statement.
+//! - The buffer holds at most [`WAITING`] bytes and one line.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,19 +24,19 @@ use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::parse;
 use crate::values::{Bound, ColumnSpec};
 
-/// Bytes that wait for the file until they are written.
+/// Maximum bytes of buffered lines.
 const WAITING: usize = 64 << 10;
-/// How long a line waits at most while others come, in nanoseconds.
+/// Maximum time, in nanoseconds, for which a line is buffered while others arrive.
 const PATIENCE: u64 = 1_000_000_000;
-/// A longer text of a statement is left out of the log.
+/// Maximum length of a logged statement text. A longer text is omitted.
 const MOST_TEXT: usize = 1 << 20;
 
-/// A file that statements are written to as they run, one line of JSON each ([`LoggedStatement`]).
+/// A file to which statements are written as they run, one line of JSON each ([`LoggedStatement`]).
 ///
-/// Lines are written together: what has come is in the file when 64 KiB wait, with the first line
-/// a second later, with [`flush`](StatementLog::flush), and when the last handle is dropped. The
-/// file grows as long as statements come; it may be cut off meanwhile, and later lines come behind
-/// what it has then.
+/// Lines are buffered. The buffer is written when it has 64 KiB, with the first line a second
+/// later, by [`flush`](StatementLog::flush), and when the last handle is dropped. The file grows
+/// without bound. It may be truncated while the log is open: later lines are appended at its new
+/// end.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,77 +67,78 @@ pub struct StatementLog {
 struct OpenLog {
     writer: Box<dyn WriteFile>,
     waiting: Vec<u8>,
-    /// When the file was written to, by [`Env::monotonic_nanos`].
+    /// Time of the last write to the file, by [`Env::monotonic_nanos`].
     written: u64,
-    /// Why nothing is written any more.
+    /// The error after which nothing more is written.
     failed: Option<firn_kv::Error>,
 }
 
-/// When a statement began.
+/// Start time of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct StatementStart {
     wall_micros: u64,
     nanos: u64,
 }
 
-/// A statement that ran, alone or in a batch, as a [`StatementLog`] is told of it.
+/// A statement that ran, alone or in a batch, as input of a [`StatementLog`].
 #[derive(Clone, Copy, Debug)]
 pub struct RanStatement<'a> {
-    /// The keyspace of tables that it names without one.
+    /// Keyspace of unqualified table names.
     pub keyspace: Option<&'a str>,
-    /// Its text.
+    /// Text of the statement.
     pub text: &'a str,
-    /// The types of its bind markers.
+    /// Types of its bind markers.
     pub markers: &'a [ColumnSpec],
-    /// What was bound to them.
+    /// Values bound to the markers.
     pub values: &'a [Bound],
 }
 
-/// A line of a [`StatementLog`]: a statement that ran, or a batch of several. Fields that say
-/// nothing are left out of the line.
+/// A line of a [`StatementLog`]: a statement that ran, or a batch of several. Empty fields are
+/// omitted from the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoggedStatement {
-    /// When it began, to the millisecond: `2026-11-26 07:44:04.123Z`.
+    /// Start time, to the millisecond: `2026-11-26 07:44:04.123Z`.
     #[serde(default)]
     pub time: String,
-    /// The keyspace of tables that it names without one.
+    /// Keyspace of unqualified table names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keyspace: Option<String>,
-    /// Its text; none of a batch of several, and of a text that was longer than 1 MiB, or that
-    /// could not be read and may have had a password in it. A password that could be found is `***`.
+    /// Text of the statement, with `***` in place of a password. `None` for a batch of several
+    /// statements, for a text longer than 1 MiB, and for a text that cannot be parsed and may
+    /// contain a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement: Option<String>,
-    /// The sizes of what was bound to its markers, in their order; of null and unset none.
+    /// Sizes of the values bound to its markers, in their order. Null and unset values have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Option<LoggedSize>>,
-    /// The kind of a batch that a client put together: `LOGGED`, `UNLOGGED` or `COUNTER`.
+    /// Kind of a batch message of the protocol: `LOGGED`, `UNLOGGED` or `COUNTER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// The statements of such a batch, each with its keyspace, text and values alone.
+    /// Statements of such a batch; each has only its keyspace, text and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<LoggedStatement>,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
-    /// How many rows it gave; of a result in pages a page's.
+    /// Number of rows returned; for a paged result, the rows of the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// The bytes of the values in these rows.
+    /// Bytes of the values in these rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How many partitions a batch without conditions has written to.
+    /// Number of partitions written by a batch without conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<u64>,
-    /// Whether it fetched a later page.
+    /// Whether it fetched a page after the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub later_page: bool,
-    /// The class of the error that it failed with.
+    /// Class of the error, if the statement failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The size of a value: a number of bytes, or of a list, set or map `[bytes, elements]`.
+/// Size of a value: its bytes, or `[bytes, elements]` for a list, set or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LoggedSize {
@@ -147,14 +149,14 @@ pub enum LoggedSize {
 }
 
 impl LoggedSize {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> u64 {
         match self {
             LoggedSize::Bytes(bytes) | LoggedSize::Elements(bytes, _) => bytes,
         }
     }
 
-    /// How many elements a collection has.
+    /// Returns the number of elements of a collection.
     pub fn elements(self) -> Option<u64> {
         if let LoggedSize::Elements(_, elements) = self { Some(elements) } else { None }
     }
@@ -165,7 +167,7 @@ impl LoggedSize {
         let is_collection = marker.is_some_and(|marker| marker.of.is_collection());
         let count = bytes.first_chunk::<4>().filter(|_| is_collection);
         Some(match count.map(|count| u64::from(u32::from_be_bytes(*count))) {
-            // Each element has a length of four bytes: a count that can't be is not believed.
+            // Each element has a length of four bytes, so a larger count is not an element count.
             Some(count) if count <= len / 4 => LoggedSize::Elements(len, count),
             _ => LoggedSize::Bytes(len),
         })
@@ -173,15 +175,15 @@ impl LoggedSize {
 }
 
 impl LoggedStatement {
-    /// Reads a line.
+    /// Parses a line of a log.
     ///
     /// # Errors
-    /// `Invalid` for a line that is none of such a log.
+    /// `Invalid` for a line that is not from such a log.
     pub fn parse(line: &str) -> Result<LoggedStatement> {
         let read: LoggedStatement = serde_json::from_str(line)
-            .map_err(|e| invalid(format!("no line of a log of statements: {e}")))?;
+            .map_err(|e| invalid(format!("not a line of a statement log: {e}")))?;
         let tells = read.statement.is_some() || !read.members.is_empty() || !read.time.is_empty();
-        tells.then_some(read).ok_or_else(|| invalid("no line of a log of statements"))
+        tells.then_some(read).ok_or_else(|| invalid("not a line of a statement log"))
     }
 
     fn of(ran: &RanStatement<'_>) -> LoggedStatement {
@@ -196,12 +198,12 @@ impl LoggedStatement {
     }
 }
 
-/// The text as it may be written down.
+/// Returns the text as it may be logged; `None` if it may contain a password that was not found.
 fn without_password(text: &str) -> Option<String> {
     if text.len() > MOST_TEXT {
         return None;
     }
-    // To look at every byte for a word costs less than to parse every statement.
+    // Searching for the word is cheaper than parsing every statement.
     let has_word = text.as_bytes().windows(8).any(|w| w.eq_ignore_ascii_case(b"password"));
     if !has_word {
         return Some(text.to_owned());
@@ -210,7 +212,7 @@ fn without_password(text: &str) -> Option<String> {
     Some(masked(&parsed.statement).unwrap_or_else(|| text.to_owned()))
 }
 
-/// The text of a statement that gives a password, with `***` in its place. `None`: it gives none.
+/// Returns the statement's text with `***` in place of its password; `None` if it has no password.
 pub(super) fn masked(statement: &Statement<'_>) -> Option<String> {
     let (Statement::CreateRole(role) | Statement::AlterRole(role)) = statement else { return None };
     if role.password.is_none() && role.hashed.is_none() {
@@ -232,10 +234,10 @@ impl fmt::Debug for StatementLog {
 }
 
 impl StatementLog {
-    /// Opens this file to write behind what it has; it is made where there is none.
+    /// Opens the file for appending, and creates it if it is missing.
     ///
     /// # Errors
-    /// `Server` when it can't be opened.
+    /// `Server` if it cannot be opened.
     pub fn append(file: impl AsRef<Path>) -> Result<StatementLog> {
         let (env, file): (Arc<dyn Env>, _) = (OsEnv::new(), file.as_ref().to_owned());
         let (writer, written) = (env.append(&file).map_err(Error::from)?, env.monotonic_nanos());
@@ -243,14 +245,14 @@ impl StatementLog {
         Ok(StatementLog { env, file, open: Mutex::new(open) })
     }
 
-    /// Notes when a statement begins.
+    /// Returns the start time of a statement that begins now.
     pub fn start(&self) -> StatementStart {
         let (wall_micros, nanos) = (self.env.wall_micros(), self.env.monotonic_nanos());
         StatementStart { wall_micros, nanos }
     }
 
-    /// Writes down a statement that ran, or with `batch` all those of one that a client put
-    /// together: what it gave, or the class of its error.
+    /// Logs a statement that ran, or with `batch` all statements of a batch message. The outcome is
+    /// its result or the class of its error.
     pub fn ran(
         &self,
         start: StatementStart,
@@ -282,7 +284,7 @@ impl StatementLog {
             }
             Err(class) => line.error = Some(class.to_owned()),
         }
-        // A tree of texts and numbers is always JSON.
+        // A tree of texts and numbers can always be encoded as JSON.
         let Ok(mut json) = serde_json::to_vec(&line) else { return };
         json.push(b'\n');
         let mut open = self.open.lock();
@@ -295,10 +297,11 @@ impl StatementLog {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the buffered lines.
     ///
     /// # Errors
-    /// `Server` for the first error of the file, whenever it was. Nothing is written behind it.
+    /// `Server` for the first error of the file, even if it occurred earlier. After it nothing more
+    /// is written.
     pub fn flush(&self) -> Result<()> {
         let mut open = self.open.lock();
         if open.failed.is_none() {
@@ -320,7 +323,7 @@ impl OpenLog {
 
 impl Drop for StatementLog {
     fn drop(&mut self) {
-        // Who wants to know calls `flush`.
+        // Callers that need the error call `flush`.
         let _ = self.flush();
     }
 }

@@ -1,5 +1,5 @@
-//! Floor 4: what an application uses: a [`Session`] runs statements, prepares them, remembers the
-//! keyspace that is chosen.
+//! Floor 4: the API of applications. A [`Session`] runs statements, prepares them and holds the
+//! current keyspace.
 //!
 //! ```
 //! use firn_cql::Session;
@@ -43,23 +43,23 @@ pub use prepared::Prepared;
 pub use run::Run;
 pub use walk::{OwnedRow, Typed, Walk};
 
-/// Bytes that a compiled statement has beside its text and what its plan has on the heap.
+/// Estimated bytes of a compiled statement besides its text and its plan's heap memory.
 const BY_STATEMENT: usize = 1 << 10;
 
-/// The hash of a password that nobody has.
+/// A password hash that no password matches.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$\
                       1PxAW8BRn1WBY5sCSSVZ2Nw8Fk9nGbb4Gd2m1cFXcMs";
 
-/// A conversation with a database. Cheap to clone; clones share the database and the prepared
-/// statements, each has its own keyspace.
+/// A session with a database. Clones are cheap: they share the database and the prepared
+/// statements, and each has its own current keyspace.
 #[derive(Debug)]
 pub struct Session {
     engine: Engine,
     cache: Arc<Mutex<StatementCache>>,
     keyspace: RwLock<Option<Arc<str>>>,
-    /// Who has logged in.
+    /// The role that has logged in.
     login: OnceLock<SessionLogin>,
-    /// What its statements are written to.
+    /// The log to which its statements are written.
     log: OnceLock<Arc<StatementLog>>,
 }
 
@@ -79,19 +79,19 @@ impl Clone for Session {
 #[derive(Clone, Debug)]
 struct SessionLogin {
     role: Arc<str>,
-    /// That of the role then ([`RoleEntry::id`](crate::catalog::RoleEntry::id)).
+    /// Id of the role at the login ([`RoleEntry::id`](crate::catalog::RoleEntry::id)).
     id: u64,
 }
 
-/// What came of a statement before it was run.
+/// Result of the first phase of executing a statement.
 enum Begun {
-    /// It is done.
+    /// The statement is done.
     Done(Box<Rows>),
-    /// It is about rows.
+    /// The statement reads or writes rows and has been compiled.
     Compiled(Prepared),
 }
 
-/// A statement's text in the keyspace that is chosen, and the digest of both, by which it is kept.
+/// A statement's text with its current keyspace, and their digest, which is the key in the cache.
 struct Asked<'t> {
     key: [u8; 16],
     keyspace: Option<Arc<str>>,
@@ -106,8 +106,8 @@ fn key_of(keyspace: Option<&str>, text: &str) -> [u8; 16] {
     digest.finalize().into()
 }
 
-/// The id of a prepared statement, as servers make it: the same in whatever keyspace, where that
-/// makes no difference to the statement. Clients that prepare it again may have chosen another.
+/// Returns the id of a prepared statement, computed as in Cassandra. It depends on the current
+/// keyspace only if the statement does: a client may prepare it again in another keyspace.
 fn id_of(keyspace: Option<&str>, text: &str, statement: &Statement<'_>) -> [u8; 16] {
     let is_about_rows =
         matches!(statement, Statement::Select(_) | Statement::Change(_) | Statement::Batch(_));
@@ -116,7 +116,7 @@ fn id_of(keyspace: Option<&str>, text: &str, statement: &Statement<'_>) -> [u8; 
     digest.finalize().into()
 }
 
-/// What of `how` a plan looks at.
+/// Returns the fields of `how` that a plan uses.
 fn request_of(how: &Run) -> Request<'_> {
     Request {
         timestamp: how.timestamp,
@@ -134,15 +134,15 @@ fn request_of(how: &Run) -> Request<'_> {
 }
 
 impl Session {
-    /// Opens the database in `dir`, creating it when the directory is missing or empty.
+    /// Opens the database in `dir`, and creates it if the directory is missing or empty.
     ///
     /// # Errors
-    /// `Server` or `Configuration` when it can't be opened.
+    /// `Server` or `Configuration` if it cannot be opened.
     pub fn open(dir: impl AsRef<Path>) -> Result<Session> {
         Session::new(Wide::open_with(dir, with_scripts(Options::default()))?)
     }
 
-    /// Opens the database in `dir` in this way.
+    /// Opens the database in `dir` with these options.
     ///
     /// # Errors
     /// As [`open`](Session::open).
@@ -150,9 +150,9 @@ impl Session {
         Session::new(Wide::open_with(dir, with_scripts(options))?)
     }
 
-    /// Opens an empty database in memory, which is gone with the last handle of it. Time and random
-    /// numbers are the operating system's: `now()` is now, a value with a TTL goes when it has
-    /// passed, and no two `uuid()` are the same.
+    /// Creates an empty database in memory, which is dropped with its last handle. It uses the
+    /// clock and random numbers of the operating system: `now()` is the current time, TTLs expire,
+    /// and `uuid()` values are unique.
     ///
     /// ```
     /// use firn_cql::Session;
@@ -166,18 +166,17 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// `Server` when there is no memory.
+    /// `Server` if there is not enough memory.
     pub fn in_memory() -> Result<Session> {
         let mut options = with_scripts(Options::default());
         options.store.db.event_log = false;
         Session::new(Wide::open_in(Arc::new(MemEnv::plain()), "/", options)?)
     }
 
-    /// A session with a database that is open. Of one database there must be one `new`; others are
-    /// clones.
+    /// Creates a session with an open database. Create one session per database and clone it.
     ///
     /// # Errors
-    /// `Server` when its definitions can't be understood.
+    /// `Server` if its schema cannot be decoded.
     pub fn new(wide: Wide) -> Result<Session> {
         let most_bytes = cache_bytes(wide.db().stats().memory.budget);
         Ok(Session {
@@ -189,14 +188,15 @@ impl Session {
         })
     }
 
-    /// The open database, without promises ([`internals::exec`](crate::internals::exec)).
+    /// Returns the open database, without stability promises
+    /// ([`internals::exec`](crate::internals::exec)).
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Closes the database for all its sessions, and says whether all that was written is safe:
-    /// [`firn_kv::Db::close`]. Dropping the last session closes it too, and keeps the error to
-    /// itself. Statements that come later are errors of the class [`Server`](crate::Class::Server).
+    /// Closes the database for all its sessions, and reports whether all writes are durable:
+    /// [`firn_kv::Db::close`]. Dropping the last session closes it too but ignores errors. Later
+    /// statements fail with the class [`Server`](crate::Class::Server).
     ///
     /// ```
     /// use firn_cql::Session;
@@ -211,24 +211,24 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`firn_kv::Db::close`]: the database is closed all the same. Those of the log of
-    /// statements ([`StatementLog::flush`]).
+    /// Those of [`firn_kv::Db::close`]: the database is closed even then. Those of the statement
+    /// log ([`StatementLog::flush`]).
     pub fn close(&self) -> Result<()> {
         let closed = self.engine.close();
         closed.and(self.log.get().map_or(Ok(()), |log| log.flush()))
     }
 
-    /// The keyspace that is chosen.
+    /// Returns the current keyspace.
     pub fn keyspace(&self) -> Option<Arc<str>> {
         self.keyspace.read().clone()
     }
 
-    /// The role that has logged in. `None`: nobody has, and everything is allowed.
+    /// Returns the role that has logged in. `None`: no role has, and everything is allowed.
     pub fn role(&self) -> Option<&str> {
         self.login.get().map(|login| &*login.role)
     }
 
-    /// Refuses a session whose role was dropped, even if another role has its name now. Every
+    /// Refuses a session whose role was dropped, even if a new role has the same name. Every
     /// statement calls this first.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Session {
         )))
     }
 
-    /// Logs in: from now on the session, and clones that are made of it, may do what this role may.
+    /// Logs in. This session, and clones made of it later, get the permissions of the role.
     ///
     /// ```
     /// use firn_cql::Session;
@@ -254,13 +254,13 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// `BadCredentials` for a name or a password that nobody has, and a role that may not log in.
-    /// All take the same time. `Invalid` for a session that has logged in.
+    /// `BadCredentials` if no role has this name and password, or if it may not log in; all these
+    /// cases take the same time. `Invalid` if the session has already logged in.
     pub fn log_in(&self, name: &str, password: &str) -> Result<()> {
         let catalog = self.engine.catalog();
         let role = catalog.role(name).filter(|r| r.can_login);
         let (hash, id) = (role.and_then(|r| r.salted_hash.as_deref()), role.map_or(0, |r| r.id));
-        // Who asks about names must not learn by the time it takes which there are.
+        // The time must not reveal which names exist.
         let good = password::is_of(password, hash.unwrap_or(NOBODY));
         if hash.is_none() || !good {
             let text = "Provided username and/or password are incorrect";
@@ -270,29 +270,29 @@ impl Session {
         self.login.set(SessionLogin { role: name.into(), id }).map_err(|_| twice())
     }
 
-    /// From now on the statements that this session, and clones that are made of it, run are written
-    /// to a log: [`StatementLog`] says how. Texts that `execute` and `query` refuse are written, too.
+    /// Writes the statements of this session, and of clones made of it later, to a log
+    /// ([`StatementLog`]). Texts that `execute` and `query` refuse are written too.
     ///
     /// # Errors
-    /// `Invalid` for a session that has a log.
+    /// `Invalid` if the session already has a log.
     pub fn log_statements(&self, log: Arc<StatementLog>) -> Result<()> {
         self.log
             .set(log)
             .map_err(|_| invalid("This session writes its statements to a log already"))
     }
 
-    /// Runs a statement. Those about rows are compiled once and kept.
+    /// Executes a statement. Statements that read or write rows are compiled once and cached.
     ///
     /// # Errors
-    /// What is wrong with it; it did nothing then.
+    /// Errors of the statement, which then had no effect.
     pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
         self.execute_as(cql, values, &Run::default())
     }
 
-    /// Runs a statement in this way.
+    /// Executes a statement with these options.
     ///
     /// # Errors
-    /// As [`execute`](Session::execute).
+    /// Those of [`execute`](Session::execute).
     pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
         match self.begin(cql, &values, how)? {
             Begun::Done(rows) => Ok(*rows),
@@ -300,13 +300,14 @@ impl Session {
         }
     }
 
-    /// Compiles a statement about rows, or finds it compiled; carries out any other.
+    /// Compiles a statement that reads or writes rows, or finds it in the cache. Executes any other
+    /// statement.
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
         let Some(log) = self.log.get() else { return self.begin_unlogged(cql, values, how) };
         let (start, keyspace) = (log.start(), how.keyspace.clone().or_else(|| self.keyspace()));
         let begun = self.begin_unlogged(cql, values, how);
         let outcome = match &begun {
-            // It is written down when it has run.
+            // It is logged after it has run.
             Ok(Begun::Compiled(_)) => return begun,
             Ok(Begun::Done(rows)) => Ok(&**rows),
             Err(e) => Err(e.class().name()),
@@ -326,7 +327,7 @@ impl Session {
         }
         let parsed = parse(cql)?;
         if parsed.markers == 0 {
-            // Before a definition, which takes none, is made.
+            // A definition takes no values: check that before it is executed.
             values.bind(&[])?;
         }
         let role = self.role();
@@ -343,7 +344,7 @@ impl Session {
         self.compile(asked, &parsed, false).map(Begun::Compiled)
     }
 
-    /// Remembers the keyspace that a statement has chosen.
+    /// Makes the keyspace of a `USE` statement the current one.
     fn choose(&self, rows: &Rows) {
         if let Kind::SetKeyspace(chosen) = rows.kind() {
             *self.keyspace.write() = Some(chosen.as_str().into());
@@ -360,28 +361,27 @@ impl Session {
         (found.0.version == self.engine.catalog().version()).then_some(found)
     }
 
-    /// Compiles a statement, or finds it compiled. A definition is looked at when it is run.
+    /// Compiles a statement, or finds it in the cache. A definition is checked when it is executed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Errors of the statement.
     pub fn prepare(&self, cql: &str) -> Result<Prepared> {
         self.prepare_in(None, cql)
     }
 
-    /// As [`prepare`](Session::prepare), with this as the keyspace that is chosen. `None`: that of
-    /// the session.
+    /// Like [`prepare`](Session::prepare), with this current keyspace. `None`: that of the session.
     ///
     /// # Errors
-    /// As [`prepare`](Session::prepare).
+    /// Those of [`prepare`](Session::prepare).
     pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
         self.compiled(keyspace, cql, true)
     }
 
-    /// As [`prepare_in`](Session::prepare_in), of a statement that is to run once: a large one is
+    /// Like [`prepare_in`](Session::prepare_in), for a statement that will run once: a large one is
     /// not cached.
     ///
     /// # Errors
-    /// As [`prepare`](Session::prepare).
+    /// Those of [`prepare`](Session::prepare).
     pub fn compile_once(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
         self.compiled(keyspace, cql, false)
     }
@@ -411,8 +411,8 @@ impl Session {
         let mut catalog = self.engine.catalog();
         let mut plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed);
         if plan.is_err() {
-            // What it names may have come with the older interface, and somebody else sees it just
-            // now.
+            // The statement may name a table that a Thrift client has just created, which the
+            // catalog does not have yet.
             let fresh = self.engine.fresh_catalog()?;
             if fresh.version() != catalog.version() {
                 plan = compile(&self.engine, &fresh, keyspace.as_ref(), text, parsed);
@@ -432,23 +432,23 @@ impl Session {
             version: catalog.version(),
             plan,
         }));
-        // Nothing finds a password in memory that is not needed.
+        // Do not hold passwords in memory longer than necessary.
         if is_prepared || prepared.0.masked.is_none() {
             self.cache.lock().put(prepared.clone(), is_prepared);
         }
         Ok(prepared)
     }
 
-    /// The number of compiled statements that the database caches, and the bytes that they take:
-    /// at most one thirty-second of its memory budget, or 1 MiB where that is more.
+    /// Returns the number of compiled statements in the database's cache, and their bytes. The
+    /// limit is one thirty-second of the memory budget, or 1 MiB if that is more.
     pub fn cached_statements(&self) -> (usize, usize) {
         self.cache.lock().counts()
     }
 
-    /// The prepared statement with this id, as a client of the native protocol asks for it.
+    /// Returns the prepared statement with this id, as a client of the native protocol requests it.
     ///
     /// # Errors
-    /// `Unprepared` when it isn't known.
+    /// `Unprepared` if it is not known.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         let missing = || {
             Error::refused(
@@ -459,14 +459,14 @@ impl Session {
         self.cache.lock().find(id).ok_or_else(missing)
     }
 
-    /// A compiled statement as definitions are now.
+    /// Returns a compiled statement that is valid for the current definitions.
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
         self.engine.refresh_catalog()?;
         self.check_login()?;
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
         }
-        // Somebody has compiled it again, perhaps.
+        // Another session may have compiled it already.
         if let Some(found) = self.cached(&prepared.0.key) {
             return Ok(Cow::Owned(found));
         }
@@ -475,7 +475,7 @@ impl Session {
         self.compile(asked, &parse(text)?, true).map(Cow::Owned)
     }
 
-    /// Refuses a statement that a role may not run.
+    /// Refuses a statement that the role may not run.
     fn check_access(&self, role: Option<&str>, prepared: &Prepared) -> Result<()> {
         if role.is_none() {
             return Ok(());
@@ -483,10 +483,10 @@ impl Session {
         check(&self.engine.catalog(), role, prepared.0.plan.needs())
     }
 
-    /// Runs a compiled statement.
+    /// Executes a compiled statement.
     ///
     /// # Errors
-    /// As [`execute`](Session::execute).
+    /// Those of [`execute`](Session::execute).
     pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
         let prepared = &*self.present(prepared)?;
         let role = self.role();
@@ -502,7 +502,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// Writes what ran to the log, if there is one.
+    /// Logs a statement that ran, if there is a log.
     fn write_down(
         &self,
         start: Option<StatementStart>,
@@ -517,8 +517,8 @@ impl Session {
         log.ran(start, batch, &members, how.paging.is_some(), outcome);
     }
 
-    /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp,
-    /// `now_in_seconds` and the limits count.
+    /// Executes compiled changes as one batch: all are applied, or none. It uses only the
+    /// timestamp, `now_in_seconds` and the limits of `how`.
     ///
     /// ```
     /// use firn_cql::{BatchKind, Session, Values};
@@ -535,8 +535,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` for a statement that is no change, for changes that can't be together, and for
-    /// values that can't be; then nothing was written.
+    /// `Invalid` for a statement that is not a change, for changes that cannot be in one batch, and
+    /// for invalid values. Then nothing was written.
     pub fn batch(
         &self,
         kind: BatchKind,

@@ -1,4 +1,4 @@
-//! A statement, compiled, with what it was compiled for.
+//! A compiled statement with the context that it was compiled for.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use super::log::RanStatement;
 use crate::exec::{ChangeKind, StatementPlan, TableAccess};
 use crate::values::{Bound, ColumnSpec};
 
-/// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
+/// A compiled statement. Cheap to clone. It is recompiled automatically after the schema has
 /// changed.
 #[derive(Clone)]
 pub struct Prepared(pub(super) Arc<Compiled>);
 
 pub struct Compiled {
-    /// By which the session keeps it.
+    /// Key in the session's cache.
     pub key: [u8; 16],
     pub id: [u8; 16],
     pub text: String,
-    /// The text with `***` in place of a password, where it gives one.
+    /// Text with `***` in place of a password, if it contains one.
     pub masked: Option<String>,
     pub keyspace: Option<Arc<str>>,
     pub is_qualified: bool,
     pub version: u64,
-    /// What caches charge for it.
+    /// Bytes charged to caches.
     pub heap_bytes: usize,
     pub plan: Box<dyn StatementPlan>,
 }
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// What a log is told of it when it has run with these values.
+    /// Returns the log entry of an execution with these values.
     pub(super) fn as_ran<'a>(&'a self, values: &'a [Bound]) -> RanStatement<'a> {
         RanStatement {
             keyspace: self.0.keyspace.as_deref(),
@@ -43,69 +43,69 @@ impl Prepared {
         }
     }
 
-    /// What the native protocol calls it: a digest of the text, and of the keyspace where that makes
-    /// a difference. Servers make the same.
+    /// Returns the id in the native protocol: a digest of the text, and of the keyspace if the
+    /// statement depends on it. Cassandra computes the same.
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
 
-    /// Estimates the bytes of memory that it takes: its text, and its plan with all constants.
+    /// Estimates its memory in bytes: its text, and its plan with all constants.
     pub fn heap_bytes(&self) -> usize {
         self.0.heap_bytes
     }
 
-    /// The statement.
+    /// Returns the text of the statement.
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// The statement as others may see it: with `***` in place of a password.
+    /// Returns the text with `***` in place of a password, for display.
     pub fn shown_text(&self) -> &str {
         self.0.masked.as_deref().unwrap_or(&self.0.text)
     }
 
-    /// The types of its bind markers.
+    /// Returns the types of its bind markers.
     pub fn markers(&self) -> &[ColumnSpec] {
         self.0.plan.markers()
     }
 
-    /// The keyspace that was chosen when it was compiled.
+    /// Returns the keyspace that was current when it was compiled.
     pub fn keyspace(&self) -> Option<&Arc<str>> {
         self.0.keyspace.as_ref()
     }
 
-    /// Whether it names each table whose rows it is about with its keyspace: it means the same
-    /// whatever keyspace is chosen.
+    /// Reports whether all its table names have a keyspace, so that it does not depend on the
+    /// current keyspace.
     pub fn is_qualified(&self) -> bool {
         self.0.is_qualified
     }
 
-    /// The numbers of the markers that are bound to the columns of the partition key, in their
-    /// order: of them a client makes the token that says where the partition is. Empty when one of
-    /// the columns is bound to none.
+    /// Returns the indexes of the markers that are bound to the columns of the partition key, in
+    /// the order of the key. Clients compute the token, which locates the partition, from their
+    /// values. Empty if a column has no marker.
     pub fn partition_key(&self) -> &[u16] {
         self.0.plan.partition_key()
     }
 
-    /// The keyspaces and tables whose rows it reads or writes, once for each part of the statement.
-    /// Of a definition, and of system tables, there are none.
+    /// Returns the keyspaces and tables whose rows it reads or writes, once for each part of the
+    /// statement. Definitions and system tables have none.
     pub fn accesses(&self) -> Vec<(TableAccess, &str, &str)> {
         let all = self.0.plan.accesses().into_iter();
         let named = all.filter(|(_, table)| !table.is_system());
         named.map(|(access, table)| (access, &*table.keyspace, &*table.name)).collect()
     }
 
-    /// How it changes rows; `None`: it reads, or is a definition.
+    /// Returns how it changes rows; `None` if it reads or is a definition.
     pub fn change_kind(&self) -> Option<ChangeKind<'_>> {
         self.0.plan.change_kind()
     }
 
-    /// Whether it takes no longer than to read or write one row that its values name, or few.
+    /// Reports whether it reads or writes only one row or a few rows that its values name.
     pub fn is_quick(&self) -> bool {
         self.0.plan.is_quick()
     }
 
-    /// The columns of its result, where that is known before it is run.
+    /// Returns the columns of its result, if they are known before it runs.
     pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         self.0.plan.columns()
     }

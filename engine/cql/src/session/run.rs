@@ -1,4 +1,4 @@
-//! How a statement is run.
+//! Options of an execution.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,40 +6,37 @@ use std::sync::atomic::AtomicBool;
 
 use crate::exec::{BatchLimits, PagingState, ResultBudget, TombstoneLimits};
 
-/// How a statement is run: one page, a timestamp for writes that name none, what time it is, and
-/// whether somebody may stop it.
+/// Options of the execution of a statement: paging, default timestamp, time, limits and
+/// cancellation.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// How many rows a page has at most. `None`: all.
+    /// Maximum rows of a page. `None`: all rows in one page.
     pub page_size: Option<usize>,
-    /// Where the page begins: what the page before it ended with.
+    /// Start of the page: the paging state of the page before it.
     pub paging: Option<PagingState>,
-    /// Microseconds since 1970.
+    /// Timestamp of writes that specify none, in microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// The second since 1970 that is taken for now: what has a time to live is there or not, and
-    /// expires, as of then, and what is deleted was deleted then. Functions that tell the time do
-    /// not go by it. `None`: the clock's.
+    /// Current time in seconds since 1970. TTLs expire, and deletions are made, as of this time.
+    /// Functions that return the time do not use it. `None`: the clock's time.
     pub now_in_seconds: Option<u32>,
-    /// How large batches may be: a server says, an application is free. `None`: as they are.
+    /// Limits on the size of batches. Servers set them; `None`: no limits.
     pub batch_limits: Option<BatchLimits>,
-    /// How many deleted rows and cells a `SELECT` may step over: a server says, an application is
-    /// free. `None`: as many as there are.
+    /// Limits on the tombstones that a `SELECT` may read. Servers set them; `None`: no limits.
     pub tombstone_limits: Option<TombstoneLimits>,
-    /// How many bytes the result of a `SELECT` may have: a larger one is refused, and a page of it
-    /// ends at a quarter of them. A server says, an application is free. `None`: as many as there
-    /// are.
+    /// Maximum bytes of the result of a `SELECT`. A larger one is refused, and a page ends at a
+    /// quarter of the limit. Servers set it; `None`: no limit.
     pub max_result_bytes: Option<usize>,
-    /// The budget that the results of several `SELECT`s share. Where it lacks room, a page ends
-    /// early, and a result that has no pages fails with the class `Overloaded`. `None`: no budget.
+    /// Budget shared by the results of several `SELECT`s. If it has no space, a page ends early,
+    /// and an unpaged result fails with the class `Overloaded`. `None`: no budget.
     pub result_budget: Option<ResultBudget>,
-    /// The keyspace of tables that the statement names without one. `None`: that of the session.
+    /// Keyspace of unqualified table names. `None`: the current keyspace of the session.
     pub keyspace: Option<Arc<str>>,
-    /// The address that the client has reached the database at: what `system.local` tells it.
-    /// `None`: 127.0.0.1, port 9042.
+    /// Address at which the client reached the database; `system.local` returns it. `None`:
+    /// 127.0.0.1, port 9042.
     pub endpoint: Option<SocketAddr>,
-    /// As soon as it is true, a `SELECT` ends with [`Error::Stopped`](crate::Error::Stopped) at the next row that it
-    /// reads, and so does a definition that builds an index, at its next cell: all is as it was
-    /// then. Other statements take no time that depends on what is there, `TRUNCATE` too. Whoever
-    /// sets it sets it back.
+    /// Cancels the statement when set to true. A `SELECT` then ends with
+    /// [`Error::Stopped`](crate::Error::Stopped) at the next row that it reads. A definition that
+    /// builds an index ends with it at its next cell, without effect. Other statements, `TRUNCATE`
+    /// included, take a time that does not depend on the data. The setter resets the flag.
     pub stop: Option<Arc<AtomicBool>>,
 }

@@ -1,7 +1,8 @@
-//! Rows that are fetched a page at a time, as somebody walks through them.
+//! Iterators that fetch rows one page at a time.
 //!
-//! Invariants: besides what the caller keeps, a walk holds one page; behind an error of the
-//! database it has ended.
+//! Invariants:
+//! - Besides rows that the caller holds, an iterator holds one page.
+//! - After an error of the database it has ended.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,22 +14,21 @@ use crate::error::Result;
 use crate::exec::{FromRow, PagingState, Row, Rows};
 use crate::values::FromValue;
 
-/// What fetches the page that begins there.
+/// Fetches the page that begins at a paging state.
 type PageSource = Box<dyn FnMut(PagingState) -> Result<Rows> + Send + Sync>;
 
-/// A walk through the rows of a statement, which fetches the next page when it has come to the end
-/// of one.
+/// An iterator over the rows of a statement, which fetches the next page at the end of each.
 ///
-/// Memory is that of one page, and of the rows that are kept: each keeps its page. A page that
-/// can't be had is an item, the last one.
+/// It holds one page in memory. Each row that the caller holds also holds its page. If a page
+/// cannot be fetched, the error is the last item.
 ///
-/// Each page is read when it is fetched, so the walk is not of one moment, as one page is. Rows
-/// come in the order of their keys, or of the index, each key once: what others write behind the
-/// place that the walk has come to is not seen, what they write ahead of it is, and what they
-/// delete ahead is not. A row whose change takes it out of the walk's condition, or into it, counts
-/// as deleted or written. `now()` and what has expired are of each page's own time. Definitions may
-/// change in the middle: pages from then on have the columns that there are then, and a table that
-/// is dropped ends the walk with an error.
+/// Each page is read when it is fetched, so the iterator has no single snapshot, as one page has.
+/// Rows come in the order of their keys, or of the index, and each key comes once. Writes of others
+/// are seen if they are ahead of the iterator's position; rows deleted ahead of it are not
+/// returned. A row that a change moves out of the statement's condition, or into it, counts as
+/// deleted or written. Each page uses its own time for `now()` and expiration. If the schema
+/// changes, later pages have the new columns. If the table is dropped, the iterator ends with an
+/// error.
 ///
 /// ```
 /// use firn_cql::Session;
@@ -54,7 +54,7 @@ type PageSource = Box<dyn FnMut(PagingState) -> Result<Rows> + Send + Sync>;
 pub struct Walk {
     source: PageSource,
     page: Arc<Rows>,
-    /// The row of the page that comes next.
+    /// Index of the next row in the page.
     next: usize,
 }
 
@@ -66,19 +66,19 @@ impl std::fmt::Debug for Walk {
 }
 
 impl Session {
-    /// Runs a statement and walks through its rows, a page at a time.
+    /// Executes a statement and iterates over its rows, one page at a time.
     ///
     /// # Errors
-    /// As [`execute`](Session::execute), of the first page; those of others are items of the walk.
+    /// Those of [`execute`](Session::execute) for the first page; errors of later pages are items.
     pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
         self.query_as(cql, values, &Run::default())
     }
 
-    /// As [`query`](Session::query), in this way. Without a page size, pages have
+    /// Like [`query`](Session::query), with these options. The default page size is
     /// [`PAGE`](Walk::PAGE) rows.
     ///
     /// # Errors
-    /// As [`query`](Session::query).
+    /// Those of [`query`](Session::query).
     pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
         match self.begin(cql, &values, how)? {
             Begun::Done(rows) => Ok(Walk::over_pages(*rows, |_| Ok(Rows::void()))),
@@ -86,10 +86,10 @@ impl Session {
         }
     }
 
-    /// Runs a compiled statement and walks through its rows, a page at a time.
+    /// Executes a compiled statement and iterates over its rows, one page at a time.
     ///
     /// # Errors
-    /// As [`query`](Session::query).
+    /// Those of [`query`](Session::query).
     pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
         let prepared = self.present(prepared)?.into_owned();
         let bound = values.bind(prepared.markers())?;
@@ -105,11 +105,11 @@ impl Session {
 }
 
 impl Walk {
-    /// Rows that a page has where no other number is asked for.
+    /// Default number of rows of a page.
     pub const PAGE: usize = 1000;
 
-    /// Through this page and those behind it: `next` fetches the page that begins at a place, which
-    /// the page before it has told. For sessions with databases elsewhere.
+    /// Iterates over this page and those after it. `next` fetches the page that begins at the
+    /// paging state of the page before. For sessions with remote databases.
     pub fn over_pages(
         first: Rows,
         next: impl FnMut(PagingState) -> Result<Rows> + Send + Sync + 'static,
@@ -117,18 +117,18 @@ impl Walk {
         Walk { source: Box::new(next), page: Arc::new(first), next: 0 }
     }
 
-    /// The page that the walk is in: its columns, its warnings, where the next one begins.
+    /// Returns the current page: its columns, its warnings and its paging state.
     pub fn page(&self) -> &Rows {
         &self.page
     }
 
-    /// The rows as tuples or other types of Rust. A row that is none is an error among the items,
-    /// and the walk goes on behind it.
+    /// Iterates over the rows as tuples or other Rust types. A row that cannot be converted is an
+    /// error item, and the iteration continues.
     pub fn typed<T: FromRow>(self) -> Typed<T> {
         Typed { walk: self, of: PhantomData }
     }
 
-    /// The number of the next row in its page, which is fetched if need be.
+    /// Returns the index of the next row in its page, and fetches the page if necessary.
     fn step(&mut self) -> Option<Result<usize>> {
         while self.next == self.page.len() {
             match self.turn() {
@@ -144,7 +144,8 @@ impl Walk {
     /// Fetches the next page, if there is one.
     fn turn(&mut self) -> Result<bool> {
         let Some(from) = self.page.paging().cloned() else { return Ok(false) };
-        // The old page goes first, so that there are never two, and an error is the end.
+        // Drop the old page first, so that there are never two, and so that an error ends the
+        // iteration.
         self.page = Arc::new(Rows::void());
         self.next = 0;
         self.page = Arc::new((self.source)(from)?);
@@ -161,7 +162,7 @@ impl Iterator for Walk {
     }
 }
 
-/// A row that keeps its page.
+/// A row that holds its page.
 #[derive(Clone, Debug)]
 pub struct OwnedRow {
     page: Arc<Rows>,
@@ -169,21 +170,21 @@ pub struct OwnedRow {
 }
 
 impl OwnedRow {
-    /// The row.
+    /// Returns the row.
     pub fn row(&self) -> Row<'_> {
         self.page.at(self.at)
     }
 
-    /// The value of the column of this name.
+    /// Returns the value of the column with this name.
     ///
     /// # Errors
-    /// As [`Row::at`].
+    /// Those of [`Row::at`].
     pub fn get<T: FromValue>(&self, name: &str) -> Result<T> {
         self.row().get(name)
     }
 }
 
-/// A walk whose rows are read as a type of Rust.
+/// An iterator whose rows are converted to a Rust type.
 #[derive(Debug)]
 pub struct Typed<T> {
     walk: Walk,

@@ -1,44 +1,41 @@
-//! Syntax errors, for people: where, what stands there, what could have stood there,
-//! what to do.
+//! Syntax errors with position, found and expected tokens, and hints.
 
 use std::fmt;
 
 use super::limits::MAX_LENGTH;
 
-/// How much of a source line is shown on each side of the place.
+/// Maximum number of characters shown of a source line on each side of the error.
 const CONTEXT: usize = 60;
 
-/// A text is not CQL.
+/// A text that is not valid CQL.
 ///
-/// `Display` is one line. For what the servers' grammar says in words
-/// (`Multiple incompatible setting of column l`) it is exactly those words; otherwise it begins
-/// with `line 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the place and a
-/// hint.
+/// `Display` is one line. For errors for which Cassandra's grammar has a message (`Multiple
+/// incompatible setting of column l`), it is exactly that message. Otherwise it begins with `line
+/// 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the position and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// The line, from 1.
+    /// Line, starting at 1.
     pub line: u32,
-    /// The character in the line, from 1.
+    /// Character in the line, starting at 1.
     pub column: u32,
-    /// The offset in bytes.
+    /// Offset in bytes.
     pub offset: usize,
-    /// What stands there, as it is named to people.
+    /// Description of the token that was found.
     pub met: String,
-    /// What could have stood there instead, as it is named to people; empty when it is not about
-    /// that.
+    /// Descriptions of the expected tokens; empty if the error is not about tokens.
     pub expected: Vec<String>,
-    /// What is wrong, when it is not only that something else was expected.
+    /// Message, if the error is not only an unexpected token.
     pub message: Option<String>,
-    /// What to do about it, where that can be guessed.
+    /// Hint on how to correct the error, if there is one.
     pub hint: Option<String>,
-    /// The source line, or what of it is near.
+    /// Source line, or the part of it near the error.
     excerpt: String,
-    /// Characters of the excerpt before the place, and those of the place.
+    /// Number of characters of the excerpt before the error, and in the error.
     marked: (usize, usize),
 }
 
 impl SyntaxError {
-    /// An error about the bytes `start..end` of `text`.
+    /// Creates an error at the bytes `start..end` of `text`.
     pub(crate) fn at(text: &str, start: usize, end: usize) -> SyntaxError {
         let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
@@ -48,7 +45,7 @@ impl SyntaxError {
         let shown = after.char_indices().nth(CONTEXT).map_or(after.len(), |(i, _)| i);
         let width = text[start..end.clamp(start, start + shown)].chars().count().max(1);
         let mut excerpt: String = [&before[skipped..], &after[..shown]].concat();
-        // A tab or another control character would put the mark elsewhere.
+        // A tab or another control character would shift the mark.
         excerpt = excerpt.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         SyntaxError {
             line: text[..start].matches('\n').count() as u32 + 1,
@@ -63,8 +60,8 @@ impl SyntaxError {
         }
     }
 
-    /// What is wrong with the bytes `start..end` of `text`, in these words; for errors that are
-    /// found later than by the parser.
+    /// Creates an error at the bytes `start..end` of `text` with this message, for errors found
+    /// after parsing.
     pub fn about(text: &str, start: usize, end: usize, message: impl Into<String>) -> SyntaxError {
         SyntaxError { message: Some(message.into()), ..SyntaxError::at(text, start, end) }
     }
@@ -85,8 +82,8 @@ impl SyntaxError {
         error
     }
 
-    /// The error for people: message, source line with the place marked, hint; several lines
-    /// without a line end at the end.
+    /// Returns the error for people: message, source line with the position marked, and hint. The
+    /// result has several lines, without a final line end.
     pub fn pretty(&self) -> String {
         let mut out = match self.message {
             Some(_) => format!("line {}:{} {self}", self.line, self.column),

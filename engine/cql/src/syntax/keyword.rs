@@ -1,18 +1,19 @@
-//! Keywords, and finding them without allocating.
+//! Keywords, with lookup that does not allocate.
 //!
-//! Words of the servers' grammar that have no role in ours and are not reserved there are plain
-//! identifiers here; reserved ones stay reserved, so that a schema made here can be made there.
+//! Unreserved keywords of Cassandra's grammar that this grammar does not use are plain identifiers
+//! here. Cassandra's reserved keywords are reserved here too, so that a schema created here can be
+//! created in Cassandra.
 
-/// What else than a keyword a keyword may be.
+/// Other uses of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeywordClass {
-    /// Nothing: as a name it has to be quoted.
+    /// None: as a name it must be quoted.
     Reserved,
-    /// A name of anything but a user-defined type or a function.
+    /// A name, except of a user-defined type or a function.
     Name,
-    /// A native type; also a name of anything but a user-defined type.
+    /// A native type; also a name, except of a user-defined type.
     Type,
-    /// A name of anything.
+    /// Any name.
     Free,
 }
 
@@ -61,12 +62,12 @@ keywords! {
 
 const SLOTS: usize = 512;
 const EMPTY: u8 = u8::MAX;
-/// Turns upper case into lower case, leaves digits as they are, and makes of `_` what no keyword
-/// has.
+/// Mask that converts upper case to lower case, leaves digits unchanged, and maps `_` to a byte
+/// that no keyword has.
 const FOLD: u128 = 0x2020_2020_2020_2020_2020_2020_2020_2020;
-/// Where to find the keyword of a word, by hash, the next free place on collisions.
+/// Hash table from words to keywords, with linear probing.
 const TABLE: [u8; SLOTS] = table();
-/// The words as numbers, in the order of `ALL`.
+/// Words as integers, in the order of `ALL`.
 const PACKED: [u128; ALL.len()] = packed();
 
 const fn packed() -> [u128; ALL.len()] {
@@ -104,8 +105,8 @@ const fn table() -> [u8; SLOTS] {
 }
 
 impl Keyword {
-    /// The keyword that `text[start..end]` is, in any case. The range must be one of ASCII letters,
-    /// digits and `_`.
+    /// Returns the keyword in `text[start..end]`, ignoring case. The range must consist of ASCII
+    /// letters, digits and `_`.
     #[inline]
     pub fn find(text: &[u8], start: usize, end: usize) -> Option<Keyword> {
         let len = end - start;
@@ -129,17 +130,17 @@ impl Keyword {
         None
     }
 
-    /// The keyword that a whole word is.
+    /// Returns the keyword that equals a whole word.
     pub fn of(word: &str) -> Option<Keyword> {
         Keyword::find(word.as_bytes(), 0, word.len())
     }
 
-    /// The keyword in upper case.
+    /// Returns the keyword in upper case.
     pub fn text(self) -> &'static str {
         ALL[self as usize].1
     }
 
-    /// What else it may be.
+    /// Returns its class.
     pub fn class(self) -> KeywordClass {
         ALL[self as usize].2
     }

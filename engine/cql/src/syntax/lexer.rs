@@ -1,25 +1,25 @@
-//! Text to tokens, one at a time, without allocating.
+//! Splits text into tokens, one at a time, without allocating.
 //!
-//! Peculiarities, as the servers have them:
-//! - A sign that directly precedes a digit belongs to the number: `x -3` is a name and an integer,
-//!   `x - 3` has an operator.
-//! - A number is as long as it can be, and what follows it need not be separated: `1ALLOW` is an
+//! Peculiarities, which Cassandra has too:
+//! - A sign directly before a digit belongs to the number: `x -3` is a name and an integer, `x - 3`
+//!   has an operator.
+//! - A number is as long as possible, and the next token need not be separated: `1ALLOW` is an
 //!   integer and a keyword.
 //! - `1..2` is an integer, a range and an integer; `1...2` begins with the float `1.`.
-//! - An identifier that is an ISO 8601 duration (`P1D`, with a capital P) is a duration; eight
-//!   hexadecimal digits and the rest of a UUID are one even where they begin with a letter.
+//! - An identifier that is an ISO 8601 duration (`P1D`, with a capital P) is a duration. A UUID is
+//!   recognised even if it begins with a letter.
 //!
-//! Other than there, a `--` or `//` comment may end with the input. A lexer never fails: what is no
-//! token is [`Tok::Bad`].
+//! Unlike in Cassandra, a `--` or `//` comment may end with the input. A lexer never fails: invalid
+//! input becomes [`Tok::Bad`].
 
 use super::keyword::Keyword;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tok {
     /// The end of the input.
     End,
-    /// An unquoted name that is no keyword.
+    /// An unquoted name that is not a keyword.
     Ident,
     /// `"a name"`.
     Quoted,
@@ -93,39 +93,39 @@ pub enum Tok {
     Percent,
     /// A keyword.
     Kw(Keyword),
-    /// No token.
+    /// Not a valid token.
     Bad(Bad),
 }
 
-/// Why something is no token.
+/// Reason why input is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// A character that begins none.
+    /// A character that no token begins with.
     Char,
-    /// `'` without an end.
+    /// `'` without a closing quote.
     Str,
     /// `$$` without an end.
     DollarStr,
-    /// `"` without an end.
+    /// `"` without a closing quote.
     Quoted,
     /// `/*` without an end.
     Comment,
-    /// Digits that begin a UUID and are not one.
+    /// Digits that begin like a UUID but are not one.
     Uuid,
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CqlToken {
-    /// What it is.
+    /// Kind of the token.
     pub kind: Tok,
-    /// The offset of its first byte.
+    /// Offset of its first byte.
     pub start: u32,
-    /// The offset behind its last byte.
+    /// Offset after its last byte.
     pub end: u32,
 }
 
-/// Makes tokens of a text. Copying it is cheap, and a copy goes on where the original stands.
+/// A lexer. It is cheap to copy, and a copy continues at the position of the original.
 #[derive(Clone, Copy, Debug)]
 pub struct Lexer<'a> {
     bytes: &'a [u8],
@@ -148,7 +148,7 @@ const WORD: [bool; 256] = {
 };
 
 impl<'a> Lexer<'a> {
-    /// Tokens of `text` from byte `at` on. Texts longer than 4 GiB are not supported;
+    /// Creates a lexer of `text` from byte `at` on. Texts longer than 4 GiB are not supported;
     /// [`super::MAX_LENGTH`] is far less.
     pub fn new(text: &'a str, at: u32) -> Lexer<'a> {
         Lexer { bytes: text.as_bytes(), at: at as usize }
@@ -156,7 +156,7 @@ impl<'a> Lexer<'a> {
 
     #[inline]
     fn byte(&self, at: usize) -> u8 {
-        // 0 is no byte of any token.
+        // No token contains the byte 0.
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
         Some(at + self.bytes.get(at..)?.windows(what.len()).position(|w| w == what)?)
     }
 
-    /// Passes white space and comments; `false` when a comment has no end.
+    /// Skips white space and comments; returns `false` if a comment has no end.
     #[inline]
     fn pass_trivia(&mut self) -> bool {
         loop {
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token; [`Tok::End`] at the end, for ever.
+    /// Returns the next token; [`Tok::End`] at the end, also repeatedly.
     #[inline]
     pub fn next_token(&mut self) -> CqlToken {
         let (kind, start, end) = if self.pass_trivia() {
@@ -252,7 +252,7 @@ impl<'a> Lexer<'a> {
         self.run(at + 1, |b| b & 0xC0 == 0x80)
     }
 
-    /// Something between two `quote`s, in which two of them stand for one.
+    /// Reads text between two `quote`s, in which a doubled quote stands for one.
     fn delimited(&self, quote: u8, kind: Tok, bad: Bad) -> (Tok, usize) {
         let mut at = self.at + 1;
         loop {
@@ -304,7 +304,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// How many bytes at `at` are as those of a UUID, up to its 36.
+    /// Returns the number of bytes at `at` that match the form of a UUID, at most 36.
     fn like_uuid(&self, at: usize) -> usize {
         let fits = |(i, b): (usize, &u8)| {
             if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() }
@@ -312,7 +312,7 @@ impl<'a> Lexer<'a> {
         self.bytes[at..].iter().take(36).enumerate().take_while(|(i, b)| fits((*i, b))).count()
     }
 
-    /// Whether a UUID begins at `at`: nothing else has its four signs.
+    /// Reports whether a UUID begins at `at`: only a UUID matches up to its fourth dash.
     fn begins_uuid(&self, at: usize) -> bool {
         self.like_uuid(at) >= 24
     }
@@ -324,7 +324,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A token that begins with digits, at `at`; a sign before it has been seen.
+    /// Reads a token that begins with digits at `at`; it may have a sign before them.
     fn number(&self, at: usize) -> (Tok, usize) {
         let signed = at != self.at;
         let end = self.digits(at);
@@ -350,7 +350,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The end of `e+12` at `at`.
+    /// Returns the end of `e+12` at `at`.
     fn exponent(&self, at: usize) -> Option<usize> {
         if !matches!(self.byte(at), b'e' | b'E') {
             return None;
@@ -360,7 +360,7 @@ impl<'a> Lexer<'a> {
         (end > digits).then_some(end)
     }
 
-    /// The end of `h30m` at `at`: the units of a duration whose first digits have been seen.
+    /// Returns the end of `h30m` at `at`: the units of a duration after its first digits.
     fn units(&self, at: usize) -> Option<usize> {
         let mut end = self.unit(at)?;
         loop {
@@ -384,7 +384,7 @@ impl<'a> Lexer<'a> {
         Some(at + len)
     }
 
-    /// The end of an ISO 8601 duration whose `P` is at `at`, if no name goes on there.
+    /// Returns the end of an ISO 8601 duration whose `P` is at `at`, unless a name continues there.
     fn iso_duration(&self, at: usize) -> Option<usize> {
         let end = self.iso_alternative(at + 1).or_else(|| {
             if let Some(weeks) = self.designated(at + 1, b"W") {
@@ -398,7 +398,7 @@ impl<'a> Lexer<'a> {
         (!is_word(self.byte(end))).then_some(end)
     }
 
-    /// Some of `1Y2M3D`, in order, each at most once: the end, or nothing when there is none.
+    /// Returns the end of parts of `1Y2M3D`, in order, each at most once; `None` if there are none.
     fn designated(&self, at: usize, designators: &[u8]) -> Option<usize> {
         let mut end = at;
         for &designator in designators {
@@ -410,7 +410,7 @@ impl<'a> Lexer<'a> {
         (end > at).then_some(end)
     }
 
-    /// The end of `0001-02-03T04:05:06`.
+    /// Returns the end of `0001-02-03T04:05:06`.
     fn iso_alternative(&self, at: usize) -> Option<usize> {
         const FORM: &[u8] = b"0000-00-00T00:00:00";
         let bytes = self.bytes.get(at..at + FORM.len())?;

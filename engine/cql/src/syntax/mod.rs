@@ -1,13 +1,16 @@
-//! CQL as text: [`parse`] makes a syntax tree of a statement, `Display` of the tree makes text of
-//! it again, [`Script`] cuts a script into statements.
+//! CQL as text. [`parse`] returns the syntax tree of a statement, `Display` of the tree converts it
+//! back to text, and [`Script`] splits a script into statements.
 //!
-//! The grammar (model 3.1) is in `GRAMMAR.md` beside this crate's manifest. What the servers report
-//! as a syntax error is found here, all the rest belongs to the analysis, which knows the schema.
+//! The grammar (model 3.1) is in `GRAMMAR.md` next to this crate's manifest. Errors that Cassandra
+//! reports as syntax errors are found here; all others are found by the analysis, which has the
+//! schema.
 //!
-//! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped
-//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_CHANGES`], [`MAX_MARKERS`]); a tree is at
-//! most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed, printed and
-//! parsed again is the same tree.
+//! Invariants:
+//! - No input causes a panic.
+//! - Nesting, length, values and bind markers of a statement are limited ([`MAX_DEPTH`],
+//!   [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_CHANGES`], [`MAX_MARKERS`]).
+//! - A tree is at most [`MAX_DEPTH`] high, so it can be traversed recursively.
+//! - A tree that is parsed, printed and parsed again is the same tree.
 //!
 //! ```
 //! use firn_cql::internals::syntax::ast::Statement;
@@ -38,10 +41,10 @@ pub use script::{Piece, Script};
 
 use parser::CqlParser;
 
-/// Parses one statement; any number of `;` may follow it.
+/// Parses one statement, which may be followed by any number of `;`.
 ///
 /// # Errors
-/// The first thing that is not CQL, with its place and what was expected there.
+/// The first syntax error, with its position and the expected tokens.
 pub fn parse(text: &str) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     parse_from(text, 0)
 }
@@ -49,7 +52,7 @@ pub fn parse(text: &str) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
 /// Parses one statement of any bytes.
 ///
 /// # Errors
-/// As [`parse`]; bytes that are not UTF-8 are a syntax error as well.
+/// Those of [`parse`]; bytes that are not UTF-8 are a syntax error too.
 pub fn parse_bytes(bytes: &[u8]) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text),
@@ -57,10 +60,10 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<ParsedStatement<'_>, Box<SyntaxError>
     }
 }
 
-/// Parses a term by itself: a constant, a collection, a function's call.
+/// Parses a single term: a constant, a collection, a function call.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn parse_term(text: &str) -> Result<ast::Term<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
         return Err(Box::new(SyntaxError::too_long(text.len())));
@@ -70,14 +73,13 @@ pub fn parse_term(text: &str) -> Result<ast::Term<'_>, Box<SyntaxError>> {
         .or_else(|_| CqlParser::new(text, 0, true).lone_term())
 }
 
-/// Parses the statement of `text` that begins at byte `start`; positions count from the beginning
+/// Parses the statement of `text` that begins at byte `start`. Positions are relative to the begin
 /// of `text`.
 fn parse_from(text: &str, start: usize) -> Result<ParsedStatement<'_>, Box<SyntaxError>> {
     if text.len() > MAX_LENGTH {
         return Err(Box::new(SyntaxError::too_long(text.len())));
     }
     let at = start as u32;
-    // Only after an error is it worth while to note what else could have stood where: the second
-    // time finds the same error.
+    // Record expected tokens only after an error: the second pass finds the same error.
     CqlParser::new(text, at, false).whole().or_else(|_| CqlParser::new(text, at, true).whole())
 }

@@ -1,9 +1,9 @@
-//! Cuts a script into statements.
+//! Splits a script into statements.
 //!
-//! A statement ends with `;` outside strings, quoted names and comments; those within a batch do
-//! not end it, `APPLY BATCH` and the next `;` do. Text without `;` at the end is a statement as
-//! well. Pieces that hold only white space and comments are left out. Nothing is judged here: what
-//! is no CQL is found when a piece is parsed.
+//! A statement ends with `;` outside strings, quoted names and comments. A batch does not end with
+//! the `;` of its statements, but with the `;` after `APPLY BATCH`. Text without `;` at the end is
+//! a statement too. Pieces with only white space and comments are omitted. Syntax errors are found
+//! only when a piece is parsed.
 
 use super::error::SyntaxError;
 use super::keyword::Keyword;
@@ -12,7 +12,7 @@ use super::limits::MAX_LENGTH;
 use super::parse_from;
 use super::parser::ParsedStatement;
 
-/// The statements of a script, in order.
+/// An iterator over the statements of a script, in order.
 #[derive(Clone, Debug)]
 pub struct Script<'a> {
     text: &'a str,
@@ -22,24 +22,25 @@ pub struct Script<'a> {
 /// A statement of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The script up to the end of the statement.
+    /// Text of the script up to the end of the statement.
     until: &'a str,
-    /// The offset of the statement's first token.
+    /// Offset of the statement's first token.
     pub start: usize,
-    /// The offset behind the statement, its `;` not included.
+    /// Offset after the statement, without its `;`.
     pub end: usize,
-    /// Whether a `;` ends it. If not, an interactive reader may want to wait for more.
+    /// Whether a `;` ends it. If not, an interactive reader may wait for more input.
     pub closed: bool,
 }
 
 impl<'a> Script<'a> {
-    /// The statements of `text`; of a text over [`MAX_LENGTH`], none but its first bytes as one
-    /// piece, which is an error to parse.
+    /// Creates an iterator over the statements of `text`. If the text exceeds [`MAX_LENGTH`], its
+    /// first bytes are returned as one piece, which cannot be parsed.
     pub fn new(text: &'a str) -> Script<'a> {
         Script { text, at: 0 }
     }
 
-    /// Whether the text ends where a statement does: there is no open statement, string or comment.
+    /// Reports whether the text ends with a complete statement: there is no open statement, string
+    /// or comment.
     pub fn is_complete(text: &str) -> bool {
         Script::new(text).last().is_none_or(|piece| piece.closed)
     }
@@ -86,15 +87,15 @@ impl<'a> Iterator for Script<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// The text of the statement, without what stands before its first token and after its last.
+    /// Returns the text of the statement, without white space and comments at its begin and end.
     pub fn text(&self) -> &'a str {
         &self.until[self.start..]
     }
 
-    /// Parses it; positions count from the beginning of the script.
+    /// Parses the statement. Positions are relative to the begin of the script.
     ///
     /// # Errors
-    /// As [`super::parse`].
+    /// Those of [`super::parse`].
     pub fn parse(&self) -> Result<ParsedStatement<'a>, Box<SyntaxError>> {
         parse_from(self.until, self.start)
     }

@@ -1,4 +1,4 @@
-//! Aggregates: what is made of the values of many rows (model 3.4).
+//! Native aggregates over the values of many rows (model 3.4).
 
 use firn_wide::Type;
 use num_bigint::BigInt;
@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use super::number::{Number, is_number};
 use crate::error::{Error, Result, invalid};
 
-/// The aggregates.
+/// A native aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AggregateKind {
@@ -19,7 +19,7 @@ pub enum AggregateKind {
 }
 
 impl AggregateKind {
-    /// The aggregate of this name.
+    /// Returns the aggregate with this name.
     pub fn named(word: &str) -> Option<AggregateKind> {
         Some(match word {
             "count" => AggregateKind::Count,
@@ -31,7 +31,7 @@ impl AggregateKind {
         })
     }
 
-    /// The name that messages quote.
+    /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {
             AggregateKind::CountRows | AggregateKind::Count => "count",
@@ -42,15 +42,15 @@ impl AggregateKind {
         }
     }
 
-    /// The error for an argument that is unset.
+    /// Returns the error for an unset argument.
     pub fn unset_argument(self) -> Error {
         invalid(format!("Invalid unset value for argument in call to function {}", self.name()))
     }
 
-    /// The type of its result over values of a type.
+    /// Returns the type of its result over values of a type.
     ///
     /// # Errors
-    /// `Invalid call to function …` for what can't be added.
+    /// `Invalid call to function …` for a type that cannot be added.
     pub fn result(self, of: &Type) -> Result<Type> {
         match self {
             AggregateKind::CountRows | AggregateKind::Count => Ok(Type::Long),
@@ -84,16 +84,16 @@ pub struct Accumulator {
     count: u64,
     best: Option<Vec<u8>>,
     whole: BigInt,
-    /// Of doubles: the sum and what rounding has added to it.
+    /// For doubles: the sum and its rounding error.
     double: (f64, f64),
-    /// The sum of doubles without regard to rounding.
+    /// Sum of doubles without compensation.
     plain: f64,
-    /// Of decimals.
+    /// For decimals.
     scale: i64,
 }
 
 impl Accumulator {
-    /// Over values of a type.
+    /// Creates the state of an aggregate over values of a type.
     pub fn new(kind: AggregateKind, of: &Type) -> Accumulator {
         let of = of.unreversed().clone();
         Accumulator {
@@ -108,16 +108,16 @@ impl Accumulator {
         }
     }
 
-    /// Forgets all.
+    /// Resets the state.
     pub fn clear(&mut self) {
         (self.count, self.best, self.double, self.scale) = (0, None, (0.0, 0.0), 0);
         (self.whole, self.plain) = (BigInt::ZERO, 0.0);
     }
 
-    /// Takes in a value; null counts only as a row.
+    /// Adds a value; null counts only for `count(*)`.
     ///
     /// # Errors
-    /// `Invalid` for bytes that are no number.
+    /// `Invalid` for bytes that are not a number.
     pub fn add(&mut self, value: Option<&[u8]>) -> Result<()> {
         if self.kind == AggregateKind::CountRows {
             self.count += 1;
@@ -137,7 +137,7 @@ impl Accumulator {
                     best.extend_from_slice(value);
                 }
             }
-            // An empty value is no number.
+            // An empty value is not a number.
             AggregateKind::Sum | AggregateKind::Avg if value.is_empty() => {}
             AggregateKind::Sum | AggregateKind::Avg => {
                 self.count += 1;
@@ -162,7 +162,7 @@ impl Accumulator {
                 let ten = |n: i64| BigInt::from(10).pow(u32::try_from(n).unwrap_or(0));
                 let before = &self.whole * ten(common - self.scale);
                 let next = n * ten(common - scale);
-                // Servers keep the average of what they have seen, and round it each time.
+                // Cassandra maintains a running average and rounds it after each value.
                 self.whole = match self.kind {
                     AggregateKind::Avg => {
                         let more = half_even(&(next - &before), &BigInt::from(self.count));
@@ -175,10 +175,10 @@ impl Accumulator {
         }
     }
 
-    /// The aggregate's value.
+    /// Returns the value of the aggregate.
     ///
     /// # Errors
-    /// A decimal whose scale is too large.
+    /// Errors for a decimal whose scale is too large.
     pub fn result(&self) -> Result<Option<Vec<u8>>> {
         let count = i64::try_from(self.count).unwrap_or(i64::MAX);
         match self.kind {
@@ -197,7 +197,7 @@ impl Accumulator {
     fn quotient(&self, divisor: &BigInt) -> Number {
         match self.of {
             Type::Float | Type::Double => {
-                // What is infinite leaves out nothing sensible.
+                // With infinite values the compensation is NaN.
                 let (sum, lost) = self.double;
                 let sum = match (sum - lost).is_nan() && self.plain.is_infinite() {
                     true => self.plain,
@@ -215,7 +215,7 @@ impl Accumulator {
     }
 }
 
-/// `n / divisor`, where the divisor is positive, rounded to the nearest, of two to the even one.
+/// Returns `n / divisor` for a positive divisor, rounded half to even.
 fn half_even(n: &BigInt, divisor: &BigInt) -> BigInt {
     let (quotient, rest) = (n / divisor, n % divisor);
     let twice = (&rest * 2u8).magnitude().cmp(divisor.magnitude());

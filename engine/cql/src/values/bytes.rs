@@ -1,5 +1,4 @@
-//! The bytes of collections, tuples and user types, put together, taken apart and brought into
-//! their one form.
+//! Encoding, decoding and canonical form of collections, tuples and user types.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,7 +11,7 @@ use crate::error::{Result, invalid};
 /// Appends a part with its length; a null part has length -1.
 ///
 /// # Errors
-/// A part longer than 2 GiB.
+/// Errors for a part longer than 2 GiB.
 fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
     let Some(part) = part else {
         out.extend_from_slice(&(-1i32).to_be_bytes());
@@ -25,10 +24,10 @@ fn put_part(part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends `count` and these parts as they are: `count` is that of elements or of pairs.
+/// Appends `count` and these parts: `count` is the number of elements or pairs.
 ///
 /// # Errors
-/// More than 2^31 - 1 elements, or a part longer than 2 GiB.
+/// Errors for more than 2^31 - 1 elements, or for a part longer than 2 GiB.
 pub fn put_parts<'a>(
     count: usize,
     parts: impl IntoIterator<Item = Option<&'a [u8]>>,
@@ -40,11 +39,11 @@ pub fn put_parts<'a>(
     parts.into_iter().try_for_each(|p| put_part(p, out))
 }
 
-/// The bytes of a list, set or map of these parts (of a map: keys and values in turns); sets and
-/// maps are put in order, of what is equal the last stays.
+/// Encodes a list, set or map of these parts; for a map, keys and values alternate. Sets and maps
+/// are sorted, and of equal keys the last one wins.
 ///
 /// # Errors
-/// As [`put_parts`].
+/// Those of [`put_parts`].
 pub fn put_collection(of: &Type, parts: &[Vec<u8>]) -> Result<Vec<u8>> {
     let mut out = vec![];
     match of {
@@ -78,7 +77,7 @@ fn sorted<'p>(parts: &'p [Vec<u8>], each: usize, by: &Type) -> Vec<&'p [Vec<u8>]
     kept
 }
 
-/// Whether values of the type may have sets or maps in them.
+/// Reports whether values of the type may contain sets or maps.
 fn has_order(of: &Type) -> bool {
     match of {
         Type::Set(_) | Type::Map(_) => true,
@@ -89,11 +88,11 @@ fn has_order(of: &Type) -> bool {
     }
 }
 
-/// The one form of a valid value, whoever wrote its bytes: the sets and maps in it are put in
-/// order, of what is equal the last stays. What is in that form already is not copied.
+/// Returns the canonical form of a valid value: its sets and maps are sorted, and of equal keys the
+/// last one wins. A value already in canonical form is not copied.
 ///
 /// # Errors
-/// `Invalid` when the bytes break off.
+/// `Invalid` for truncated bytes.
 pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     let of = of.unreversed();
     if bytes.is_empty() || !has_order(of) {
@@ -129,7 +128,7 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     Ok(Cow::Owned(match of {
         Type::Tuple(_) | Type::Udt(_) => put_tuple(&each)?,
         Type::Vector(..) => put_many(of, each)?,
-        // Valid collections have no null in them.
+        // Valid collections contain no nulls.
         _ => put_collection(
             of,
             &each.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>(),
@@ -137,11 +136,11 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
     }))
 }
 
-/// The bytes of a collection, vector, tuple or user type of these parts; of a map, keys and values in
-/// turns.
+/// Encodes a collection, vector, tuple or user type of these parts; for a map, keys and values
+/// alternate.
 ///
 /// # Errors
-/// `Invalid` for a null in a collection, and where it becomes too long.
+/// `Invalid` for a null in a collection, and for a value that is too long.
 pub fn put_many(of: &Type, parts: Vec<Option<Vec<u8>>>) -> Result<Vec<u8>> {
     if matches!(of, Type::Tuple(_) | Type::Udt(_)) {
         return put_tuple(&parts);
@@ -153,21 +152,21 @@ pub fn put_many(of: &Type, parts: Vec<Option<Vec<u8>>>) -> Result<Vec<u8>> {
     put_collection(of, &all.ok_or_else(|| invalid("null is not supported inside collections"))?)
 }
 
-/// The bytes of a tuple or user type of these parts.
+/// Encodes a tuple or user type of these parts.
 ///
 /// # Errors
-/// A part longer than 2 GiB.
+/// Errors for a part longer than 2 GiB.
 pub fn put_tuple(parts: &[Option<Vec<u8>>]) -> Result<Vec<u8>> {
     let mut out = vec![];
     parts.iter().try_for_each(|p| put_part(p.as_deref(), &mut out))?;
     Ok(out)
 }
 
-/// The parts of a serialised list, set, map (keys and values in turns), vector, tuple or user type
-/// (as many parts as are there).
+/// Decodes the parts of a list, set, map (keys and values alternate), vector, tuple or user type. A
+/// tuple or user type may have fewer parts than its type.
 ///
 /// # Errors
-/// `Invalid` when the bytes break off.
+/// `Invalid` for truncated bytes.
 pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
     if let Type::Vector(element, count) = of {
         return split_vector(element, *count, bytes);
@@ -187,7 +186,7 @@ pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
         }
         _ => None,
     };
-    // Every part takes 4 bytes at least, so that a wrong count doesn't take memory.
+    // Every part has at least 4 bytes, so a wrong count allocates little memory.
     let mut parts = Vec::with_capacity((rest.len() / 4).min(left.unwrap_or(16)));
     while left.map_or(!rest.is_empty(), |n| n > 0) {
         let (len, after) = rest.split_first_chunk::<4>().ok_or_else(broken)?;

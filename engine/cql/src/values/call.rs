@@ -1,4 +1,4 @@
-//! The arguments of a call, as the choice of what it calls sees them.
+//! Arguments of a call, for overload resolution.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use firn_wide::Type;
 
 use super::function::is_value_of;
 
-/// How well an argument fits a type.
+/// How well an argument matches a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArgumentFit {
-    /// Not at all.
+    /// It does not match.
     Never,
-    /// It can be of the type.
+    /// It can be converted to the type.
     Weak,
-    /// It is of the type.
+    /// It has exactly this type.
     Exact,
 }
 
 impl ArgumentFit {
-    /// Of an argument of this type, where that is known.
+    /// Returns the fit of an argument with this type, if it is known.
     pub fn of(own: Option<&Type>, wanted: &Type) -> ArgumentFit {
         match own {
             None => ArgumentFit::Weak,
@@ -29,14 +29,14 @@ impl ArgumentFit {
     }
 }
 
-/// The arguments of a call, for the choice of what it calls.
+/// Arguments of a call, for overload resolution.
 #[derive(Clone, Copy)]
 pub struct CallArguments<'a> {
-    /// Their types; `None`: unknown.
+    /// Types of the arguments; `None` if unknown.
     pub types: &'a [Option<Type>],
-    /// How messages show them.
+    /// Returns the text of an argument for messages.
     pub shown: &'a dyn Fn(usize) -> String,
-    /// How well each fits a type.
+    /// Returns how well an argument matches a type.
     pub fit: &'a dyn Fn(usize, &Type) -> ArgumentFit,
 }
 

@@ -1,4 +1,4 @@
-//! The context in which terms are prepared and evaluated.
+//! Contexts for preparing and evaluating terms.
 
 use firn_wide::{Partitioner, Type};
 
@@ -7,19 +7,19 @@ use crate::catalog::{Catalog, ColumnType, Resource, TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
 
-/// The context in which terms are prepared.
+/// Context for preparing terms.
 pub struct Context<'a> {
-    /// Where user types are looked up.
+    /// Catalog with the user types.
     pub catalog: &'a Catalog,
-    /// The keyspace of the table.
+    /// Keyspace of the table.
     pub keyspace: &'a str,
-    /// The types of the partition key, for `token()`.
+    /// Types of the partition key, for `token()`.
     pub partition: Vec<Type>,
-    /// How keys are spread, for `token()`.
+    /// Partitioner, for `token()`.
     pub partitioner: Partitioner,
-    /// The types of the markers.
+    /// Types of the markers.
     pub markers: Markers,
-    /// The functions of users that are called.
+    /// User-defined functions that are called.
     pub calls: Vec<Resource>,
 }
 
@@ -32,18 +32,18 @@ impl std::fmt::Debug for Context<'_> {
 /// The receiver of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// The name that messages quote: `v`, `value(l)`, `key(m)`, `idx(l)`, `[limit]`.
+    /// Name for messages: `v`, `value(l)`, `key(m)`, `idx(l)`, `[limit]`.
     pub name: String,
-    /// The type that is wanted.
+    /// Expected type.
     pub of: ColumnType,
-    /// Where the column is.
+    /// Keyspace of the column.
     pub keyspace: String,
-    /// Where the column is.
+    /// Table of the column.
     pub table: String,
 }
 
 impl Receiver {
-    /// A column.
+    /// Creates the receiver for a column.
     pub fn column(table: &TableSchema, column: &TableColumn) -> Receiver {
         Receiver {
             name: column.name.clone(),
@@ -53,7 +53,7 @@ impl Receiver {
         }
     }
 
-    /// Another thing of the same table: an element, a limit.
+    /// Creates a receiver in the same table that is not a column: an element, a limit.
     pub fn other(&self, name: impl Into<String>, of: Type) -> Receiver {
         let of = ColumnType::frozen(of);
         Receiver {
@@ -65,25 +65,25 @@ impl Receiver {
     }
 }
 
-/// The types of a statement's markers, collected while its terms are prepared.
+/// Types of a statement's markers, collected while its terms are prepared.
 #[derive(Clone, Debug, Default)]
 pub struct Markers(Vec<Option<MarkerUse>>);
 
-/// What a marker is bound to.
+/// Use of a marker.
 #[derive(Clone, Debug)]
 struct MarkerUse {
     spec: ColumnSpec,
-    /// The name of the receiver; that of the spec is the marker's own where it has one.
+    /// Name of the receiver. The spec has the name of the marker, if it has one.
     receiver: String,
 }
 
 impl Markers {
-    /// For a statement with this many markers.
+    /// Creates the list for a statement with this number of markers.
     pub fn new(count: u16) -> Markers {
         Markers(vec![None; usize::from(count)])
     }
 
-    /// Notes what a marker wants.
+    /// Sets the expected type of a marker.
     pub fn set(&mut self, marker: &ast::Marker<'_>, receiver: &Receiver) {
         if let Some(slot) = self.0.get_mut(usize::from(marker.index)) {
             let spec = ColumnSpec {
@@ -96,8 +96,9 @@ impl Markers {
         }
     }
 
-    /// The markers that are bound to the columns of the table's partition key, in their order: what
-    /// clients find the partition by. Empty when one of them is bound to no marker, or to several.
+    /// Returns the markers bound to the columns of the table's partition key, in their order;
+    /// clients locate the partition by them. Empty if a column is bound to no marker, or to
+    /// several.
     pub fn of_partition_key(&self, table: &TableSchema) -> Vec<u16> {
         let is_of = |used: &Option<MarkerUse>, column: &TableColumn| {
             used.as_ref().is_some_and(|MarkerUse { spec, receiver }| {
@@ -113,10 +114,10 @@ impl Markers {
         table.partition().iter().map(marker).collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Their types, by number.
+    /// Returns the types of the markers, by number.
     ///
     /// # Errors
-    /// `Invalid` for a marker of which nothing is known.
+    /// `Invalid` for a marker of unknown type.
     pub fn into_specs(self) -> Result<Vec<ColumnSpec>> {
         let unknown = |i| {
             invalid(format!(

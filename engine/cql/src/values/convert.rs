@@ -1,4 +1,4 @@
-//! Rust's own types as values: what is bound, what is read out of rows.
+//! Conversion of Rust types to bound values, and of row values to Rust types.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -10,24 +10,24 @@ use uuid::Uuid;
 use super::{Bound, ColumnSpec, Value};
 use crate::error::{Result, invalid};
 
-/// A type of Rust that a column's value can be read as.
+/// A Rust type to which a column's value can be converted.
 pub trait FromValue: Sized {
-    /// The value.
+    /// Converts a value.
     ///
     /// # Errors
-    /// `Invalid` when it is another one, or null where that can't be said.
+    /// `Invalid` if the value has another type, or is null and the Rust type has no null.
     fn from_value(value: Value) -> Result<Self>;
 }
 
-/// A type of Rust that can be bound to a marker.
+/// A Rust type that can be bound to a marker.
 pub trait ToValue {
-    /// The value.
+    /// Converts to a value.
     fn to_value(&self) -> Value;
 
-    /// The bytes of the value as a value of this type.
+    /// Returns the bytes of the value in this type.
     ///
     /// # Errors
-    /// `Invalid` when it can't be one.
+    /// `Invalid` if it is not a value of the type.
     fn bound(&self, of: &Type) -> Result<Bound> {
         self.to_value().encode(of)
     }
@@ -92,7 +92,7 @@ bound_as! {
     num_bigint::BigInt, VarInt;
 }
 
-/// What another type that it lends is bound as.
+/// Binds a type like another type to which it dereferences.
 macro_rules! bound_like {
     ($($rust:ty, $lent:ty;)+) => {$(
         impl ToValue for $rust {
@@ -130,7 +130,7 @@ impl ToValue for str {
     }
 
     fn bound(&self, of: &Type) -> Result<Bound> {
-        // What most markers are bound to, copied once.
+        // The most frequent case, copied once.
         if *of == Type::Utf8 {
             Ok(Bound::Bytes(self.as_bytes().to_vec()))
         } else {
@@ -217,7 +217,7 @@ macro_rules! lists {
     )+};
 }
 
-// Not of every type: a Vec<u8> is a blob.
+// Not for every type: a Vec<u8> is a blob.
 lists!(
     bool,
     i8,
@@ -291,20 +291,21 @@ impl<K: ToValue, V: ToValue> ToValue for BTreeMap<K, V> {
     }
 }
 
-/// What is bound to the markers of a statement: a tuple in their order, a slice of [`Value`], or
+/// Values for the markers of a statement: a tuple in their order, a slice of [`Value`], or
 /// [`Named`].
 pub trait Values {
-    /// One for each marker.
+    /// Returns one value for each marker.
     ///
     /// # Errors
-    /// `Invalid` when they are too many or too few, with how many came and which are wanted; or for
-    /// a value that its marker doesn't take, with the marker's number, name and type.
+    /// `Invalid` if there are too many or too few values; the message has both numbers and the
+    /// markers. `Invalid` for a value that a marker does not accept; the message has the marker's
+    /// number, name and type.
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
 
-    /// As [`bind`](Values::bind), of values that are not needed any more.
+    /// Like [`bind`](Values::bind), but consumes the values.
     ///
     /// # Errors
-    /// As [`bind`](Values::bind).
+    /// Those of [`bind`](Values::bind).
     fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>
     where
         Self: Sized,
@@ -318,7 +319,7 @@ fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound
     values.iter().enumerate().map(|(at, value)| bind_one(*value, at, markers)).collect()
 }
 
-/// Refuses another number of values than there are markers.
+/// Checks that there are as many values as markers.
 pub(crate) fn check_amount(came: usize, markers: &[ColumnSpec]) -> Result<()> {
     if came == markers.len() {
         return Ok(());
@@ -331,7 +332,7 @@ pub(crate) fn check_amount(came: usize, markers: &[ColumnSpec]) -> Result<()> {
     Err(invalid("Invalid amount of bind variables").with_help(format!("{wanted}, and {came} came")))
 }
 
-/// How many markers an error names.
+/// Maximum number of markers that an error lists.
 const NAMED: usize = 12;
 
 fn all_named(markers: &[ColumnSpec]) -> String {
@@ -368,7 +369,7 @@ impl<T: Values + ?Sized> Values for &T {
     }
 }
 
-/// Bytes as they come from a client.
+/// Encoded values, as a client sends them.
 impl Values for [Bound] {
     fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
         check_amount(self.len(), markers)?;
@@ -387,11 +388,11 @@ impl Values for Vec<Bound> {
     }
 }
 
-/// Values by the names of their markers; markers without one are unset.
+/// Values by marker name. Markers without a value are unset.
 pub struct Named<'a>(pub &'a [(&'a str, &'a dyn ToValue)]);
 
 impl std::fmt::Debug for Named<'_> {
-    // Names only: values may be anybody's.
+    // Only names, because values may be confidential.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
     }

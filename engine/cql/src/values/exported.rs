@@ -1,7 +1,7 @@
-//! Values as JSON in files, as `--json` of the shell prints them.
+//! JSON of values in files, as the shell's `--json` prints it.
 //!
-//! Invariant: [`from_exported_json`] makes the same bytes of what [`exported_json`] writes, with the
-//! exception that [`plain`] has.
+//! Invariant: [`from_exported_json`] restores the bytes of a value from the output of
+//! [`exported_json`], with the same exception as for [`plain`].
 
 use firn_wide::Type;
 use serde_json::value::RawValue;
@@ -14,13 +14,13 @@ use crate::error::Result;
 const EXPORT: JsonForm =
     JsonForm { write: lost, read: Some(|of, text| from_plain(of, text).ok()), keeps_quotes: true };
 
-/// What is written of a value that the JSON of servers loses: [`plain`], as a number where that is
-/// one and is read back, else in quotes.
+/// Returns the export form of a value that Cassandra's JSON cannot represent. It is [`plain`]: as a
+/// number if it is one and is read back, else quoted.
 fn lost(of: &Type, bytes: &[u8]) -> Option<String> {
     let quoted = |text: &str| json(&Type::Utf8, Some(text.as_bytes()));
     match of {
         Type::Utf8 | Type::Ascii | Type::Bytes => return None,
-        // Servers write one of nulls.
+        // In Cassandra's JSON it would become a value of nulls.
         Type::Tuple(_) | Type::Udt(_) if bytes.is_empty() => return Some(quoted(&hex(bytes))),
         _ if of.has_parts() => return None,
         _ => {}
@@ -37,16 +37,17 @@ fn lost(of: &Type, bytes: &[u8]) -> Option<String> {
     Some(if is_read_back(&text) { text } else { quoted(&text) })
 }
 
-/// The JSON text of a value; `null` for none. It is that of [`json`], but for what that loses.
+/// Returns the JSON of a value; `null` for none. It differs from [`json`] only where that loses
+/// information.
 pub fn exported_json(of: &Type, bytes: Option<&[u8]>) -> String {
     write(of, bytes, &EXPORT)
 }
 
-/// The value that [`exported_json`] wrote. As [`from_json`](super::from_json), and a string or a key
-/// may be what [`from_plain`] reads.
+/// Parses the output of [`exported_json`]. Like [`from_json`](super::from_json), but a string or a
+/// key may also be in the form of [`from_plain`].
 ///
 /// # Errors
-/// As `from_json`.
+/// Those of `from_json`.
 pub fn from_exported_json(of: &Type, value: &RawValue) -> Result<Bound> {
     read(of, value, &EXPORT)
 }
@@ -61,8 +62,8 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    /// The types that have no parts, each with values at the ends of its range, and with some whose
-    /// usual text is that of another value or of none.
+    /// Returns the scalar types, each with values at the ends of its range, and with values whose
+    /// usual text means another value or none.
     fn scalars() -> Vec<(Type, Vec<Vec<u8>>)> {
         let int = |n: &[i64], len: usize| -> Vec<Vec<u8>> {
             n.iter().map(|n| n.to_be_bytes()[8 - len..].to_vec()).collect()
@@ -118,7 +119,7 @@ mod tests {
             (Type::Float, [hex(&floats), hex(&more), empty()].concat()),
             (Type::Double, [hex(&doubles), hex(&more_doubles), empty()].concat()),
             (
-                // With the largest and the smallest scale, and with no number.
+                // With the largest and the smallest scale, and an empty value.
                 Type::Decimal,
                 hex(&["", "00000000", "0000000000", "00000003ff", "7fffffff01", "800000000c"]),
             ),
@@ -135,7 +136,7 @@ mod tests {
                 hex(&["00000000000000000000ffff01020304", "20010db8000000000000000000000001"]),
             ),
             (
-                // Nothing, and months, days and nanoseconds at both ends.
+                // Zero; then months, days and nanoseconds at both ends.
                 Type::Duration,
                 hex(&[
                     "000000",
@@ -152,7 +153,7 @@ mod tests {
         ]
     }
 
-    /// A value alone, and as each kind of part.
+    /// Returns a value alone, and as each kind of part.
     fn wrapped(of: &Type, bytes: &[u8]) -> Vec<(Type, Vec<u8>)> {
         let part = || Some(bytes.to_vec());
         let udt = Type::Udt(Arc::new(UserType {
@@ -181,7 +182,7 @@ mod tests {
         ];
         let vector = Type::Vector(of.clone().into(), 2);
         let vectored = put_many(&vector, vec![part(), part()]).unwrap();
-        // One of nothing, and one with an empty value of a fixed length, are none.
+        // Vectors of empty parts, and of empty values of a fixed length, are invalid.
         if vector.validate(&vectored).is_ok() {
             all.push((vector, vectored));
         }

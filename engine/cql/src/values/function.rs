@@ -1,4 +1,4 @@
-//! Native functions of values, casts, arithmetic. Aggregates and functions of cells (`writetime`,
+//! Native scalar functions, casts and arithmetic. Aggregates and functions of cells (`writetime`,
 //! `count`) belong to the selection.
 
 use std::borrow::Cow;
@@ -17,18 +17,18 @@ use crate::syntax::ast::{Operator, QualifiedName};
 
 type Evaluate = dyn Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
 
-/// A function of values.
+/// A scalar function.
 #[derive(Clone)]
 pub struct Function {
-    /// The name that messages quote: `system.now`.
+    /// Name for messages: `system.now`.
     pub name: String,
-    /// The types of its arguments.
+    /// Types of its arguments.
     pub arguments: Vec<Type>,
-    /// The type of its result.
+    /// Type of its result.
     pub result: Type,
-    /// Whether it gives the same for the same arguments, whenever it is called.
+    /// Whether the result depends only on the arguments.
     pub is_pure: bool,
-    /// What calling it needs a permission for: a function of a user.
+    /// Resource for the permission to call it, if it is user-defined.
     pub resource: Option<Resource>,
     run: Arc<Evaluate>,
 }
@@ -50,7 +50,7 @@ impl Function {
         Function { name, arguments, result, is_pure: true, resource: None, run }
     }
 
-    /// One of a single argument, null for null.
+    /// Creates a function of one argument that returns null for null.
     pub(super) fn of_one(
         name: impl Into<String>,
         from: &Type,
@@ -63,7 +63,7 @@ impl Function {
         Function::new(name, vec![from.clone()], to, each)
     }
 
-    /// One of a user; nobody knows what it depends on.
+    /// Creates a user-defined function. It is not pure, because its body is unknown.
     pub(super) fn of_user(
         name: String,
         arguments: Vec<Type>,
@@ -79,28 +79,28 @@ impl Function {
         Function { is_pure: false, ..self }
     }
 
-    /// The error for an argument that cannot be of its type.
+    /// Returns the error for an argument that cannot have its type.
     pub fn wrong_argument(&self, number: usize, shown: &dyn fmt::Display) -> Error {
         let of = self.arguments.get(number).unwrap_or(&Type::Bytes);
         wrong_argument(&self.name, number, of, shown)
     }
 
-    /// The error for an argument that is unset.
+    /// Returns the error for an unset argument.
     pub fn unset_argument(&self) -> Error {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
         invalid(format!("Invalid unset value for argument in call to function {name}"))
     }
 
-    /// Its value for these arguments, which are of its types; `None` is null.
+    /// Calls it with these arguments, which have its types; `None` is null.
     ///
     /// # Errors
-    /// `Invalid` when it can't be computed.
+    /// `Invalid` if the result cannot be computed.
     pub fn call(&self, env: &EvalEnv<'_>, arguments: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
         (self.run)(env, arguments)
     }
 }
 
-/// The error for an argument of a function that cannot be of its type.
+/// Returns the error for a function argument that cannot have its type.
 pub fn wrong_argument(function: &str, number: usize, of: &Type, shown: &dyn fmt::Display) -> Error {
     invalid(format!(
         "Type error: {shown} cannot be passed as argument {number} of function {function} of type {}",
@@ -108,7 +108,7 @@ pub fn wrong_argument(function: &str, number: usize, of: &Type, shown: &dyn fmt:
     ))
 }
 
-/// The error for an argument of a function that has this type, and should be of another.
+/// Returns the error for a function argument of the wrong type.
 pub fn mistyped_argument(
     function: &str,
     number: usize,
@@ -123,20 +123,20 @@ pub fn mistyped_argument(
     }
 }
 
-/// A type as signatures of functions show it: no collection or user type is frozen there.
+/// Returns a type as function signatures show it: without `frozen` for collections and user types.
 pub fn signature_type(of: &Type) -> String {
     let multicell = !matches!(of, Type::Tuple(_));
     ColumnType { of: of.clone(), multicell }.to_string()
 }
 
-/// A fresh time-uuid of the statement's time.
+/// Returns a new time-uuid for the time of the statement.
 pub fn time_uuid(env: &EvalEnv<'_>) -> [u8; 16] {
     let bits = (env.random)();
-    // Of one microsecond, the random clock sequence and node tell uuids apart.
+    // Within a microsecond, the random clock sequence and node distinguish uuids.
     uuids::time_uuid(env.now, ((bits >> 96) % 10) as u8, (bits >> 64) as u16, bits as u64 | 1 << 40)
 }
 
-/// Whether a value of one type can stand where the other is wanted without a conversion.
+/// Reports whether a value of one type is accepted for another type without conversion.
 pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
     let (value, wanted) = (value.unreversed(), wanted.unreversed());
     value == wanted
@@ -157,7 +157,7 @@ pub fn is_value_of(value: &Type, wanted: &Type) -> bool {
         }
 }
 
-/// The type of arithmetic with these two; `None` when they can't be added.
+/// Returns the type of arithmetic on these types; `None` if they cannot be added.
 pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     match (left.unreversed(), right.unreversed()) {
         (left @ (Type::Timestamp | Type::SimpleDate), Type::Duration) => Some(left.clone()),
@@ -167,11 +167,11 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     }
 }
 
-/// The function of this name for arguments of these types (`None`: unknown), where `wanted` is
-/// wanted. `context` says what `token()` takes and gives.
+/// Returns the function with this name for arguments of these types (`None`: unknown) and the
+/// expected type `wanted`. `context` has the types of `token()`.
 ///
 /// # Errors
-/// `Unknown function …`, a wrong number of arguments, or arguments that it doesn't take.
+/// `Unknown function …`, or errors for a wrong number or wrong types of arguments.
 pub fn find(
     name: &QualifiedName<'_>,
     arguments: &[Option<Type>],
@@ -221,13 +221,13 @@ pub fn find(
     Ok(function)
 }
 
-/// The error for a function that there isn't.
+/// Returns the error for an unknown function.
 pub fn unknown(name: &QualifiedName<'_>) -> Error {
     invalid(format!("Unknown function '{name}'"))
 }
 
-/// The name that a function had before Cassandra 5 wrote it with underscores: `to_date` is
-/// `todate`.
+/// Returns the name that a function had before Cassandra 5 wrote it with underscores: `todate` for
+/// `to_date`.
 fn older_name(word: &str) -> Cow<'_, str> {
     let is_renamed = word.starts_with("blob_as_")
         || word.ends_with("_as_blob")
@@ -286,12 +286,12 @@ fn named(
                 .into_iter()
                 .find(|of| *of != to && is_value_of(given, of)),
         });
-        // Without a type the newest that there is.
+        // Without a known type, use the newest alternative.
         let from = from.unwrap_or(Type::TimeUuid);
         let of = from.clone();
         Function::of_one(name.clone(), &from, to, move |b| Ok(Some(make(millis(&of, b)?))))
     };
-    // Before there were others, these took a timeuuid only.
+    // In old versions these accepted a timeuuid only.
     let of_time_uuid = |to: Type, make: fn(i64) -> Vec<u8>| {
         let run = move |b: &[u8]| Ok(Some(make(millis(&Type::TimeUuid, b)?)));
         Function::of_one(name.clone(), &Type::TimeUuid, to, run)
@@ -354,7 +354,7 @@ fn named(
     })
 }
 
-/// The similarity of two vectors, for such arguments.
+/// Returns the vector similarity function for such arguments.
 fn of_vectors(similarity: Similarity, arguments: &[Option<Type>]) -> Result<Function> {
     let shown = format!("system.similarity_{}", similarity.word());
     let signature = format!("{shown}(vector<float, n>, vector<float, n>)");
@@ -385,7 +385,7 @@ fn of_vectors(similarity: Similarity, arguments: &[Option<Type>]) -> Result<Func
     }))
 }
 
-/// What is said of an argument that is no vector of floats.
+/// Returns the error for an argument that is not a vector of floats.
 fn no_float_vector(function: &str, argument: &dyn fmt::Display, of: &Type) -> Error {
     invalid(format!(
         "Function {function} requires a float vector argument, but found argument {argument} of type {}",
@@ -393,7 +393,7 @@ fn no_float_vector(function: &str, argument: &dyn fmt::Display, of: &Type) -> Er
     ))
 }
 
-/// `currentTimestamp()`, which the constant `'now'` means where a timestamp is wanted.
+/// Returns `currentTimestamp()`, which the constant `'now'` means for a timestamp.
 pub(super) fn current_timestamp() -> Function {
     let now = |env: &EvalEnv<'_>, _: &[Option<&[u8]>]| {
         Ok(Some(timestamp_bytes(env.now.div_euclid(1000))))
@@ -443,7 +443,7 @@ fn long(bytes: &[u8]) -> Result<i64> {
     n.map_err(|_| invalid(format!("Expected 8 or 0 byte long for date ({})", bytes.len())))
 }
 
-/// Milliseconds since 1970 of a time-uuid, timestamp or date.
+/// Returns the milliseconds since 1970 of a time-uuid, timestamp or date.
 fn millis(of: &Type, bytes: &[u8]) -> Result<i64> {
     match of {
         Type::TimeUuid => {
@@ -466,13 +466,14 @@ fn timestamp_bytes(millis: i64) -> Vec<u8> {
     millis.to_be_bytes().to_vec()
 }
 
-/// The day of a moment, as Java counts days: the last seconds before 1970 are of its first day.
+/// Returns the day of a time, rounded as in Java: the last seconds before 1970 belong to its first
+/// day.
 fn date_bytes(millis: i64) -> Vec<u8> {
     let day = millis.div_euclid(1_000) / 86_400;
     ((day + (1 << 31)) as u32).to_be_bytes().to_vec()
 }
 
-/// Whether no bytes are a value, and not none, where a function takes it.
+/// Reports whether functions treat an empty byte string of the type as a value, not as null.
 fn has_empty(of: &Type) -> bool {
     matches!(
         of.unreversed(),
@@ -480,10 +481,10 @@ fn has_empty(of: &Type) -> bool {
     )
 }
 
-/// Bytes of the first type as bytes of the second.
+/// Converts bytes of the first type to bytes of the second.
 type Conversion = fn(&Type, &Type, &[u8]) -> Result<Option<Vec<u8>>>;
 
-/// `CAST(… AS …)`
+/// Returns the function of `CAST(… AS …)`.
 ///
 /// # Errors
 /// `… cannot be cast to …`
@@ -504,7 +505,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         (a, b) if number::is_number(a) && number::is_number(b) && *b != Type::Counter => {
             simple(|from, to, b| number::cast(from, to, b).map(Some))
         }
-        // Between these bytes stay what they are.
+        // These types have the same bytes.
         (Type::Timestamp, Type::Long) => simple(|_, _, b| Ok(Some(b.to_vec()))),
         (Type::Timestamp, Type::Integer) => {
             simple(|_, to, b| number::cast(&Type::Long, to, b).map(Some))
@@ -526,13 +527,13 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         (Type::Utf8, Type::Ascii) => {
             Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
         }
-        // The form of ISO 8601, where others have a blank.
+        // ISO 8601 form, with `T` in place of the blank.
         (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
             let text = || server_text(from, b).replacen(' ', "T", 1).into_bytes();
             Ok((!b.is_empty()).then(text))
         }),
         (_, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
-            // No bytes are a value of texts only.
+            // Only texts have an empty value.
             let is_text = matches!(from, Type::Utf8 | Type::Ascii);
             Ok((is_text || !b.is_empty()).then(|| server_text(from, b).into_bytes()))
         }),
@@ -546,7 +547,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
     }
 }
 
-/// The error for a cast of something whose type nobody knows.
+/// Returns the error for a cast of an argument with unknown type.
 pub fn ambiguous_cast(to: &Type) -> Error {
     const ALL: [Type; 19] = [
         Type::Ascii,
@@ -575,7 +576,7 @@ pub fn ambiguous_cast(to: &Type) -> Error {
     ambiguous(&name, &name, &from, to)
 }
 
-/// The error for a call that could be of one of these, by the type of its argument.
+/// Returns the error for an ambiguous call, with its candidate signatures.
 fn ambiguous(called: &str, name: &str, from: &[Type], to: &Type) -> Error {
     let to = to.cql_name();
     let each = from.iter().map(|from| format!("{name} : ({}) -> {to}", from.cql_name()));
@@ -585,10 +586,10 @@ fn ambiguous(called: &str, name: &str, from: &[Type], to: &Type) -> Error {
     ))
 }
 
-/// `- a`
+/// Returns the function of `- a`.
 ///
 /// # Errors
-/// `Invalid` when it is no number.
+/// `Invalid` if it is not a number.
 pub fn negate(of: &Type) -> Result<Function> {
     let of = of.unreversed().clone();
     if !number::is_number(&of) {
@@ -601,7 +602,7 @@ pub fn negate(of: &Type) -> Result<Function> {
     }))
 }
 
-/// What is said of sides that can't be computed with, as the statement writes them.
+/// Returns the error for operands of unsupported types, shown as in the statement.
 pub fn unsupported(
     operator: Operator,
     left: &dyn std::fmt::Display,
@@ -611,8 +612,9 @@ pub fn unsupported(
     invalid(format!("the '{sign}' operation is not supported between {left} and {right}"))
 }
 
-/// `left operator right`: numbers, texts that are put together, or a duration added to a time or
-/// taken from it. `None`: these can't be computed with ([`unsupported`]).
+/// Returns the function of `left operator right`: arithmetic of numbers, concatenation of texts, or
+/// addition of a duration to a time or its subtraction. `None` for unsupported types
+/// ([`unsupported`]).
 pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Option<Function> {
     let (lt, rt) = (left.unreversed().clone(), right.unreversed().clone());
     let result = result_type(&lt, &rt)?;
@@ -636,7 +638,7 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Option<Funct
     };
     let name = match operator {
         Operator::Add => "add",
-        // The servers' spelling.
+        // Cassandra's spelling.
         Operator::Subtract => "substract",
         Operator::Multiply => "multiply",
         Operator::Divide => "divide",
@@ -645,7 +647,7 @@ pub fn arithmetic(operator: Operator, left: &Type, right: &Type) -> Option<Funct
     Some(Function::new(format!("system._{name}"), vec![lt, rt], result, run))
 }
 
-/// A timestamp or date and a duration.
+/// Adds a duration to a timestamp or date, or subtracts it.
 fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>> {
     let (months, days, nanos) = duration_parts(duration).map_err(|e| invalid(e.0))?;
     let sign = if back { '-' } else { '+' };

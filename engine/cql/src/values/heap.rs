@@ -1,8 +1,7 @@
-//! Estimates of the heap memory that compiled statements hold, for caches that are bounded in
-//! bytes.
+//! Estimates of the heap memory of compiled statements, for caches with a limit in bytes.
 //!
-//! Invariant: what catalogs share (schemas, the types of columns) is not counted; an estimate is
-//! linear in what the statement's text is linear in.
+//! Invariants: shared parts of catalogs (schemas, column types) are not counted. An estimate is
+//! linear in the length of the statement's text.
 
 use std::sync::Arc;
 
@@ -11,10 +10,10 @@ use super::{BoundTerm, ColumnSpec};
 use crate::catalog::Resource;
 use crate::syntax::ast::Permission;
 
-/// Bytes of the description of a function that a call holds.
+/// Bytes of a function's description in a call.
 const FUNCTION: usize = 512;
 
-/// A value that can estimate the bytes that it holds on the heap.
+/// A value with an estimate of its heap memory.
 pub trait HeapBytes {
     /// Returns the bytes, without those of the value itself.
     fn heap_bytes(&self) -> usize;
@@ -77,7 +76,7 @@ impl HeapBytes for ColumnSpec {
 
 impl HeapBytes for Resource {
     fn heap_bytes(&self) -> usize {
-        // Two names at most, but for functions, which are few.
+        // At most two names; functions are longer, but rare.
         allocation(self.path().len()) + 32
     }
 }

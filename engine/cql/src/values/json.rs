@@ -1,10 +1,10 @@
-//! Values as JSON (`SELECT JSON`, `INSERT JSON`, `toJson`, `fromJson`).
+//! JSON of values (`SELECT JSON`, `INSERT JSON`, `toJson`, `fromJson`).
 //!
-//! JSON is read as the text that it is, each part when its type is known: numbers keep all of their
+//! JSON is parsed as raw text, each part when its type is known, so numbers keep all of their
 //! digits.
 //!
-//! Statements write and read what servers do ([`json`], [`from_json`]), which loses some values: a
-//! NaN is null, a year before our era has no sign. Another [`JsonForm`] says what else is written.
+//! Statements use Cassandra's form ([`json`], [`from_json`]), which cannot represent all values: a
+//! NaN becomes null, and a year BC has no sign. Other variants are described by a [`JsonForm`].
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -18,7 +18,7 @@ use super::vector::put_vector;
 use super::{Bound, Value, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
-/// A text in quotes; servers write the numbers of control characters in capital letters.
+/// Quotes a text. As in Cassandra, control characters are escaped with upper-case hex digits.
 fn string(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -38,29 +38,28 @@ fn string(text: &str) -> String {
     quoted
 }
 
-/// Reads a text as a value.
+/// Parses a text as a value.
 type FormReader = fn(&Type, &str) -> Option<Vec<u8>>;
 
-/// Where JSON is another than that of servers.
+/// Differences from Cassandra's JSON.
 pub(super) struct JsonForm {
-    /// What a value is written as, a part of another one too. `None`: as servers write it.
+    /// Writes a value, which may be a part of another one. `None`: as Cassandra writes it.
     pub write: fn(&Type, &[u8]) -> Option<String>,
-    /// The value that a text is, in quotes or as a key. `None`, also of one text: the value that
-    /// servers read.
+    /// Parses a string or key. Absent, or returning `None`: as Cassandra parses it.
     pub read: Option<FormReader>,
-    /// Whether a field's name that begins with a quote is told from a name in quotes.
+    /// Whether field names that begin with a quote are distinguished from quoted names.
     pub keeps_quotes: bool,
 }
 
-/// That of servers.
+/// Cassandra's JSON.
 const SERVERS: JsonForm = JsonForm { write: |_, _| None, read: None, keeps_quotes: false };
 
-/// The JSON text of a value; `null` for none.
+/// Returns the JSON of a value; `null` for none.
 pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
     write(of, bytes, &SERVERS)
 }
 
-/// As [`json`], in this form.
+/// Like [`json`], in this form.
 pub(super) fn write(of: &Type, bytes: Option<&[u8]>, form: &JsonForm) -> String {
     let Some(bytes) = bytes else { return "null".into() };
     let of = of.unreversed();
@@ -85,7 +84,7 @@ fn scalar(of: &Type, bytes: &[u8]) -> String {
         | Type::Counter
         | Type::Boolean
         | Type::Decimal => match of.to_text(bytes, Wording::Cql) {
-            // A number of more digits than are written.
+            // A number with more digits than are written.
             text if text.starts_with("0x") => string(&text),
             text => text,
         },
@@ -98,9 +97,9 @@ fn scalar(of: &Type, bytes: &[u8]) -> String {
     }
 }
 
-/// A value as servers write it in JSON and cast it to a text: as in CQL, but an address of 16 bytes
-/// with all its zeros, or as one of 4 bytes where it means such one, a year of more than four digits
-/// with its sign, and that of a timestamp without its era.
+/// Returns a value as Cassandra writes it in JSON and in casts to text. It is as in CQL, with some
+/// exceptions. An IPv6 address has all its zeros, or is written as IPv4 if it is a mapped one. A
+/// year of more than four digits has a sign, and the year of a timestamp has no era.
 pub fn server_text(of: &Type, bytes: &[u8]) -> String {
     match (of.unreversed(), <[u8; 16]>::try_from(bytes)) {
         (Type::Inet, Ok(address)) => {
@@ -122,7 +121,7 @@ pub fn server_text(of: &Type, bytes: &[u8]) -> String {
     }
 }
 
-/// The year 0 is the first before our era, and its number then is 1.
+/// Writes the year as a year of the era: year 0 is 1 BC, and its number is 1.
 fn with_year_of_era(text: String) -> String {
     let before = text.strip_prefix('-');
     let year_of = |(year, rest): (&str, &str)| {
@@ -157,7 +156,7 @@ fn many(of: &Type, bytes: &[u8], form: &JsonForm) -> String {
         }
         Type::Udt(udt) => {
             let name = |n: &str| {
-                // Who reads takes quotes off, and makes a name without them small.
+                // The parser removes quotes, and converts unquoted names to lower case.
                 let is_taken_apart = form.keeps_quotes && n.starts_with('"');
                 if n.chars().any(char::is_uppercase) || is_taken_apart {
                     string(&format!("\"{n}\""))
@@ -176,7 +175,7 @@ fn many(of: &Type, bytes: &[u8], form: &JsonForm) -> String {
     }
 }
 
-/// The kind of a JSON value, by its first letter.
+/// Kind of a JSON value, determined by its first character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JsonKind {
     Null,
@@ -198,7 +197,7 @@ fn kind_of(value: &RawValue) -> JsonKind {
     }
 }
 
-/// `a String: x`, as messages of what was met have it.
+/// Returns `a String: x`, as messages show a value.
 fn met(value: &RawValue) -> String {
     let text = value.get();
     let word = match kind_of(value) {
@@ -215,7 +214,7 @@ fn met(value: &RawValue) -> String {
     format!("a {word}: {}", bare(value))
 }
 
-/// The text of a string, the JSON of anything else.
+/// Returns the text of a string, or the JSON of any other value.
 fn bare(value: &RawValue) -> String {
     parsed::<String>(value).unwrap_or_else(|_| value.get().to_owned())
 }
@@ -225,23 +224,23 @@ fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
         .map_err(|e| invalid(format!("Could not decode JSON string '{value}': {e}")))
 }
 
-/// Whether it is `null`.
+/// Reports whether it is `null`.
 pub fn is_null(value: &RawValue) -> bool {
     kind_of(value) == JsonKind::Null
 }
 
-/// The value of the type that a JSON value means.
+/// Converts a JSON value to a value of the type.
 ///
 /// # Errors
-/// `Expected …, but got …`, `Unable to make int from '…'` and the like.
+/// `Expected …, but got …`, `Unable to make int from '…'` and similar.
 pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
     read(of, value, &SERVERS)
 }
 
-/// As [`from_json`], in this form.
+/// Like [`from_json`], in this form.
 ///
 /// # Errors
-/// As [`from_json`].
+/// Those of [`from_json`].
 pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     let of = of.unreversed();
     if is_null(value) {
@@ -288,7 +287,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
             let text = bare(value);
             let read = super::value::bytes_of_text(of, &text);
             if text.len() > MAX_DIGITS {
-                // The error says why, and the text would be no help.
+                // The error has the reason; showing the text would not help.
                 return read.map(Bound::Bytes);
             }
             let read = read.ok().filter(|_| *of == Type::Decimal || !text.is_empty());
@@ -309,7 +308,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
     }
 }
 
-/// A number, or one in a text; `wanted` and `word` name it in messages.
+/// Parses a number, or a number in a string; `wanted` and `word` name it in messages.
 fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
     let other = || invalid(format!("Expected {wanted}, but got {}", met(value)));
     let text = match kind_of(value) {
@@ -323,7 +322,7 @@ fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound
     })
 }
 
-/// Milliseconds, or a date in a text.
+/// Parses milliseconds, or a date in a string.
 fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     let text = bare(value);
     let other = || {
@@ -344,7 +343,7 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     }
 }
 
-/// A part of a collection, which is never null; `what` is it, and of which kind of collection.
+/// Parses a part of a collection, which must not be null; `what` names the part and the collection.
 fn element(of: &Type, value: &RawValue, what: [&str; 2], form: &JsonForm) -> Result<Vec<u8>> {
     match read(of, value, form)? {
         Bound::Bytes(bytes) => Ok(bytes),
@@ -352,7 +351,7 @@ fn element(of: &Type, value: &RawValue, what: [&str; 2], form: &JsonForm) -> Res
     }
 }
 
-/// The key of an object as a key of this type: texts as they are, others are JSON in a text.
+/// Parses the key of an object as a map key: texts as they are, other types as JSON in a text.
 fn key_of(of: &Type, key: &str, form: &JsonForm) -> Result<Vec<u8>> {
     if let Some(bytes) = form.read.and_then(|read| read(of, key)) {
         return Ok(bytes);
@@ -371,7 +370,7 @@ fn key_of(of: &Type, key: &str, form: &JsonForm) -> Result<Vec<u8>> {
     }
 }
 
-/// A collection, tuple or user type; a string is JSON in a text.
+/// Parses a collection, tuple or user type; a string contains JSON.
 fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     let decoded: Box<RawValue>;
     let value = match kind_of(value) {
@@ -465,7 +464,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
 mod tests {
     use super::*;
 
-    /// As Cassandra 5.0.9 printed them.
+    /// Output of Cassandra 5.0.9.
     #[test]
     fn years_of_timestamps_have_no_era() {
         for (millis, text) in [

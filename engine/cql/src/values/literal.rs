@@ -1,17 +1,17 @@
-//! A value as CQL writes it.
+//! CQL literals of values.
 
 use firn_wide::{Type, Wording};
 
 use super::split;
 use crate::syntax::quote_if_needed;
 
-/// The literal that CQL reads back as this value; `null` for none. Bytes that are no value of the
+/// Returns the CQL literal of a value; `null` for none. Bytes that are not a valid value of the
 /// type are shown as a blob.
 pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
     literal_of(of, bytes, constant)
 }
 
-/// As [`literal`], with another way to write valid values that have no parts.
+/// Like [`literal`], with another format for valid scalar values.
 pub(super) fn literal_of(
     of: &Type,
     bytes: Option<&[u8]>,
@@ -25,12 +25,12 @@ pub(super) fn literal_of(
     if of.has_parts() { many(of, bytes, constant) } else { constant(of, bytes) }
 }
 
-/// A text in the quotes of CQL.
+/// Quotes a text in CQL.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Whether constants of the type are in quotes.
+/// Reports whether constants of the type are quoted.
 pub(super) fn is_quoted(of: &Type) -> bool {
     matches!(
         of,
@@ -56,7 +56,7 @@ fn constant(of: &Type, bytes: &[u8]) -> String {
     }
 }
 
-/// Bytes as a blob.
+/// Returns the bytes as a blob literal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::from("0x"), |mut out, b| {
         out.push_str(&format!("{b:02x}"));
@@ -65,7 +65,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn many(of: &Type, bytes: &[u8], constant: fn(&Type, &[u8]) -> String) -> String {
-    // It was validated.
+    // The value is already validated.
     let parts = split(of, bytes).unwrap_or_default();
     let part = |of: &Type, part: Option<&[u8]>| literal_of(of, part, constant);
     let all = |of: &Type| parts.iter().map(|p| part(of, *p)).collect::<Vec<_>>().join(", ");

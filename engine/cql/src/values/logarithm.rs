@@ -1,21 +1,23 @@
-//! Exponentials and logarithms of decimals, to 32 digits, or as many as the argument has, as
-//! Cassandra computes them.
+//! Exponentials and logarithms of decimals, computed as in Cassandra, to 32 digits or to the number
+//! of digits of the argument if that is larger.
 //!
-//! Numbers are kept as whole ones of so many digits behind the point, 20 more than are wanted.
+//! Numbers are represented as integers with a fixed number of decimal places, 20 more than the
+//! result needs.
 
 use num_bigint::{BigInt, Sign};
 
 use crate::error::{Result, invalid};
 
-/// The digits that a result has, at least.
+/// Minimum number of digits of a result.
 const DIGITS: i64 = 32;
-/// The digits that a result has, at most: the time grows with their square.
+/// Maximum number of digits of a result: the time grows with its square.
 const MOST_DIGITS: i64 = 1_000;
-/// Digits that are computed beside those.
+/// Additional digits of the computation.
 const GUARD: i64 = 20;
-/// Digits of numbers that are computed with, and zeros before or behind the point, at most.
+/// Maximum number of digits of operands, and of zeros before or after the point.
 const MAX_DIGITS: i64 = 100_000;
-/// How often an argument is halved before its exponential is computed, and that squared again.
+/// Number of times that an argument is halved before its exponential is computed, which is then
+/// squared as often.
 const HALVINGS: u32 = 8;
 
 /// A decimal: its scale, and its digits as an integer.
@@ -29,7 +31,7 @@ fn digits(n: &BigInt) -> i64 {
     n.magnitude().to_string().len() as i64
 }
 
-/// `n / 10^digits`, or times where `digits` is below zero.
+/// Returns `n / 10^digits`; a multiplication if `digits` is negative.
 fn shifted(n: &BigInt, digits: i64) -> BigInt {
     if digits > 0 { n / ten_to(digits) } else { n * ten_to(-digits) }
 }
@@ -46,12 +48,12 @@ fn too_large() -> crate::error::Error {
     invalid(format!("a number of more than {MAX_DIGITS} digits is not computed with"))
 }
 
-/// The digits that a result of this argument has.
+/// Returns the number of digits of the result for this argument.
 fn wanted(x: &ScaledInteger) -> i64 {
     digits(&x.1).clamp(DIGITS, MOST_DIGITS)
 }
 
-/// With so many digits, halves away from zero.
+/// Rounds to this number of digits, half away from zero.
 fn rounded((scale, n): ScaledInteger, wanted: i64) -> ScaledInteger {
     let excess = digits(&n) - wanted;
     if excess <= 0 {
@@ -60,11 +62,11 @@ fn rounded((scale, n): ScaledInteger, wanted: i64) -> ScaledInteger {
     let half = ten_to(excess) / 2;
     let away = if n.sign() == Sign::Minus { n - half } else { n + half };
     let (scale, n) = (scale - excess, away / ten_to(excess));
-    // 999… has become 1000….
+    // Rounding has changed 999… to 1000….
     if digits(&n) > wanted { (scale - 1, n / 10) } else { (scale, n) }
 }
 
-/// The inverse hyperbolic tangent of `z`, which is well below 1, as its series.
+/// Returns the inverse hyperbolic tangent of `z`, well below 1, computed by its series.
 fn atanh(z: &BigInt, places: i64) -> BigInt {
     let one = ten_to(places);
     let square = z * z / &one;
@@ -79,13 +81,13 @@ fn atanh(z: &BigInt, places: i64) -> BigInt {
     sum
 }
 
-/// The natural logarithm of 10.
+/// Returns the natural logarithm of 10.
 fn ln_10(places: i64) -> BigInt {
     let one = ten_to(places);
     (atanh(&(&one / 3), places) * 3 + atanh(&(&one / 9), places)) * 2
 }
 
-/// `e^x`
+/// Returns `e^x`.
 ///
 /// # Errors
 /// `Invalid` for a number that is too large.
@@ -122,10 +124,10 @@ pub fn exp(x: &ScaledInteger) -> Result<ScaledInteger> {
     Ok(rounded((places - power, sum), wanted))
 }
 
-/// The natural logarithm of a number above zero, with so many places.
+/// Returns the natural logarithm of a positive number, with this number of places.
 fn ln_fixed((scale, n): &ScaledInteger, places: i64) -> BigInt {
     let one = ten_to(places);
-    // x = mantissa · 10^power, the mantissa from 0.5 to 5.
+    // x = mantissa · 10^power, with the mantissa between 0.5 and 5.
     let mut power = digits(n) - 1 - scale;
     let mut mantissa = shifted(n, scale + power - places);
     if mantissa >= &one * 5 {
@@ -134,11 +136,12 @@ fn ln_fixed((scale, n): &ScaledInteger, places: i64) -> BigInt {
     }
     let z = (&mantissa - &one) * &one / (mantissa + &one);
     let ln = atanh(&z, places) * 2;
-    // Near 1, where there are many places, the power is 0.
+    // Near 1, where many places are needed, the power is 0.
     if power == 0 { ln } else { ln + ln_10(places) * power }
 }
 
-/// The places that a logarithm of so many digits needs: near 1 it is nearly nothing.
+/// Returns the number of places for a logarithm with `wanted` digits. Near 1 the logarithm has
+/// leading zeros.
 fn places((scale, n): &ScaledInteger, wanted: i64) -> i64 {
     let over = n - ten_to((*scale).max(0));
     let nothing = if *scale > 0 { (scale - digits(&over)).max(0) } else { 0 };
@@ -153,10 +156,10 @@ fn check_positive(x: &ScaledInteger, what: &str) -> Result<()> {
     }
 }
 
-/// The natural logarithm.
+/// Returns the natural logarithm.
 ///
 /// # Errors
-/// `Invalid` for a number that has none, or is too large.
+/// `Invalid` for a number that is not positive, or too large.
 pub fn ln(x: &ScaledInteger) -> Result<ScaledInteger> {
     check_positive(x, "Natural log")?;
     if x.0 >= 0 && x.1 == ten_to(x.0) {
@@ -167,10 +170,10 @@ pub fn ln(x: &ScaledInteger) -> Result<ScaledInteger> {
     Ok(rounded((places, ln_fixed(x, places)), wanted))
 }
 
-/// The logarithm to the base 10. Of 1, 10, 100 and so on, without places, it has none.
+/// Returns the logarithm to the base 10. The result for powers of 10 is an integer.
 ///
 /// # Errors
-/// `Invalid` for a number that has none, or is too large.
+/// `Invalid` for a number that is not positive, or too large.
 pub fn log_10(x: &ScaledInteger) -> Result<ScaledInteger> {
     check_positive(x, "Log10")?;
     let (scale, n) = x;
@@ -180,7 +183,7 @@ pub fn log_10(x: &ScaledInteger) -> Result<ScaledInteger> {
     }
     let wanted = wanted(x);
     let places = places(x, wanted);
-    // Of the divisor as many digits are needed as of the result.
+    // The divisor needs as many digits as the result.
     let divisor = wanted + GUARD;
     let ln = ln_fixed(x, places) * ten_to(divisor);
     Ok(rounded((places, ln / ln_10(divisor)), wanted))
@@ -201,7 +204,7 @@ mod tests {
         {
             let x = decimal(text);
             let back = ln(&exp(&x).unwrap()).unwrap();
-            // An exponential near 1 has lost the digits of a small number.
+            // An exponential near 1 has lost digits of a small argument.
             let lost = (digits(&back.1) - back.0).min(0).abs();
             let off = shifted(&back.1, back.0 - 60) - shifted(&x.1, x.0 - 60);
             let unit = shifted(&x.1, x.0 - 60) / ten_to(DIGITS - 8 - lost.min(DIGITS - 8));

@@ -1,4 +1,4 @@
-//! Masks of columns: a definition's function and arguments looked up, and applied to values.
+//! Column masks: resolves the function and arguments of a definition, and applies them to values.
 
 use firn_wide::Type;
 
@@ -12,10 +12,10 @@ use crate::catalog::{ColumnMask, ColumnType, Resource, TableColumn, TableSchema}
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{AstName, MaskSyntax, Pos, QualifiedName};
 
-/// The mask that a definition gives a column.
+/// Resolves the mask of a column in a definition.
 ///
 /// # Errors
-/// `Invalid` for a function that is none for masks, or not of this column.
+/// `Invalid` for a function that is not a mask function, or not applicable to the column.
 pub fn column_mask(
     mask: &MaskSyntax<'_>,
     table: &TableSchema,
@@ -76,7 +76,7 @@ pub fn column_mask(
     Ok(ColumnMask { keyspace: keyspace.to_owned(), name: name.to_owned(), types, values })
 }
 
-/// What a mask's function means; `None`: there is none of its name.
+/// Resolves a mask's function; returns `None` if there is none with this name.
 fn lookup(mask: &MaskSyntax<'_>, of: &Type, context: &Context<'_>) -> Result<Option<Callee>> {
     let mut types = vec![Some(of.clone())];
     types.extend(mask.arguments.iter().map(|term| own_type(term, context)));
@@ -99,8 +99,8 @@ fn lookup(mask: &MaskSyntax<'_>, of: &Type, context: &Context<'_>) -> Result<Opt
     }
 }
 
-/// The types of a function's arguments, and of its value for this column. The database's own give
-/// what they are given.
+/// Returns the types of a function's arguments, and of its result for this column. Native functions
+/// return the type of their argument.
 fn signature(
     function: &Function,
     column: &TableColumn,
@@ -127,7 +127,7 @@ fn signature(
     }
 }
 
-/// A mask as it is called.
+/// A resolved mask.
 #[derive(Debug)]
 pub struct MaskCall {
     function: Function,
@@ -135,10 +135,10 @@ pub struct MaskCall {
 }
 
 impl MaskCall {
-    /// The call that a mask stands for.
+    /// Resolves a stored mask.
     ///
     /// # Errors
-    /// `Invalid` when there is no such function.
+    /// `Invalid` if the function does not exist.
     pub fn new(mask: &ColumnMask, context: &Context<'_>) -> Result<MaskCall> {
         let values = mask.values.clone();
         if let Some(home) = context.catalog.keyspace(&mask.keyspace)
@@ -159,7 +159,7 @@ impl MaskCall {
         }
     }
 
-    /// What is shown for a value; `None` is null.
+    /// Returns the masked form of a value; `None` is null.
     ///
     /// # Errors
     /// Those of the function.

@@ -1,17 +1,17 @@
-//! Floor 1, on the catalog's types: values: terms of statements made into bytes, bytes made into
-//! values for people and for Rust (model 3.3, 3.5).
+//! Floor 1, based on the catalog's types: values. Converts terms of statements to bytes, and bytes
+//! to text and to Rust values (model 3.3, 3.5).
 //!
-//! - [`BoundTerm`]: a term of a statement, checked against what is wanted ([`Receiver`]);
-//!   [`BoundTerm::eval`] gives its bytes.
-//! - [`Value`]: a value by itself; [`literal`] and [`json`] are its text.
-//! - [`plain`] and [`exported_json`]: its text in a file, which is read back as the same bytes.
-//! - [`FromValue`], [`ToValue`], [`Values`]: Rust's own types.
+//! - [`BoundTerm`]: a term of a statement, checked against the expected type ([`Receiver`]);
+//!   [`BoundTerm::eval`] returns its bytes.
+//! - [`Value`]: a decoded value; [`literal`] and [`json`] are its text forms.
+//! - [`plain`] and [`exported_json`]: text forms for files, which are read back as the same bytes.
+//! - [`FromValue`], [`ToValue`], [`Values`]: conversions of Rust types.
 //! - [`function`]: native functions, casts, arithmetic.
 //!
-//! Bytes of collections are those of the native protocol from version 3 on: a 4-byte count, each
-//! part with a 4-byte length. Sets and maps are sorted and hold nothing twice, the last wins:
-//! whatever bytes are bound, [`canonical`] brings them into that form before they are stored,
-//! looked for or compared.
+//! Collections are encoded as in the native protocol from version 3 on: a 4-byte count, then each
+//! part with a 4-byte length. Sets and maps are sorted without duplicates; of equal keys the last
+//! one wins. [`canonical`] converts bound bytes to this form before they are stored, compared or
+//! used as a key.
 
 pub mod aggregate;
 mod bytes;
@@ -50,19 +50,19 @@ pub use value::Value;
 
 use crate::catalog::{ColumnType, TableSchema};
 
-/// A value as it is bound to a marker, or as a term gives it.
+/// A value bound to a marker, or the result of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Nothing is said: the column stays as it is.
+    /// Not set: the column is not changed.
     Unset,
-    /// No value.
+    /// Null.
     Null,
-    /// The value.
+    /// A value.
     Bytes(Vec<u8>),
 }
 
 impl Bound {
-    /// The bytes; `None` for null and unset.
+    /// Returns the bytes; `None` for null and unset.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Bound::Bytes(bytes) => Some(bytes),
@@ -88,7 +88,8 @@ pub struct ColumnSpec {
 }
 
 impl ColumnSpec {
-    /// A column of a table's, or what stands beside those: `[applied]`, `[json]`, a computed one.
+    /// Creates the spec of a table column, or of a column such as `[applied]`, `[json]` or a
+    /// computed one.
     pub fn new(table: &TableSchema, name: &str, of: &ColumnType) -> ColumnSpec {
         ColumnSpec {
             keyspace: table.keyspace.clone(),
@@ -99,13 +100,13 @@ impl ColumnSpec {
     }
 }
 
-/// The values that the evaluation of terms needs.
+/// Environment for evaluating terms.
 pub struct EvalEnv<'a> {
-    /// The values bound to the markers, by their number.
+    /// Values bound to the markers, by marker number.
     pub bound: &'a [Bound],
-    /// The time of the statement, microseconds since 1970; the same for all of it.
+    /// Time of the statement, in microseconds since 1970. The whole statement uses the same time.
     pub now: i64,
-    /// Fresh random bits, for `uuid()` and `now()`.
+    /// Source of random bits, for `uuid()` and `now()`.
     pub random: &'a dyn Fn() -> u128,
 }
 

@@ -1,4 +1,4 @@
-//! Functions that Cassandra 5 has brought: of numbers, of collections, masks.
+//! Functions added in Cassandra 5: of numbers, of collections, masks.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::number::{Number, is_number};
 use super::{logarithm, put_many, split};
 use crate::error::{Error, Result, invalid};
 
-/// Digits that a decimal is given by rounding, at most.
+/// Maximum number of digits that rounding may add to a decimal.
 const MAX_DIGITS: i64 = 10_000;
-/// Elements of a vector that stands for others, at most.
+/// Maximum number of elements in a default vector.
 const MAX_ELEMENTS: u32 = 65_536;
 
-/// The functions of numbers.
+/// Functions of numbers.
 #[derive(Clone, Copy)]
 enum Calculation {
     Abs,
@@ -30,11 +30,11 @@ enum Calculation {
     Round,
 }
 
-/// The function of this name for arguments of these types, where `wanted` is wanted; `None`: it is
-/// none of these.
+/// Returns the function with this name for these arguments and the expected type `wanted`; `None`
+/// if this module has none with this name.
 ///
 /// # Errors
-/// Arguments that it doesn't take, and a type that must be known and isn't.
+/// Errors for wrong arguments, and for an argument of unknown type.
 pub(super) fn named(
     word: &str,
     call: &CallArguments<'_>,
@@ -109,7 +109,7 @@ fn calculate(calculation: Calculation, of: &Type, number: Number) -> Result<Numb
             Number::Decimal(scale, BigInt::from(n.magnitude().clone()))
         }
         (Calculation::Round, Number::Whole(n)) => Number::Whole(n),
-        // Halves go upwards, and what is too large becomes the largest, as Java rounds.
+        // As in Java, halves are rounded up, and numbers that are too large become the maximum.
         (Calculation::Round, Number::Double(n)) => {
             let up = if n.fract() == -0.5 { n.ceil() } else { n.round() };
             match of {
@@ -134,9 +134,9 @@ fn calculate(calculation: Calculation, of: &Type, number: Number) -> Result<Numb
     })
 }
 
-/// `n` divided by ten `scale` times, halves away from zero.
+/// Returns `n` divided by ten `scale` times, rounded half away from zero.
 fn rounded(scale: i64, n: BigInt) -> Result<BigInt> {
-    // Every digit has more than three bits: so many are all behind the point, and less than a half.
+    // Every digit has more than three bits, so the number is less than a half.
     if scale > n.bits() as i64 {
         return Ok(BigInt::ZERO);
     }
@@ -151,26 +151,25 @@ fn rounded(scale: i64, n: BigInt) -> Result<BigInt> {
     Ok(if n.sign() == num_bigint::Sign::Minus { (n - half) / ten } else { (n + half) / ten })
 }
 
-/// A function that looks at the types of its arguments: as messages show it, with what it is called
-/// with.
+/// A call of a function that is generic in its argument types.
 struct GenericCall<'a> {
     word: &'a str,
-    /// The kinds of its arguments.
+    /// Kinds of its arguments, for messages.
     kinds: &'a str,
     call: &'a CallArguments<'a>,
 }
 
 impl GenericCall<'_> {
-    /// The error for another number of arguments.
+    /// Returns the error for a wrong number of arguments.
     fn wrong_number(&self) -> Error {
         let GenericCall { word, kinds, .. } = self;
         invalid(format!("Invalid number of arguments for function system.{word}({kinds})"))
     }
 
-    /// The type of an argument.
+    /// Returns the type of an argument.
     ///
     /// # Errors
-    /// `Invalid` where it isn't known.
+    /// `Invalid` if it is unknown.
     fn known(&self, at: usize) -> Result<Type> {
         let of = self.call.types.get(at).and_then(Option::as_ref).map(Type::unreversed);
         of.cloned().ok_or_else(|| {
@@ -182,7 +181,7 @@ impl GenericCall<'_> {
         })
     }
 
-    /// The error for an argument of this type, which is none that is wanted.
+    /// Returns the error for an argument of a wrong type.
     fn wrong_kind(&self, at: usize, wanted: &str, of: &Type) -> Error {
         invalid(format!(
             "Function system.{} requires {wanted}, but found argument {} of type {}",
@@ -268,7 +267,7 @@ fn mask(word: &str, call: &CallArguments<'_>) -> Result<Option<Function>> {
     if !counts.contains(&count) {
         return Err(signed.wrong_number());
     }
-    // An argument that must be of one type; of constants that is seen to later.
+    // Requires an argument to have one type. Constants are checked later.
     let must_be = |at: usize, wanted: Type| match call.types.get(at).and_then(Option::as_ref) {
         Some(of) if !is_value_of(of, &wanted) => {
             let shown = format!("an argument of type {}", wanted.cql_name());
@@ -320,7 +319,7 @@ fn mask(word: &str, call: &CallArguments<'_>) -> Result<Option<Function>> {
     }))
 }
 
-/// The hash of bytes by the algorithm that Java calls so.
+/// Returns the hash of bytes by the algorithm with this Java name.
 fn hashed(bytes: &[u8], algorithm: &str) -> Result<Vec<u8>> {
     Ok(match &*algorithm.to_ascii_uppercase() {
         "MD5" => Md5::digest(bytes).to_vec(),
@@ -335,7 +334,7 @@ fn hashed(bytes: &[u8], algorithm: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// What stands for every value of a type.
+/// Returns the value with which `mask_default` replaces all values of a type.
 fn default_value(of: &Type) -> Result<Vec<u8>> {
     let all = |types: &mut dyn Iterator<Item = &Type>| {
         types.map(|of| default_value(of).map(Some)).collect::<Result<Vec<_>>>()
@@ -354,7 +353,7 @@ fn default_value(of: &Type) -> Result<Vec<u8>> {
         of @ Type::Tuple(types) => put_many(of, all(&mut types.iter())?)?,
         of @ Type::Vector(element, count) => {
             if *count > MAX_ELEMENTS {
-                return Err(invalid(format!("nothing stands for a vector of {count} elements")));
+                return Err(invalid(format!("a vector of {count} elements has no default value")));
             }
             put_many(of, vec![Some(default_value(element)?); *count as usize])?
         }
@@ -363,11 +362,11 @@ fn default_value(of: &Type) -> Result<Vec<u8>> {
     })
 }
 
-/// A text whose letters are hidden, inside of these many at both ends, or outside of them.
+/// Masks the characters of a text between the given numbers at both ends, or outside of them.
 fn masked(word: &str, given: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
     let (is_inner, at) = (word == "mask_inner", |i: usize| given.get(i).copied().flatten());
     let Some(text) = at(0) else { return Ok(None) };
-    // Less than none is none.
+    // Negative numbers count as zero.
     let end = |i: usize| {
         let n = at(i).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
         usize::try_from(n).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Numbers of all types, computed with as Java does: whole numbers wrap, decimals divide to 32
+//! Numbers of all types, with Java's arithmetic: integers wrap around, and decimals divide to 32
 //! digits.
 
 use firn_wide::Type;
@@ -8,11 +8,11 @@ use num_bigint::BigInt;
 use crate::error::{Class, Error, Result, invalid};
 use crate::syntax::ast::Operator;
 
-/// The digits that a quotient of decimals has, and that it has behind its point, at least.
+/// Minimum number of digits of a quotient of decimals, and of its decimal places.
 const DIGITS: i64 = 32;
-/// A quotient of decimals has no more digits behind its point.
+/// Maximum number of decimal places of a quotient of decimals.
 const MAX_QUOTIENT_SCALE: i64 = 1_000;
-/// Decimals with more digits or zeros than this are refused in computations.
+/// Maximum number of digits or zeros of decimals in computations.
 const MAX_SCALE: i64 = 100_000;
 
 /// A number.
@@ -24,7 +24,7 @@ pub enum Number {
     Decimal(i64, BigInt),
 }
 
-/// Whether values of the type are numbers.
+/// Reports whether values of the type are numbers.
 pub fn is_number(of: &Type) -> bool {
     is_whole(of) || matches!(of, Type::Float | Type::Double | Type::Decimal)
 }
@@ -46,7 +46,7 @@ fn rank(of: &Type) -> u32 {
     }
 }
 
-/// The type of a sum of these two; `None` when one is no number.
+/// Returns the type of a sum; `None` if a type is not a number.
 pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
     if !is_number(left) || !is_number(right) {
         return None;
@@ -74,7 +74,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
         .map_err(|_| invalid(format!("a number has {} bytes instead of {N}", bytes.len())))
 }
 
-/// Refuses integers that can't be computed with in good time.
+/// Refuses integers that are too large for fast computation.
 fn check_digits(integer: &[u8]) -> Result<()> {
     if has_many_digits(integer) {
         return Err(invalid(format!(
@@ -86,7 +86,7 @@ fn check_digits(integer: &[u8]) -> Result<()> {
 }
 
 impl Number {
-    /// The number that these bytes are.
+    /// Decodes a number.
     pub fn decode(of: &Type, bytes: &[u8]) -> Result<Number> {
         Ok(match of {
             Type::Float => Number::Double(f64::from(f32::from_be_bytes(fixed(bytes)?))),
@@ -112,7 +112,8 @@ impl Number {
         })
     }
 
-    /// Its bytes as this type; what is too large wraps (whole numbers) or is infinite.
+    /// Encodes the number in this type. Numbers out of range wrap around (integers) or become
+    /// infinite.
     pub fn encode(&self, of: &Type) -> Result<Vec<u8>> {
         let whole = |n: &BigInt, size: usize| {
             let bytes = n.to_signed_bytes_be();
@@ -130,7 +131,7 @@ impl Number {
                     i32::try_from(scale).map_err(|_| invalid("a decimal has too large a scale"))?;
                 [&scale.to_be_bytes()[..], &integer.to_signed_bytes_be()].concat()
             }
-            // What is no whole number goes through 64 bits there, too.
+            // As in Java, non-integers are converted through 64 bits.
             Type::Integer => match self {
                 Number::Whole(n) => n.to_signed_bytes_be(),
                 other => {
@@ -142,20 +143,21 @@ impl Number {
         })
     }
 
-    /// As a double: the nearest one.
+    /// Returns the nearest double.
     pub fn double(&self) -> f64 {
         match self {
             Number::Whole(n) => n.to_string().parse().unwrap_or(f64::NAN),
             Number::Double(n) => *n,
-            // The text is read exactly.
+            // The text is converted exactly.
             Number::Decimal(scale, n) => format!("{n}e{}", -scale).parse().unwrap_or(f64::NAN),
         }
     }
 
-    /// The scale and integer of a decimal: of a double those of its text, as Java writes it.
+    /// Returns the scale and integer of a decimal; for a double, those of the text that Java
+    /// prints.
     ///
     /// # Errors
-    /// `Invalid` for what is no number, or without an end.
+    /// `Invalid` for NaN and infinity.
     pub fn decimal(&self) -> Result<(i64, BigInt)> {
         match self {
             Number::Whole(n) => Ok((0, n.clone())),
@@ -167,7 +169,7 @@ impl Number {
                     true => format!("{n:?}"),
                     false => format!("{n:e}"),
                 };
-                // Of one digit alone Java makes the two that are the nearest.
+                // For a single digit Java prints the nearest two digits.
                 let two = format!("{n:.1e}");
                 let has_one = !is_plain && !text.contains('.');
                 let text = if has_one && two.parse() == Ok(*n) { two } else { text };
@@ -181,7 +183,8 @@ impl Number {
         }
     }
 
-    /// Without its fraction; doubles that are too large become the largest, as Java casts them.
+    /// Returns the number without its fraction. As in Java, doubles out of range become the
+    /// maximum.
     pub fn whole(&self, of: &Type) -> BigInt {
         match self {
             Number::Whole(n) => n.clone(),
@@ -193,13 +196,13 @@ impl Number {
     }
 }
 
-/// A number of one type as one of another.
+/// Converts a number from one type to another.
 ///
 /// # Errors
-/// `Invalid` for what no number of the type is like.
+/// `Invalid` for a number that the type cannot represent.
 pub fn cast(from: &Type, to: &Type, bytes: &[u8]) -> Result<Vec<u8>> {
     let number = match (Number::decode(from, bytes)?, from, to) {
-        // By its own text, which is shorter than that of the double.
+        // A float has a shorter text than the double of the same value.
         (Number::Double(n), Type::Float, Type::Decimal) => {
             Number::Double((n as f32).to_string().parse().unwrap_or(n))
         }
@@ -212,10 +215,10 @@ fn ten_to(n: i64) -> BigInt {
     BigInt::from(10).pow(n.clamp(0, MAX_SCALE * 4) as u32)
 }
 
-/// `left operator right`, of these types; the result is of type `of`.
+/// Returns `left operator right` for these types; the result has the type `of`.
 ///
 /// # Errors
-/// `FunctionFailure` where there is no result.
+/// `FunctionFailure` if there is no result.
 pub fn compute(
     operator: Operator,
     of: &Type,
@@ -242,7 +245,7 @@ pub fn compute(
             })
         }
         Type::Decimal => {
-            // All but the largest whole numbers become doubles on the way.
+            // As in Cassandra, integers except varints are converted to doubles first.
             let exact = |number: Number, of: &Type| match number {
                 Number::Whole(_) if *of != Type::Integer => {
                     Number::Double(number.double()).decimal()
@@ -289,7 +292,7 @@ pub fn compute(
     result.encode(of)
 }
 
-/// The scale and integer of what is computed; nothing is divided by zero.
+/// Computes with decimals. The divisor must not be zero.
 fn decimals(operator: Operator, left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     let scale = left.0.max(right.0);
     let aligned = |of: &(i64, BigInt)| &of.1 * ten_to(scale - of.0);
@@ -302,8 +305,8 @@ fn decimals(operator: Operator, left: (i64, BigInt), right: (i64, BigInt)) -> (i
     }
 }
 
-/// What is left of a division to a whole number, whose scale is as near to the difference of both
-/// scales as it can be.
+/// Returns the remainder of an integer division. The scale of the quotient is as near as possible
+/// to the difference of both scales.
 fn remainder(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     let common = left.0.max(right.0);
     let (l, r) = (&left.1 * ten_to(common - left.0), &right.1 * ten_to(common - right.0));
@@ -321,7 +324,7 @@ fn remainder(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     (scale, rest / ten_to(common - scale))
 }
 
-/// Half up, to [`DIGITS`] digits at least, and without the zeros at its end.
+/// Divides with rounding half up, to at least [`DIGITS`] digits, and removes trailing zeros.
 fn divide(left: (i64, BigInt), right: (i64, BigInt)) -> (i64, BigInt) {
     let digits = |n: &BigInt| n.magnitude().to_string().len() as i64;
     let first = (digits(&left.1) - left.0) - (digits(&right.1) - right.0);

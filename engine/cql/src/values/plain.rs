@@ -1,9 +1,9 @@
-//! Values as text outside of CQL, as in a cell of a CSV file.
+//! Plain text of values outside CQL, such as in a cell of a CSV file.
 //!
-//! Invariant: [`from_plain`] makes the same bytes of what [`plain`] writes, for every value of every
-//! type; but a tuple or user type that lacks nulls at its end, as one from before a field was added,
-//! gets them. Where the usual text means nothing or another value, [`plain`] writes the bytes in
-//! hex, which [`from_plain`] takes for every type but texts.
+//! Invariant: [`from_plain`] restores the bytes of every value from the output of [`plain`]. There
+//! is one exception: a tuple or user type with missing fields at its end, written before a field
+//! was added, gets nulls for them. If the usual text is invalid or means another value, [`plain`]
+//! writes the bytes in hex, which [`from_plain`] accepts for all types except texts.
 
 use firn_wide::{Type, Wording};
 
@@ -15,10 +15,10 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast::{ConstantKind, Term, TermKind, TermPrimary};
 use crate::syntax::parse_term;
 
-/// A value without the quotes that a literal has around it: texts as they are, blobs as `0x…`,
-/// collections, tuples and user types as literals. Timestamps whose year servers write otherwise,
-/// those before year 1 and after year 9999, are milliseconds since 1970. A value whose text would
-/// not be read back is `0x…`: an empty one, a NaN that isn't the usual one.
+/// Returns a value without the quotes of a literal: texts unchanged, blobs as `0x…`, collections,
+/// tuples and user types as literals. Timestamps before year 1 and after year 9999, whose years
+/// Cassandra writes differently, are milliseconds since 1970. A value whose text would not be read
+/// back is `0x…`: an empty one, or an unusual NaN.
 pub fn plain(of: &Type, bytes: &[u8]) -> String {
     let of = of.unreversed();
     match of {
@@ -32,7 +32,7 @@ fn is_text(of: &Type) -> bool {
     matches!(of, Type::Utf8 | Type::Ascii)
 }
 
-/// What has no parts.
+/// Returns the text of a scalar value.
 fn scalar(of: &Type, bytes: &[u8]) -> String {
     if *of == Type::Bytes {
         return hex(bytes);
@@ -40,31 +40,31 @@ fn scalar(of: &Type, bytes: &[u8]) -> String {
     let usual = of.to_text(bytes, Wording::Cql);
     let text = match (of, <[u8; 8]>::try_from(bytes)) {
         _ if is_text(of) && of.validate(bytes).is_ok() => return usual,
-        // Servers write the year with another number, or sign.
+        // Cassandra writes the year with another number or sign.
         (Type::Timestamp | Type::Date, Ok(millis)) if server_text(of, bytes) != usual => {
             i64::from_be_bytes(millis).to_string()
         }
         (Type::Duration, _) if usual.is_empty() => "0s".into(),
         _ => usual,
     };
-    // Who reads takes what begins so for hex.
+    // The parser takes texts that begin with `0x` as hex.
     let is_whole = !text.is_empty()
         && !text.starts_with("0x")
         && from_scalar(of, &text).is_ok_and(|read| read == bytes);
     if is_whole { text } else { hex(bytes) }
 }
 
-/// What has no parts, as a part of something.
+/// Returns the text of a scalar value inside another value.
 fn part(of: &Type, bytes: &[u8]) -> String {
     let text = scalar(of, bytes);
     let is_hex = text.starts_with("0x") && !is_text(of);
     if is_quoted(of) && !is_hex { quoted(&text) } else { text }
 }
 
-/// The value that a text outside of CQL means: the opposite of [`plain`].
+/// Parses a text outside CQL: the inverse of [`plain`].
 ///
 /// # Errors
-/// The text is no value of the type.
+/// `Invalid` if the text is not a value of the type.
 pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = of.unreversed();
     if of.has_parts() && !text.starts_with("0x") {
@@ -73,18 +73,18 @@ pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     from_scalar(of, text)
 }
 
-/// What has no parts, or the bytes of anything in hex.
+/// Parses a scalar value, or the bytes of any value in hex.
 fn from_scalar(of: &Type, text: &str) -> Result<Vec<u8>> {
     let bytes = match text.strip_prefix("0x") {
         Some(digits) if !is_text(of) => bytes_of_text(&Type::Bytes, digits)?,
-        _ if *of == Type::Bytes => return Err(invalid("a blob begins with 0x")),
+        _ if *of == Type::Bytes => return Err(invalid("a blob must begin with 0x")),
         _ => bytes_of_text(of, text)?,
     };
     of.validate(&bytes).map_err(|e| invalid(e.0))?;
     Ok(bytes)
 }
 
-/// The value of a literal. It may have hex in it where CQL takes none.
+/// Evaluates a literal, which may contain hex where CQL does not accept it.
 fn from_term(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
     let of = of.unreversed();
     let part = |(of, term): (&Type, &Term<'_>)| match &term.kind {
@@ -128,7 +128,7 @@ fn from_term(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
     put_many(of, parts)
 }
 
-/// What CQL itself takes for a constant.
+/// Evaluates a constant as CQL does.
 fn constant(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
     let catalog = Catalog::default();
     let mut context = Context {
@@ -144,7 +144,7 @@ fn constant(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
         Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
     match BoundTerm::prepare(term, &receiver, &mut context)? {
         BoundTerm::Constant(Some(bytes)) => Ok(bytes),
-        _ => Err(invalid(format!("{term} is no constant"))),
+        _ => Err(invalid(format!("{term} is not a constant"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Terms of statements: checked against what is wanted, then evaluated to bytes.
+//! Terms of statements: checked against the expected type, then evaluated to bytes.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -16,14 +16,14 @@ use crate::catalog::{ColumnType, native_type};
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::{self, Constant, ConstantKind, Operator, TermKind, TermPrimary};
 
-/// What a term gives, borrowed where it can be.
+/// Result of evaluating a term, borrowed if possible.
 #[derive(Clone, Debug)]
 pub enum EvaluatedTerm<'v> {
-    /// Nothing is said.
+    /// Not set.
     Unset,
-    /// No value.
+    /// Null.
     Null,
-    /// The value.
+    /// A value.
     Bytes(Cow<'v, [u8]>),
 }
 
@@ -32,17 +32,17 @@ pub enum EvaluatedTerm<'v> {
 pub enum BoundTerm {
     /// Known bytes, or null.
     Constant(Option<Vec<u8>>),
-    /// What is bound to a marker of this number.
+    /// Value bound to the marker with this number.
     Marker(u16, Type),
-    /// A collection, tuple or user type of these; of a map, keys and values in turns.
+    /// Collection, tuple or user type of these; for a map, keys and values alternate.
     Many(Type, Vec<BoundTerm>),
-    /// A user type whose fields are cells of their own: one that is unset is not there.
+    /// User type whose fields are separate cells: an unset field is not written.
     Fields(Vec<BoundTerm>),
-    /// What a function makes of these.
+    /// Call of a function with these arguments.
     Call(Arc<Function>, Vec<BoundTerm>),
 }
 
-/// Whether a constant of this kind can be of the type.
+/// Reports whether a constant of this kind can have the type.
 fn fits(kind: ConstantKind, of: &Type) -> bool {
     use ConstantKind as K;
     match of {
@@ -79,8 +79,8 @@ fn constant_bytes(constant: &Constant<'_>, of: &Type) -> Result<Vec<u8>> {
     }
 }
 
-/// A tuple of a text: its parts between colons, `@` for null, fewer than there are types; `\\`
-/// before a sign that is meant as such. An empty text has no parts.
+/// Parses a tuple in a text: parts separated by colons, `@` for null, possibly fewer parts than
+/// types. `\\` escapes a separator. An empty text has no parts.
 fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
     if text.is_empty() {
         return Ok(vec![]);
@@ -122,8 +122,8 @@ fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
     put_tuple(&values)
 }
 
-/// The type of a term by itself: that of a constant, a hint, a cast, a function. `None` where it
-/// depends on what is wanted.
+/// Returns the type of a term by itself: that of a constant, a hint, a cast or a function. `None`
+/// if it depends on the expected type.
 pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     match &term.kind {
         TermKind::Primary(TermPrimary::Constant(c)) => Some(match c.kind {
@@ -151,7 +151,7 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     }
 }
 
-/// The types of a call's arguments by themselves.
+/// Returns the types of a call's arguments by themselves.
 fn argument_types(
     call: &ast::FunctionCall<'_, ast::Term<'_>>,
     context: &Context<'_>,
@@ -163,7 +163,7 @@ fn argument_types(
     call.arguments.iter().map(each).collect()
 }
 
-/// Whether a term can be of the type at all.
+/// Reports whether a term can have the type.
 pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
     let all =
         |terms: &[ast::Term<'_>], of: &Type| terms.iter().all(|t| is_assignable(t, of, context));
@@ -207,7 +207,7 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             is_assignable(&b.left, of, context) && is_assignable(&b.right, of, context)
         }
         (TermKind::Negate(inner), _) => is_assignable(inner, of, context),
-        // What can't be found is reported when it is prepared.
+        // An unknown function is reported when the term is prepared.
         (TermKind::Call(call), _) => {
             called(call, Some(of), context).map_or(true, |f| function::is_value_of(&f.result, of))
         }
@@ -218,12 +218,12 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
     }
 }
 
-/// Whether terms in parentheses are the first fields of a user type, not a value of it.
+/// Reports whether terms in parentheses are the first fields of a user type, not a value of it.
 fn is_tuple_of_fields(terms: &[ast::Term<'_>], of: &Type, context: &Context<'_>) -> bool {
     !matches!(terms, [one] if is_assignable(one, of, context))
 }
 
-/// How well a term, which has this type by itself, fits another.
+/// Returns how well a term, which has the type `own` by itself, matches another type.
 pub fn term_fit(
     term: &ast::Term<'_>,
     own: Option<&Type>,
@@ -232,7 +232,7 @@ pub fn term_fit(
 ) -> ArgumentFit {
     match &term.kind {
         TermKind::Primary(TermPrimary::Constant(c)) if !fits(c.kind, of) => ArgumentFit::Never,
-        // A text of plain letters is an ascii before it is a text.
+        // A text literal of ASCII characters is `ascii` rather than `text`.
         TermKind::Primary(TermPrimary::Constant(c)) if c.kind == ConstantKind::String => {
             let best = if c.text.is_ascii() { Type::Ascii } else { Type::Utf8 };
             if *of == best { ArgumentFit::Exact } else { ArgumentFit::Weak }
@@ -244,7 +244,7 @@ pub fn term_fit(
     }
 }
 
-/// The function that is called where a value of this type is wanted.
+/// Returns the function that a call refers to, given the expected type.
 fn called(
     call: &ast::FunctionCall<'_, ast::Term<'_>>,
     wanted: Option<&Type>,
@@ -280,10 +280,10 @@ fn has_marker(term: &ast::Term<'_>) -> bool {
 }
 
 impl BoundTerm {
-    /// Checks a term against what is wanted.
+    /// Checks and prepares a term for a receiver.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn prepare(
         term: &ast::Term<'_>,
         receiver: &Receiver,
@@ -328,10 +328,10 @@ impl BoundTerm {
         }
     }
 
-    /// Its value, without a copy where it is there already.
+    /// Evaluates the term, without a copy if possible.
     ///
     /// # Errors
-    /// As [`eval`](BoundTerm::eval).
+    /// Those of [`eval`](BoundTerm::eval).
     pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<EvaluatedTerm<'v>> {
         match self {
             BoundTerm::Constant(Some(bytes)) => Ok(EvaluatedTerm::Bytes(Cow::Borrowed(bytes))),
@@ -360,10 +360,10 @@ impl BoundTerm {
         }
     }
 
-    /// Its value.
+    /// Evaluates the term.
     ///
     /// # Errors
-    /// `Invalid` when a bound value is not of its type, or a function refuses its arguments.
+    /// `Invalid` if a bound value does not have its type, or if a function refuses its arguments.
     pub fn eval(&self, env: &EvalEnv<'_>) -> Result<Bound> {
         match self {
             BoundTerm::Constant(_) | BoundTerm::Marker(..) => Ok(match self.value(env)? {
@@ -401,7 +401,7 @@ impl BoundTerm {
         }
     }
 
-    /// Whether its value is the same whatever is bound and whenever it is.
+    /// Reports whether its value does not depend on bound values or time.
     pub fn is_constant(&self) -> bool {
         match self {
             BoundTerm::Constant(_) => true,
@@ -415,7 +415,7 @@ impl BoundTerm {
         }
     }
 
-    /// Makes a constant of what never changes.
+    /// Evaluates the term if it is constant.
     fn folded(self) -> Result<BoundTerm> {
         if !self.is_constant() {
             return Ok(self);
@@ -428,7 +428,7 @@ impl BoundTerm {
     }
 }
 
-/// What is said of a part that is unset.
+/// Returns the error for an unset part.
 fn unset_part(of: &Type, part: usize) -> Error {
     if let Type::Vector(..) = of {
         return null_inside();
@@ -490,7 +490,7 @@ fn prepare_collection(
         TermKind::Map(pairs) => ("map", pairs.iter().flat_map(|(k, v)| [k, v]).collect()),
         _ => ("list", vec![]),
     };
-    // `{}` is an empty map where a map is wanted.
+    // `{}` is an empty map if a map is expected.
     let empty_map = kind == "set" && terms.is_empty() && matches!(of.of, Type::Map(_));
     let (types, words): ([&Type; 2], [&str; 2]) = match (&of.of, kind) {
         (Type::List(e), "list") | (Type::Set(e), "set") => ([e, e], ["value", "value"]),
@@ -524,7 +524,7 @@ fn prepare_collection(
     BoundTerm::Many(of.of.clone(), parts).folded()
 }
 
-/// `[1.0, 2.0]` where a vector is wanted.
+/// Prepares `[1.0, 2.0]` as a vector.
 fn prepare_vector(
     terms: &[ast::Term<'_>],
     receiver: &Receiver,
@@ -623,20 +623,20 @@ fn prepare_user(
     all.folded()
 }
 
-/// Whether it is a marker, without a hint.
+/// Reports whether it is a marker without a hint.
 pub fn is_marker(term: &ast::Term<'_>) -> bool {
     matches!(term.kind, TermKind::Primary(TermPrimary::Marker(_)))
 }
 
-/// What is said of markers whose types could be several.
+/// Returns the error for a marker whose type is ambiguous.
 pub fn ambiguous(operator: Operator, left: &dyn Display, right: &dyn Display) -> Error {
     let sign = operator.sign();
     let what = format!("Ambiguous '{sign}' operation with args {left} and {right}");
     invalid(format!("{what}: use type hint to disambiguate, example '(int) ?'"))
 }
 
-/// The types of both sides of an operator, of which one is a marker, where only two make the
-/// result that is wanted.
+/// Returns the types of both sides of an operator, of which one is a marker, if only one pair of
+/// types has the expected result.
 fn operands(
     binary: &ast::Binary<ast::Term<'_>>,
     of: &Type,
@@ -678,7 +678,7 @@ fn operands(
     }
 }
 
-/// A call, a cast or arithmetic.
+/// Prepares a call, a cast or arithmetic.
 fn prepare_computed(
     term: &ast::Term<'_>,
     receiver: &Receiver,
@@ -738,8 +738,7 @@ fn prepare_computed(
             BoundTerm::Call(Arc::new(function), vec![argument]).folded()
         }
         TermKind::Binary(binary) => {
-            // Constants, and what is computed of some, take the type that is wanted when they can
-            // be of it.
+            // Constants, and expressions of constants, get the expected type if they can have it.
             let exact = |t: &ast::Term<'_>| match &t.kind {
                 TermKind::Primary(TermPrimary::Constant(_))
                 | TermKind::Binary(_)
@@ -752,7 +751,7 @@ fn prepare_computed(
                 _ => own_type(t, context).unwrap_or_else(|| of.clone()),
             };
             let (left, right) = match of {
-                // To a time only a duration can be added.
+                // Only a duration can be added to a time.
                 Type::Timestamp | Type::SimpleDate => (
                     exact(&binary.left),
                     own_type(&binary.right, context).unwrap_or(Type::Duration),

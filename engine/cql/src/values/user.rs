@@ -1,23 +1,23 @@
-//! Functions of users: which one a call means, their arguments as values of the language, and its
-//! value as bytes.
+//! User-defined functions: overload resolution, and conversion of arguments and results between CQL
+//! and the script language.
 //!
-//! | CQL | there |
+//! | CQL | script language |
 //! |---|---|
 //! | boolean | `bool` |
 //! | tinyint, smallint, int, bigint, counter | an integer |
 //! | date, time, timestamp | an integer: days since 1970, nanoseconds, milliseconds since 1970 |
-//! | varint | an integer; a text where it is beyond 64 bits |
+//! | varint | an integer; a text if it exceeds 64 bits |
 //! | float, double | a float |
 //! | decimal, duration, inet, uuid, timeuuid | a text |
 //! | text, ascii | a text |
 //! | blob | a blob |
 //! | list, set, tuple | an array |
-//! | map | an object map, by the texts of its keys |
-//! | a user type | an object map, by the names of its fields |
+//! | map | an object map, keyed by the texts of its keys |
+//! | a user type | an object map, keyed by the names of its fields |
 //! | null | `()` |
 //!
-//! Back the same way, where an integer is a float or a decimal too, and a text is what it is a text
-//! of.
+//! Results are converted in reverse. An integer is also accepted for a float or a decimal, and a
+//! text for any type with a text form.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ use crate::error::{Error, Result, invalid};
 use crate::script::ScriptValue;
 use crate::syntax::ast::QualifiedName;
 
-/// What a call calls.
+/// Target of a call.
 #[derive(Clone, Debug)]
 pub enum Callee {
-    /// A function, of the database or of a user.
+    /// A native or user-defined function.
     Function(Function),
-    /// An aggregate of a user.
+    /// A user-defined aggregate.
     Aggregate(Arc<StoredAggregate>),
 }
 
-/// A function or aggregate of a user, as the choice among several sees it.
+/// A user-defined function or aggregate in overload resolution.
 #[derive(Clone)]
 enum Candidate {
     Function(Arc<StoredFunction>),
@@ -57,7 +57,7 @@ impl Candidate {
         }
     }
 
-    /// `ks.f : (int) -> text`
+    /// Returns `ks.f : (int) -> text`.
     fn shown(&self) -> String {
         let (keyspace, name, arguments, result) = self.parts();
         let types: Vec<String> = arguments.iter().map(ToString::to_string).collect();
@@ -72,11 +72,12 @@ impl Candidate {
     }
 }
 
-/// What a call of this name means, where `wanted` is wanted. Functions of the keyspace stand beside
-/// the database's.
+/// Resolves a call of this name with the expected type `wanted`, among native functions and those
+/// of the keyspace.
 ///
 /// # Errors
-/// As [`function::find`]; arguments that fit none of several functions, or more than one.
+/// Those of [`function::find`]; errors for arguments that match none of several functions, or more
+/// than one.
 pub fn find_callee(
     name: &QualifiedName<'_>,
     call: &CallArguments<'_>,
@@ -153,12 +154,12 @@ pub fn find_callee(
     }
 }
 
-/// The error for an aggregate where rows are not counted together.
+/// Returns the error for an aggregate outside a selection.
 pub fn misplaced_aggregate() -> Error {
     invalid("Aggregation function are not supported in the where clause")
 }
 
-/// A function of a user as one that terms and selections call.
+/// Returns a user-defined function in a form that terms and selections can call.
 pub fn user_function(stored: &Arc<StoredFunction>) -> Function {
     let resource = {
         let (name, types) = stored.signature();
@@ -172,7 +173,8 @@ pub fn user_function(stored: &Arc<StoredFunction>) -> Function {
     })
 }
 
-/// Whether a user's function is called with these: it says of nulls what it is to them.
+/// Reports whether a user-defined function is called with these arguments. It is not called with
+/// nulls unless it is declared so.
 pub fn is_callable(called_on_null: bool, types: &[Type], arguments: &[Option<&[u8]>]) -> bool {
     let is_null = |(of, value): (&Type, &Option<&[u8]>)| match value {
         None => true,
@@ -181,7 +183,7 @@ pub fn is_callable(called_on_null: bool, types: &[Type], arguments: &[Option<&[u
     called_on_null || !types.iter().zip(arguments).any(is_null)
 }
 
-/// Whether zero bytes are a value.
+/// Reports whether an empty byte string is a value of the type.
 fn has_empty(of: &Type) -> bool {
     matches!(of, Type::Utf8 | Type::Ascii | Type::Bytes)
 }
@@ -261,18 +263,21 @@ fn shown_to(of: &Type, value: Value) -> Result<ScriptValue> {
             ScriptValue::Map(fields.into_iter().zip(&udt.fields).map(field).collect::<Result<_>>()?)
         }
         (other, of) => {
-            return Err(invalid(format!("{other:?} of type {} has no form there", of.cql_name())));
+            return Err(invalid(format!(
+                "{other:?} of type {} has no form in the script language",
+                of.cql_name()
+            )));
         }
     })
 }
 
-/// A key of a map as a text.
+/// Converts a key of a map to a text.
 fn key_text(of: &Type, bytes: &[u8]) -> Result<String> {
     match of {
         Type::Bytes => Ok(format!("0x{}", hex(bytes))),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
-            Err(invalid(format!("a key of type {} has no form there", of.cql_name())))
-        }
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => Err(
+            invalid(format!("a key of type {} has no form in the script language", of.cql_name())),
+        ),
         _ => Ok(of.to_text(bytes, Wording::Cql)),
     }
 }
@@ -289,7 +294,7 @@ fn key_bytes(of: &Type, text: String) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A value of the language as bytes of this type.
+/// Converts a value of the script language to bytes of this type.
 fn bytes_of(of: &Type, value: ScriptValue) -> std::result::Result<Option<Vec<u8>>, String> {
     let of = of.unreversed();
     let many = |parts: Vec<Option<Vec<u8>>>| put_many(of, parts).map(Some).map_err(text_of);

@@ -1,4 +1,4 @@
-//! A value by itself.
+//! A decoded value.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -15,11 +15,11 @@ use crate::error::{Result, invalid};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// No value.
+    /// Null.
     Null,
-    /// Says nothing: a column that it is bound to stays as it is.
+    /// Not set: a column that it is bound to is not changed.
     Unset,
-    /// Zero bytes of a type that is no text and no blob.
+    /// Zero bytes, for types other than text and blob.
     Empty,
     /// `boolean`
     Boolean(bool),
@@ -43,7 +43,7 @@ pub enum Value {
     Double(f64),
     /// `text`, `ascii`
     Text(String),
-    /// `blob`, and types that there is no other form for
+    /// `blob`, and types without another variant
     Blob(Vec<u8>),
     /// `uuid`, `timeuuid`
     Uuid(Uuid),
@@ -55,7 +55,7 @@ pub enum Value {
     Time(i64),
     /// `timestamp`: milliseconds since 1970
     Timestamp(i64),
-    /// `duration`, as CQL writes it
+    /// `duration`, in CQL syntax
     Duration(String),
     /// `list`, `vector`
     List(Vec<Value>),
@@ -69,7 +69,7 @@ pub enum Value {
     User(Vec<(String, Value)>),
 }
 
-/// For texts that never ask for the time.
+/// A time source for texts that do not use the time.
 struct NoClock;
 
 impl TimeSource for NoClock {
@@ -86,7 +86,7 @@ impl TimeSource for NoClock {
     }
 }
 
-/// The bytes that a text means, where the time doesn't matter.
+/// Returns the bytes of a text that does not depend on the time.
 pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
     if text.eq_ignore_ascii_case("now")
         && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid)
@@ -105,10 +105,10 @@ fn read(of: &Type, text: &str) -> Result<Bound> {
     bytes_of_text(of, text).map(Bound::Bytes)
 }
 
-/// Bytes of a value that errors show.
+/// Maximum bytes of a value that an error shows.
 const SHOWN: usize = 60;
 
-/// The beginning of a text; who writes more is stopped.
+/// The beginning of a text; writing more fails.
 struct Beginning(String);
 
 impl fmt::Write for Beginning {
@@ -122,17 +122,17 @@ impl fmt::Write for Beginning {
 }
 
 impl Value {
-    /// The value as errors show it: of a large one the beginning.
+    /// Returns the value for errors, truncated if it is long.
     pub(super) fn short(&self) -> String {
         let mut out = Beginning(String::new());
         let whole = write!(out, "{self:?}").is_ok();
         out.0 + if whole { "" } else { "…" }
     }
 
-    /// The value that these bytes of the type are; `None` is null.
+    /// Decodes a value of the type; `None` is null.
     ///
     /// # Errors
-    /// `Invalid` when they are no value of the type.
+    /// `Invalid` if the bytes are not a value of the type.
     pub fn decode(of: &Type, bytes: Option<&[u8]>) -> Result<Value> {
         let Some(bytes) = bytes else { return Ok(Value::Null) };
         let of = of.unreversed();
@@ -210,10 +210,10 @@ impl Value {
         })
     }
 
-    /// Its bytes as this type.
+    /// Encodes the value in this type.
     ///
     /// # Errors
-    /// `Invalid` when it is of another type.
+    /// `Invalid` if it has another type.
     pub fn encode(&self, of: &Type) -> Result<Bound> {
         let of = of.unreversed();
         let bytes = match (self, of) {
@@ -237,7 +237,7 @@ impl Value {
             (Value::Double(n), Type::Double) => n.to_be_bytes().to_vec(),
             (Value::Double(n), Type::Float) => (*n as f32).to_be_bytes().to_vec(),
             (Value::Text(text), Type::Utf8) => text.as_bytes().to_vec(),
-            // A text may be written where people write texts.
+            // These types accept a text form.
             (
                 Value::Text(text),
                 Type::Ascii
@@ -331,7 +331,7 @@ impl Value {
     }
 }
 
-/// Whether a whole number is within the type.
+/// Reports whether an integer is in the range of the type.
 fn fits(n: i64, of: &Type) -> bool {
     match of {
         Type::Byte => i8::try_from(n).is_ok(),
@@ -342,7 +342,7 @@ fn fits(n: i64, of: &Type) -> bool {
     }
 }
 
-/// A whole number that is within the type.
+/// Encodes an integer that is in the range of the type.
 fn whole(n: i64, of: &Type) -> Vec<u8> {
     let bytes = n.to_be_bytes();
     match of {

@@ -1,4 +1,4 @@
-//! Vectors: their literals, and what functions say of two of them.
+//! Vectors: literals and similarity functions.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::catalog::ColumnType;
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::QualifiedName;
 
-/// The bytes of a vector of these elements.
+/// Encodes a vector of these elements.
 pub(super) fn put_vector(element: &Type, parts: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(parts.iter().map(|p| p.len() + 1).sum());
     parts.iter().for_each(|part| put_vector_element(element, part, &mut out));
     out
 }
 
-/// What is said of a vector with null in it.
+/// Returns the error for a null in a vector.
 pub(super) fn null_inside() -> Error {
     invalid("null is not supported inside vectors")
 }
 
-/// Refuses a vector with another number of elements than its type has.
+/// Checks that a vector has the number of elements of its type.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn check_count(name: &str, of: &Type, given: usize) -> Result<()> {
     let Type::Vector(_, count) = of else { return Ok(()) };
     if usize::try_from(*count) == Ok(given) {
@@ -36,19 +36,20 @@ pub fn check_count(name: &str, of: &Type, given: usize) -> Result<()> {
     )))
 }
 
-/// How near two vectors are: the larger, the nearer. Never below 0; up to 1, but for products.
+/// A similarity function: larger results mean nearer vectors. Results are between 0 and 1, except
+/// for dot products, which have no upper limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Similarity {
-    /// By the angle between them.
+    /// Angle between the vectors.
     Cosine,
-    /// By their distance.
+    /// Distance of the vectors.
     Euclidean,
-    /// By their dot product, which is meant for vectors of length 1.
+    /// Dot product, intended for vectors of length 1.
     DotProduct,
 }
 
 impl Similarity {
-    /// Of a function of this name.
+    /// Returns the similarity for a function name.
     pub(super) fn of_function(name: &QualifiedName<'_>) -> Option<Similarity> {
         let own = name.keyspace.as_ref().is_none_or(|k| k.text == "system");
         let word = name.name.text.to_ascii_lowercase();
@@ -56,7 +57,7 @@ impl Similarity {
         Similarity::named(word)
     }
 
-    /// Of this name, as options of indexes have it, in any case.
+    /// Returns the similarity for a name in index options, ignoring case.
     pub fn named(word: &str) -> Option<Similarity> {
         Some(match &*word.to_ascii_lowercase() {
             "cosine" => Similarity::Cosine,
@@ -66,7 +67,7 @@ impl Similarity {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             Similarity::Cosine => "cosine",
@@ -75,10 +76,10 @@ impl Similarity {
         }
     }
 
-    /// Of two vectors of floats, as they are stored, with as many elements.
+    /// Computes the similarity of two encoded vectors of floats with the same number of elements.
     ///
     /// # Errors
-    /// `Invalid` for bytes that are none.
+    /// `Invalid` for bytes that are not such vectors.
     pub fn of(self, a: &[u8], b: &[u8]) -> Result<f32> {
         if a.len() != b.len() || !a.len().is_multiple_of(4) {
             return Err(invalid("All arguments must have the same vector dimensions"));
@@ -108,21 +109,21 @@ impl Similarity {
     }
 }
 
-/// Whether all elements of a vector of floats are zero.
+/// Reports whether all elements of a vector of floats are zero.
 pub fn is_zero(vector: &[u8]) -> bool {
     vector.chunks(4).all(|float| {
         float.iter().enumerate().all(|(i, b)| *b & if i == 0 { 0x7F } else { 0xFF } == 0)
     })
 }
 
-/// The type that a list of so many elements has as an argument of this function: functions of
-/// vectors take it for one of floats.
+/// Returns the type of a list of this many elements as an argument of this function: vector
+/// functions accept it as a vector of floats.
 pub fn argument_of_list(function: &QualifiedName<'_>, elements: usize) -> Option<Type> {
     Similarity::of_function(function)?;
     Some(Type::Vector(Arc::new(Type::Float), u32::try_from(elements).ok()?))
 }
 
-/// The parts of a vector.
+/// Decodes the elements of a vector.
 pub(super) fn split_vector<'b>(
     element: &Type,
     count: u32,

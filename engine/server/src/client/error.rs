@@ -1,42 +1,40 @@
-//! Why a client got no answer.
+//! Errors of the clients.
 
 use std::fmt;
 
 use firn_cql::Class;
 
-/// Why a client got no answer, or another one than it wished.
+/// An error of a client's request or connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server has refused the request. The connection stands.
+    /// The server refused the request. The connection stays usable.
     #[allow(missing_docs)]
     Refused {
-        /// A code of the protocol ([`ClientError::class`] names it).
+        /// Error code of the protocol ([`ClientError::class`] names it).
         code: i32,
-        /// In the server's words.
+        /// The server's message.
         text: String,
     },
-    /// What was asked for by its full path does not exist (Thrift's interface only). The connection
-    /// stands.
+    /// The requested path does not exist (Thrift only). The connection stays usable.
     NotFound,
-    /// The server wants a login, and the options have none.
+    /// The server requires a login, and the options have none.
     LoginWanted,
-    /// Nobody could be reached at this address.
+    /// No server listens at this address.
     Unreachable(String, std::io::Error),
-    /// The connection has ended, or was ended because no answer came. Whether the request was
-    /// carried out is not known.
+    /// The connection has ended, or timed out. The request may or may not have been executed.
     Lost(String),
-    /// What came is no answer of the protocol. The connection was ended.
+    /// The response violates the protocol. The connection is closed.
     Nonsense(String),
-    /// No encryption was agreed on, or it was broken. The connection was ended.
+    /// TLS was not negotiated, or failed. The connection is closed.
     NotEncrypted(String),
-    /// Somebody has stopped it. The connection was ended.
+    /// The caller stopped the request. The connection is closed.
     Stopped,
 }
 
 impl ClientError {
-    /// The name of the server's code, as drivers show it; of all else, what has happened to the
-    /// connection.
+    /// Returns the name of the server's code, as drivers show it; for other errors, a name for the
+    /// failure of the connection.
     pub fn class(&self) -> &'static str {
         match self {
             ClientError::Refused { code, .. } => {

@@ -1,5 +1,5 @@
-//! The other side of Thrift's interface: a client for column families, of Firn's server and of
-//! Cassandra's up to 3.11.
+//! Client of Thrift's interface, for the column families of Firn's server and of Cassandra up to
+//! 3.11.
 //!
 //! Invariants: as those of [`super`].
 
@@ -21,12 +21,12 @@ use crate::thrift::{
     FromThrift, ThriftCall, ThriftFault, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift,
 };
 
-/// What a call answers that gives nothing else.
+/// Result of a call.
 type Called<T> = Result<T, ClientError>;
-/// The arguments of a call, or the fields of a structure.
+/// Arguments of a call, or fields of a structure.
 type Arguments = Vec<(i16, ThriftValue<'static>)>;
 
-/// The levels of consistency, by the interface's numbers.
+/// Consistency levels with their numbers in Thrift.
 const LEVELS: [(&str, i32); 8] = [
     ("ONE", 1),
     ("QUORUM", 2),
@@ -37,14 +37,14 @@ const LEVELS: [(&str, i32); 8] = [
     ("TWO", 7),
     ("THREE", 8),
 ];
-/// Codes of the native protocol, which name the interface's exceptions here.
+/// Codes of the native protocol that represent Thrift's exceptions here.
 const SERVER: i32 = Class::Server.code() as i32;
 const CREDENTIALS: i32 = Class::BadCredentials.code() as i32;
 const UNAVAILABLE: i32 = 0x1000;
 const TIMED_OUT: i32 = 0x1200;
 const INVALID: i32 = Class::Invalid.code() as i32;
 
-/// A connection to a server's port for Thrift, framed. It ends when it is dropped.
+/// A connection to a server's Thrift port, framed. It is closed when dropped.
 ///
 /// ```
 /// use firn_server::client::{ClientOptions, FamilyClient};
@@ -94,7 +94,7 @@ fn nonsense(what: impl std::fmt::Display) -> ClientError {
     ClientError::Nonsense(what.to_string())
 }
 
-/// A structure that was read, or why it is none.
+/// Converts a value to a structure.
 fn made<T: FromThrift>(value: &ThriftValue<'_>) -> Called<T> {
     T::from_value(value).map_err(|e: ThriftFault| nonsense(format!("{e:?}")))
 }
@@ -113,7 +113,7 @@ fn text_of(value: &ThriftValue<'_>) -> Called<String> {
     }
 }
 
-/// The exception that stands in this field of a call's answer.
+/// Converts the exception in this field of a call's response.
 fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError {
     let why = match fields {
         ThriftValue::Struct(fields) => fields.iter().find(|(n, _)| *n == 1).map(|(_, v)| v),
@@ -121,7 +121,7 @@ fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError
     };
     let why = why.and_then(|value| text_of(value).ok()).unwrap_or_default();
     let refused = |code, text: &str| ClientError::Refused { code, text: text.to_owned() };
-    // The places of the interface 20.1.0.
+    // Field numbers of the interface 20.1.0.
     match (method, number) {
         ("get", 2) | ("describe_keyspace", 1) => ClientError::NotFound,
         ("login", _) => refused(CREDENTIALS, &why),
@@ -139,7 +139,7 @@ const UNAVAILABLE_TEXT: &str =
     "the server is overloaded, or too few nodes are up for this consistency level";
 
 impl FamilyClient {
-    /// Connects, and logs in where the options name somebody.
+    /// Connects, and logs in if the options have a login.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`], and those of a call.
@@ -165,25 +165,27 @@ impl FamilyClient {
         Ok(client)
     }
 
-    /// As soon as this is true, an answer is not waited for any more, and the connection ends.
+    /// Sets a flag that stops waiting for responses and closes the connection as soon as it is
+    /// true.
     pub fn stop_by(&mut self, stop: Arc<AtomicBool>) {
         self.stop = Some(stop);
     }
 
-    /// The consistency of reads and writes from now on, by its name; `false` where there is none of
-    /// that name.
+    /// Sets the consistency level of later reads and writes, by name. Returns `false` if the name
+    /// is unknown.
     pub fn set_consistency(&mut self, level: &str) -> bool {
         let found = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
         self.level = found.map_or(self.level, |(_, number)| *number);
         found.is_some()
     }
 
-    /// Whether the connection stands, as far as can be told without asking.
+    /// Reports whether the connection is open, as far as visible without a request.
     pub fn is_open(&self) -> bool {
         self.socket.is_open()
     }
 
-    /// Asks, and waits for the answer, which `read` makes something of: `None` where it is nothing.
+    /// Sends a call and waits for the response, which `read` converts. `read` gets `None` for an
+    /// empty result.
     fn call<T>(
         &mut self,
         method: &str,
@@ -211,7 +213,7 @@ impl FamilyClient {
         })
     }
 
-    /// The bytes of the next message.
+    /// Returns the bytes of the next message.
     fn answer(&mut self) -> Called<Vec<u8>> {
         self.incoming.clear();
         loop {
@@ -256,12 +258,12 @@ impl FamilyClient {
         }
     }
 
-    /// A call that gives nothing.
+    /// Runs a call without a result.
     fn done(&mut self, method: &str, arguments: Arguments) -> Called<()> {
         self.call(method, arguments, |_| Ok(()))
     }
 
-    /// A call that gives something.
+    /// Runs a call with a result.
     fn some<T>(
         &mut self,
         method: &str,
@@ -277,10 +279,10 @@ impl FamilyClient {
         ThriftValue::I32(self.level)
     }
 
-    /// Chooses the keyspace of the other calls, where it is not chosen.
+    /// Sets the keyspace of the other calls, unless it is set already.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]; the connection stands. So of the others.
+    /// [`ClientError::Refused`]; the connection stays usable. The same holds for the other calls.
     pub fn set_keyspace(&mut self, name: &str) -> Called<()> {
         if self.keyspace.as_deref() != Some(name) {
             self.done("set_keyspace", vec![(1, text(name))])?;
@@ -289,7 +291,7 @@ impl FamilyClient {
         Ok(())
     }
 
-    /// All keyspaces with their families.
+    /// Returns all keyspaces with their column families.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -297,7 +299,7 @@ impl FamilyClient {
         self.some("describe_keyspaces", vec![], list_of)
     }
 
-    /// A keyspace with its families.
+    /// Returns a keyspace with its column families.
     ///
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
@@ -305,8 +307,8 @@ impl FamilyClient {
         self.some("describe_keyspace", vec![(1, text(name))], made)
     }
 
-    /// What `describe_cluster_name`, `describe_version`, `describe_snitch` and `describe_partitioner`
-    /// say; `what` is the name behind `describe_`.
+    /// Returns the result of `describe_cluster_name`, `describe_version`, `describe_snitch` or
+    /// `describe_partitioner`; `what` is the name after `describe_`.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -314,7 +316,7 @@ impl FamilyClient {
         self.some(&format!("describe_{what}"), vec![], text_of)
     }
 
-    /// The versions of the definitions, and which nodes have each.
+    /// Returns the schema versions, each with its nodes.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -331,7 +333,7 @@ impl FamilyClient {
         })
     }
 
-    /// Makes a keyspace; the new version of the definitions.
+    /// Creates a keyspace; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -339,7 +341,7 @@ impl FamilyClient {
         self.some("system_add_keyspace", vec![(1, def.to_thrift())], text_of)
     }
 
-    /// Changes a keyspace; the new version of the definitions.
+    /// Alters a keyspace; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -347,7 +349,7 @@ impl FamilyClient {
         self.some("system_update_keyspace", vec![(1, def.to_thrift())], text_of)
     }
 
-    /// Removes a keyspace; the new version of the definitions.
+    /// Drops a keyspace; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -357,7 +359,7 @@ impl FamilyClient {
         Ok(version)
     }
 
-    /// Makes a family; the new version of the definitions.
+    /// Creates a column family; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -365,7 +367,7 @@ impl FamilyClient {
         self.some("system_add_column_family", vec![(1, def.to_thrift())], text_of)
     }
 
-    /// Changes a family; the new version of the definitions.
+    /// Alters a column family; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -373,7 +375,7 @@ impl FamilyClient {
         self.some("system_update_column_family", vec![(1, def.to_thrift())], text_of)
     }
 
-    /// Removes a family of the keyspace that is chosen; the new version of the definitions.
+    /// Drops a column family of the current keyspace; returns the new schema version.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -381,7 +383,7 @@ impl FamilyClient {
         self.some("system_drop_column_family", vec![(1, text(name))], text_of)
     }
 
-    /// A column, or a super column.
+    /// Reads a column, or a super column.
     ///
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
@@ -390,7 +392,7 @@ impl FamilyClient {
         self.some("get", arguments, made)
     }
 
-    /// Columns of a row.
+    /// Reads columns of a row.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -404,7 +406,7 @@ impl FamilyClient {
         self.some("get_slice", arguments, list_of)
     }
 
-    /// How many columns of a row there are.
+    /// Counts the columns of a row.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -426,7 +428,7 @@ impl FamilyClient {
         vec![(1, bytes(key)), (2, parent), (3, predicate), (4, self.level())]
     }
 
-    /// Columns of rows in the partitioner's order.
+    /// Reads columns of a range of rows, in the order of the partitioner.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -442,7 +444,7 @@ impl FamilyClient {
         self.some("get_range_slices", arguments, list_of)
     }
 
-    /// Columns of rows that an index finds.
+    /// Reads columns of rows that an index finds.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -476,7 +478,7 @@ impl FamilyClient {
         self.done("add", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
     }
 
-    /// Deletes what was written before this timestamp.
+    /// Deletes everything older than this timestamp.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
@@ -493,7 +495,7 @@ impl FamilyClient {
         self.done("remove_counter", vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())])
     }
 
-    /// Removes all rows of a family.
+    /// Deletes all rows of a column family.
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).

@@ -1,4 +1,4 @@
-//! A conversation of the native protocol: a request goes out, its answer comes in.
+//! Request and response exchange of the native protocol.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::wire::{
     FrameStream, Version, WireAnswer, WireError, WireReply, WireRequest, put_request, put_segments,
 };
 
-/// A connection on which one request at a time is asked.
+/// A connection with one request at a time.
 pub struct Line {
     pub version: Version,
     pub request_timeout: Option<Duration>,
     socket: ClientSocket,
     incoming: FrameStream,
-    /// In segments, which version 5 has once the conversation has begun.
+    /// Whether frames are in segments, as in version 5 after STARTUP.
     segments: bool,
-    /// The number of the request that was asked last.
+    /// The stream number of the last request.
     stream: i16,
 }
 
@@ -33,7 +33,7 @@ fn nonsense(error: WireError) -> ClientError {
 }
 
 impl Line {
-    /// Connects, to speak this version.
+    /// Connects with this version of the protocol.
     pub fn connect(options: &ClientOptions, version: Version) -> Result<Line, ClientError> {
         Ok(Line {
             version,
@@ -45,7 +45,7 @@ impl Line {
         })
     }
 
-    /// What follows is in segments, where the version has such.
+    /// Switches to segments, if the version has them.
     pub fn begin_segments(&mut self) {
         if self.version == Version::V5 {
             self.segments = true;
@@ -53,17 +53,18 @@ impl Line {
         }
     }
 
-    /// Ends the connection for this reason.
+    /// Closes the connection for this reason.
     pub fn end(&mut self, why: ClientError) -> ClientError {
         self.socket.end(why)
     }
 
-    /// Whether the other side has not closed it.
+    /// Reports whether the peer has not closed the connection.
     pub fn is_open(&self) -> bool {
         self.socket.is_open()
     }
 
-    /// Asks, and waits for the answer: for `wait` since something came last.
+    /// Sends a request and waits for the response, for at most `wait` after the last received
+    /// bytes.
     pub fn ask(
         &mut self,
         request: &WireRequest<'_>,
@@ -88,7 +89,7 @@ impl Line {
         })
     }
 
-    /// The answer to the request that was asked last.
+    /// Returns the response to the last request.
     fn answer(
         &mut self,
         stop: Option<&AtomicBool>,
@@ -100,7 +101,7 @@ impl Line {
             {
                 let reply = WireReply::read(&header, body).map_err(nonsense)?;
                 match reply.answer {
-                    // Of a frame that a server could not read, it does not know the stream.
+                    // The server answers an unreadable frame on stream 0.
                     WireAnswer::Error(code, text)
                         if header.stream == self.stream || header.stream == 0 =>
                     {

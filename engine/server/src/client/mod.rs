@@ -1,9 +1,9 @@
-//! Floor 3: the other side: clients for shells, tools and tests, of Firn's server and of Cassandra's.
-//! [`CqlClient`] speaks the native protocol (versions 3, 4 and 5; Cassandra 2.1 and newer),
-//! [`FamilyClient`] Thrift's interface (20.1.0; Cassandra up to 3.11).
+//! Floor 3: clients for shells, tools and tests, of Firn's server and of Cassandra's. [`CqlClient`]
+//! speaks the native protocol (versions 3, 4 and 5; Cassandra 2.1 and newer), [`FamilyClient`]
+//! Thrift's interface (20.1.0; Cassandra up to 3.11).
 //!
-//! One connection, one request at a time, no thread of its own. Programs that want more than that
-//! take one of Cassandra's drivers.
+//! One connection, one request at a time, no thread of its own. Other programs should use one of
+//! Cassandra's drivers.
 //!
 //! ```
 //! use firn_server::client::{ClientOptions, ClientRun, CqlClient};
@@ -17,9 +17,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Invariants: whatever a server sends, nothing is allocated by a length that it claims before that
-//! many bytes are there, and no answer is longer than the options allow; a request that got no
-//! answer ends the connection, so that no late answer is taken for another one's.
+//! Invariants: a length claimed by the server allocates nothing before that many bytes have
+//! arrived. No response is longer than the options allow. A request without a response closes the
+//! connection, so that a late response is never matched to another request.
 
 mod error;
 mod families;
@@ -43,28 +43,28 @@ use crate::wire::{
 };
 use line::Line;
 
-/// The versions that are tried, one after the other.
+/// Versions to try, in this order.
 const VERSIONS: [Version; 3] = [Version::V5, Version::V4, Version::V3];
-/// The code of an error of the protocol: of a version that a server does not speak, too.
+/// Error code of a protocol error, including an unsupported version.
 const PROTOCOL: i32 = ErrorCode::Protocol as i32;
-/// The code of a prepared statement that the server does not know.
+/// Error code of an unknown prepared statement.
 const UNPREPARED: i32 = Class::Unprepared.code() as i32;
 
-/// How a statement is run.
+/// Options of one execution of a statement.
 #[derive(Clone, Debug)]
 pub struct ClientRun {
-    /// What the client wants to be sure of; `ONE`.
+    /// Consistency level; `ONE`.
     pub consistency: Consistency,
-    /// The same of conditions. `None`: `SERIAL`.
+    /// Consistency level of conditions. `None`: `SERIAL`.
     pub serial_consistency: Option<Consistency>,
-    /// How many rows a page has at most. `None`: all.
+    /// Maximum rows of a page. `None`: no paging.
     pub page_size: Option<usize>,
-    /// Where the page begins: what the page before it ended with.
+    /// Paging state of the previous page.
     pub paging: Option<PagingState>,
-    /// Whether the server is to write down how it went ([`ClientAnswer::trace`]).
+    /// Whether the server traces the execution ([`ClientAnswer::trace`]).
     pub traced: bool,
-    /// As soon as it is true, the answer is not waited for any more, and the connection ends.
-    /// Whoever sets it sets it back.
+    /// Stops waiting for the response and closes the connection as soon as it is true. The caller
+    /// that sets it also resets it.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -81,16 +81,16 @@ impl Default for ClientRun {
     }
 }
 
-/// What a statement gave.
+/// Result of a statement.
 #[derive(Clone, Debug)]
 pub struct ClientAnswer {
-    /// The result, or a page of it.
+    /// The rows, or a page of them.
     pub rows: Rows,
-    /// The id of the trace in `system_traces.sessions`, where one was asked for.
+    /// Id of the trace in `system_traces.sessions`, if requested.
     pub trace: Option<[u8; 16]>,
 }
 
-/// A statement that a server has prepared.
+/// A statement prepared by a server.
 #[derive(Clone, Debug)]
 pub struct ClientStatement {
     text: String,
@@ -98,18 +98,18 @@ pub struct ClientStatement {
 }
 
 impl ClientStatement {
-    /// The types of its bind markers.
+    /// Returns the types of its bind markers.
     pub fn markers(&self) -> &Arc<[ColumnSpec]> {
         &self.known.markers
     }
 
-    /// The columns of its result; none of a statement that gives no rows.
+    /// Returns the columns of its result; none if it returns no rows.
     pub fn columns(&self) -> &Arc<[ColumnSpec]> {
         &self.known.columns
     }
 }
 
-/// A connection to a server. It ends when it is dropped.
+/// A connection to a server. It is closed when dropped.
 #[derive(Debug)]
 pub struct CqlClient {
     line: Line,
@@ -117,12 +117,11 @@ pub struct CqlClient {
 }
 
 impl CqlClient {
-    /// Connects, agrees on the newest version of the protocol that both speak, and logs in.
+    /// Connects, negotiates the newest protocol version that both sides support, and logs in.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] where nobody listens, [`ClientError::LoginWanted`] where the
-    /// options name nobody, [`ClientError::Refused`] for a wrong password, and those of a
-    /// connection.
+    /// [`ClientError::Unreachable`] if no server listens, [`ClientError::LoginWanted`] if the
+    /// options have no login, [`ClientError::Refused`] for a wrong password, and connection errors.
     pub fn connect(options: &ClientOptions) -> Result<CqlClient, ClientError> {
         for version in VERSIONS {
             match CqlClient::begin(options, version) {
@@ -131,7 +130,7 @@ impl CqlClient {
                 other => return other,
             }
         }
-        // The last version gives an answer or an error.
+        // The last version returns a connection or an error.
         Err(ClientError::Lost("no version of the protocol is spoken by both".to_owned()))
     }
 
@@ -160,17 +159,17 @@ impl CqlClient {
         }
     }
 
-    /// The version of the protocol that is spoken: 3, 4 or 5.
+    /// Returns the protocol version of the connection: 3, 4 or 5.
     pub fn version(&self) -> u8 {
         self.line.version as u8
     }
 
-    /// The keyspace that `USE` has chosen.
+    /// Returns the current keyspace, chosen by `USE`.
     pub fn keyspace(&self) -> Option<&str> {
         self.keyspace.as_deref()
     }
 
-    /// Whether the connection stands, as far as can be told without asking.
+    /// Reports whether the connection is open, as far as visible without a request.
     pub fn is_open(&self) -> bool {
         self.line.is_open()
     }
@@ -178,13 +177,14 @@ impl CqlClient {
     /// Runs a statement.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the server's words, and the connection stands. All others end it.
+    /// [`ClientError::Refused`] with the server's message; the connection stays usable. All other
+    /// errors close it.
     pub fn query(&mut self, cql: &str, how: &ClientRun) -> Result<ClientAnswer, ClientError> {
         let parameters = parameters(how, vec![]);
         self.run(&WireRequest::Query(QueryRequest { text: cql, parameters }), how)
     }
 
-    /// Chooses a keyspace, as `USE` does.
+    /// Sets the current keyspace, as `USE` does.
     ///
     /// # Errors
     /// As [`query`](CqlClient::query).
@@ -193,7 +193,7 @@ impl CqlClient {
         self.query(&statement, &ClientRun::default()).map(drop)
     }
 
-    /// Has a statement prepared.
+    /// Prepares a statement.
     ///
     /// # Errors
     /// As [`query`](CqlClient::query).
@@ -205,8 +205,7 @@ impl CqlClient {
         }
     }
 
-    /// Runs a statement that is prepared. Where the server does not know it any more, it is
-    /// prepared again.
+    /// Runs a prepared statement. If the server has dropped it, it is prepared again.
     ///
     /// # Errors
     /// As [`query`](CqlClient::query).
@@ -283,7 +282,7 @@ fn parameters<'v>(
     }
 }
 
-/// An answer of another kind than the request wants.
+/// Returns the error of a response of an unexpected kind.
 fn unexpected(answer: &WireAnswer) -> ClientError {
     let kind = match answer {
         WireAnswer::Error(..) => "ERROR",
@@ -295,5 +294,5 @@ fn unexpected(answer: &WireAnswer) -> ClientError {
         WireAnswer::Rows(_) | WireAnswer::Prepared(_) => "RESULT",
         WireAnswer::Event => "EVENT",
     };
-    ClientError::Nonsense(format!("{kind} is no answer to what was asked"))
+    ClientError::Nonsense(format!("{kind} is no answer to this request"))
 }

@@ -1,30 +1,30 @@
-//! How a client reaches a server.
+//! Options of a client connection.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::transport::TlsTrust;
 
-/// How to reach a server. `Debug` does not show the password.
+/// Options of a client connection. `Debug` hides the password.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// `HOST:PORT`; the host may be a name.
+    /// Server address, `HOST:PORT`; the host may be a name.
     pub address: String,
-    /// A role's name and its password.
+    /// Role and password.
     pub login: Option<(String, String)>,
-    /// What the connection is encrypted with. `None`: it is not.
+    /// TLS settings. `None`: not encrypted.
     pub tls: Option<TlsTrust>,
-    /// How long to wait until a conversation has begun; 5 s.
+    /// Maximum time to connect and log in; 5 s.
     pub connect_timeout: Duration,
-    /// How long to wait for an answer while nothing of it comes. `None`: for ever. 60 s.
+    /// Maximum time without received bytes while a response is due. `None`: unlimited. 60 s.
     pub request_timeout: Option<Duration>,
-    /// The longest answer, in bytes; 256 MiB.
+    /// Longest response, in bytes; 256 MiB.
     pub max_answer: usize,
 }
 
 impl ClientOptions {
-    /// For the server at this address, without a login.
+    /// Returns options for the server at this address, without a login.
     pub fn new(address: impl Into<String>) -> ClientOptions {
         ClientOptions {
             address: address.into(),

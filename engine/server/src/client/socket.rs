@@ -1,4 +1,4 @@
-//! The socket of a client: bytes go out, and come in as long as they are waited for.
+//! Socket of a client: sends bytes, and receives them with a timeout.
 
 use std::io::{Error, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,7 +12,7 @@ use super::error::ClientError;
 use super::options::ClientOptions;
 use crate::transport::{Transport, encrypted_to};
 
-/// How often it is looked whether somebody has stopped a request, or it takes too long.
+/// Interval for checking the stop flag and the timeout.
 const TICK: Duration = Duration::from_millis(20);
 
 /// A connection to a server.
@@ -22,7 +22,7 @@ pub struct ClientSocket {
     env: Arc<dyn Env>,
 }
 
-/// A connection to the first address of a name that takes one.
+/// Connects to the first address of a name that accepts the connection.
 fn reach(options: &ClientOptions) -> std::io::Result<TcpStream> {
     let mut last = Error::new(ErrorKind::NotFound, "the name has no address");
     for address in options.address.to_socket_addrs()? {
@@ -44,7 +44,7 @@ impl ClientSocket {
         let unreachable = |e| ClientError::Unreachable(options.address.clone(), e);
         let socket = reach(options).map_err(unreachable)?;
         socket.set_read_timeout(Some(TICK)).map_err(unreachable)?;
-        // Without it, it works too, only slower.
+        // Optional: without it, connections are only slower.
         let _ = socket.set_nodelay(true);
         let _ = socket.set_write_timeout(options.request_timeout);
         let env: Arc<dyn Env> = OsEnv::new();
@@ -60,21 +60,20 @@ impl ClientSocket {
         Ok(ClientSocket { transport, ended: false, env })
     }
 
-    /// Ends the connection for this reason.
+    /// Closes the connection for this reason.
     pub fn end(&mut self, why: ClientError) -> ClientError {
         self.ended = true;
         self.transport.end();
         why
     }
 
-    /// Whether the other side has not closed it.
+    /// Reports whether the peer has not closed the connection.
     pub fn is_open(&self) -> bool {
         let socket = self.transport.socket();
         if self.ended || socket.set_nonblocking(true).is_err() {
             return false;
         }
-        // Without a request nothing comes, but for what the encryption itself has to say: nobody
-        // listens to events here.
+        // Without a request only TLS's own messages arrive: this client registers for no events.
         let waits = loop {
             match self.transport.read_into(&mut vec![]) {
                 Ok(Some(0)) => {}
@@ -85,11 +84,11 @@ impl ClientSocket {
         waits && socket.set_nonblocking(false).is_ok()
     }
 
-    /// Sends a request. Why it could not be sent is told when its answer is not there either: a
-    /// server that refuses a request and closes may have said why.
+    /// Sends a request. A failed send is reported only if no response arrives: a server that
+    /// refuses a request and closes may have sent the reason.
     ///
     /// # Errors
-    /// A connection that was ended before.
+    /// A connection that is already closed.
     pub fn send(&mut self, bytes: &[u8]) -> Result<std::io::Result<()>, ClientError> {
         if self.ended {
             return Err(ClientError::Lost("it was ended before".to_owned()));
@@ -97,10 +96,11 @@ impl ClientSocket {
         Ok(self.transport.write_all(bytes))
     }
 
-    /// Waits until bytes come, for `wait` at most, and appends them. `within`: an answer has begun.
+    /// Waits until bytes arrive, for at most `wait`, and appends them. `within`: a response has
+    /// begun.
     ///
     /// # Errors
-    /// A connection that has ended, an answer that does not come, and that somebody stopped it.
+    /// A closed connection, a timeout, or a stop by the caller.
     pub fn receive(
         &mut self,
         out: &mut Vec<u8>,
@@ -135,7 +135,7 @@ impl ClientSocket {
     }
 }
 
-/// The answer, or of two reasons why there is none the one that says more.
+/// Returns the response, or the more informative of the two errors.
 pub fn answer_or<T>(
     answer: Result<T, ClientError>,
     sent: std::io::Result<()>,

@@ -1,10 +1,10 @@
-//! Floor 0: a port for those who watch the server: GET and HEAD of HTTP/1.1, one request for each
-//! connection. It knows nothing of what is told there.
+//! Floor 0: an HTTP port for monitoring: GET and HEAD of HTTP/1.1, one request per connection. The
+//! content comes from the caller.
 //!
-//! Invariants: at most [`MOST_CLIENTS`] connections are served at once, each by a thread of its
-//! own; a new one takes the place of the oldest whose request is not here yet, so that clients
-//! which send nothing delay nobody; a request has at most 8 KiB and comes within a fixed time;
-//! nothing that a client sends is kept.
+//! Invariants: at most [`MOST_CLIENTS`] connections are served at once, each by its own thread. A
+//! new connection replaces the oldest one whose request has not arrived, so silent clients delay
+//! nobody. A request has at most 8 KiB and must arrive within a fixed time. The port stores nothing
+//! that a client sends.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,23 +17,23 @@ use firn_kv::Env;
 use firn_kv::fs::Thread;
 use parking_lot::{Condvar, Mutex};
 
-/// Connections that are served at once.
+/// Maximum number of connections served at once.
 const MOST_CLIENTS: usize = 16;
-/// Descriptors that the port takes at most: connections that are cut off are closed a moment later.
+/// Maximum number of descriptors of the port: replaced connections close a moment later.
 pub const HTTP_DESCRIPTORS: usize = 2 * MOST_CLIENTS;
-/// The longest request.
+/// Longest request.
 const MOST: usize = 8 << 10;
-/// How long a client may take to send its request.
+/// Maximum time for a client to send its request.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it may take to read each part of the answer.
+/// Maximum time for a client to read each part of the response.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is answered.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
-    /// The code and its words.
+    /// Status code and reason phrase.
     pub status: &'static str,
-    /// What the body is.
+    /// Content type of the body.
     pub content: &'static str,
     /// The body.
     pub body: String,
@@ -47,34 +47,34 @@ impl HttpAnswer {
 
 type Tell = Box<dyn Fn(&str) -> Option<HttpAnswer> + Send + Sync>;
 
-/// A connection that is served.
+/// A connection being served.
 struct HttpClient {
     number: u64,
     socket: Arc<TcpStream>,
-    /// Whether its request is here.
+    /// Whether its request has arrived.
     has_asked: bool,
 }
 
 #[derive(Default)]
 struct HttpClients {
     next: u64,
-    /// Those that are served, the oldest first.
+    /// The connections being served, oldest first.
     open: Vec<HttpClient>,
-    /// Threads that run: those of clients that were cut off too.
+    /// Running threads, including those of replaced connections.
     threads: usize,
 }
 
 struct HttpRoom {
     env: Arc<dyn Env>,
-    /// What is told at a path.
+    /// Returns the content of a path.
     tell: Tell,
     stopped: AtomicBool,
     clients: Mutex<HttpClients>,
-    /// A thread has ended.
+    /// Signals that a thread has ended.
     left: Condvar,
 }
 
-/// A port that is listened at.
+/// A listening port.
 pub struct HttpPort {
     room: Arc<HttpRoom>,
     address: SocketAddr,
@@ -82,10 +82,10 @@ pub struct HttpPort {
 }
 
 impl HttpPort {
-    /// Listens; `tell` says what is told at a path.
+    /// Listens; `tell` returns the content of a path.
     ///
     /// # Errors
-    /// A thread that can't be started.
+    /// A thread that cannot be started.
     pub fn start(
         env: &Arc<dyn Env>,
         listener: TcpListener,
@@ -104,17 +104,17 @@ impl HttpPort {
         Ok(HttpPort { room, address, accepting: Mutex::new(Some(thread)) })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops listening. Clients that are being served are cut off.
+    /// Stops listening and closes the connections being served.
     pub fn stop(&self) {
         self.room.stopped.store(true, Ordering::SeqCst);
         let thread = self.accepting.lock().take();
         if let Some(thread) = thread {
-            // The thread that accepts finds out by a connection.
+            // A connection wakes the accepting thread.
             drop(TcpStream::connect(self.address));
             thread.join();
         }
@@ -134,13 +134,13 @@ impl Drop for HttpPort {
 
 impl HttpClient {
     fn cut_off(&self) {
-        // One that has ended already is no matter.
+        // Ignore the error: the connection may have ended already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
 impl HttpClients {
-    /// Takes a client in, in place of another one where there are too many.
+    /// Registers a connection; replaces another one if there are too many.
     fn enter(&mut self, socket: &Arc<TcpStream>) -> u64 {
         if self.open.len() >= MOST_CLIENTS {
             let waits = self.open.iter().position(|client| !client.has_asked);
@@ -154,7 +154,7 @@ impl HttpClients {
     }
 }
 
-/// Takes a client from the list when its thread ends, however it does.
+/// Removes a connection from the list when its thread ends, even by a panic.
 struct HttpLeaving {
     room: Arc<HttpRoom>,
     number: u64,
@@ -188,17 +188,17 @@ impl HttpRoom {
 
     fn take(self: &Arc<Self>, socket: Arc<TcpStream>) {
         let mut clients = self.clients.lock();
-        // The threads of clients that were cut off end at once.
+        // The threads of replaced connections end at once.
         while clients.threads >= HTTP_DESCRIPTORS {
             self.left.wait(&mut clients);
         }
         let number = clients.enter(&socket);
         drop(clients);
         let leaving = HttpLeaving { room: self.clone(), number };
-        // Without it a request works, too.
+        // Optional: a request works without it.
         let _ = socket.set_nodelay(true);
         let work = move || {
-            // A client that goes away is no matter.
+            // Ignore the error: the client may have gone.
             let _ = leaving.room.answer(&socket, leaving.number);
         };
         if let Err(e) = self.env.spawn(&format!("firn-http-{number}"), Box::new(work)) {
@@ -206,14 +206,14 @@ impl HttpRoom {
         }
     }
 
-    /// The request of this client is here.
+    /// Notes that the request of this client has arrived.
     fn has_asked(&self, number: u64) {
         let mut clients = self.clients.lock();
         let client = clients.open.iter_mut().find(|client| client.number == number);
         client.into_iter().for_each(|client| client.has_asked = true);
     }
 
-    /// Reads what comes before the empty line. `None`: the client has gone, or takes too long.
+    /// Reads up to the empty line. `None`: the client closed the connection or was too slow.
     fn request(&self, mut socket: &TcpStream) -> Option<Result<Vec<u8>, HttpAnswer>> {
         let began = self.env.monotonic_nanos();
         let mut bytes = vec![];
@@ -258,7 +258,7 @@ impl HttpRoom {
         socket.shutdown(Shutdown::Write)
     }
 
-    /// The answer to a request, and whether its body is wanted.
+    /// Returns the response to a request, and whether to send its body.
     fn answer_to(&self, request: &[u8]) -> (HttpAnswer, bool) {
         let bad = || (HttpAnswer::text("400 Bad Request", "this is no HTTP/1.1\n"), true);
         let line = request.split(|b| *b == b'\r').next().unwrap_or_default();

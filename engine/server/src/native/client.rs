@@ -1,4 +1,4 @@
-//! A connection as others see it: who its client is, what it listens to, how it is answered.
+//! A client's connection as seen by other threads: identity, registered events, responses.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,58 +16,58 @@ use crate::node::{ConnectionMeter, FlightBudget, Node};
 use crate::transport::Transport;
 use crate::wire::{BodyCompression, Envelope, Opcode, ResponseBody, Version, WireError};
 
-/// Kinds of events that a client may listen to.
+/// Event types that a client can register for.
 pub const EVENTS: [&str; 3] = ["TOPOLOGY_CHANGE", "STATUS_CHANGE", "SCHEMA_CHANGE"];
 const STATUS: u8 = 1 << 1;
 const SCHEMA: u8 = 1 << 2;
 
-/// Requests of one client that wait for a worker or run there. More are not read.
+/// Maximum number of requests of one client that wait for a worker or run there. Then the server
+/// stops reading from it.
 const MOST_WAITING: usize = 32;
 
-/// The language of a conversation.
+/// Negotiated properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
-    /// The version of the protocol.
+    /// Protocol version.
     pub version: Version,
-    /// The compression of bodies or segments.
+    /// Compression of bodies or segments.
     pub compression: Option<BodyCompression>,
-    /// Whether the client wants a refusal rather than to wait where too much is in flight.
+    /// Whether the client prefers a refusal to waiting when too many bytes are in flight.
     pub throws_on_overload: bool,
 }
 
 /// A connection with a client.
 pub struct Client {
-    /// Its number.
+    /// Number of the connection.
     pub number: u64,
-    /// Where the client is.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// Where it has reached the server.
+    /// Local address of the connection.
     pub local: SocketAddr,
-    /// Its conversation with the database.
+    /// Its session with the database.
     pub session: Session,
-    /// Its answers.
+    /// Its outgoing responses.
     pub outbox: Arc<Outbox>,
-    /// The language, when that is settled.
+    /// Negotiated properties, once known.
     pub dialect: OnceLock<Dialect>,
-    /// What it said of itself in STARTUP.
+    /// Driver and application info of STARTUP.
     pub about: Mutex<BTreeMap<String, String>>,
-    /// Whether it was told what a prepared statement in a keyspace of USE means.
+    /// Whether it got the warning about prepared statements in a keyspace of USE.
     pub warned_of_use: AtomicBool,
-    /// Set when it has gone: its statements end then.
+    /// Set when the connection has ended: its statements end then.
     pub gone: Arc<AtomicBool>,
-    /// Its requests that wait for a worker or run there: whatever they answer lies in memory until
-    /// it is sent.
+    /// Its requests that wait for a worker or run there: their responses stay in memory until sent.
     pub waiting: FlightBudget,
-    /// How many requests it has sent.
+    /// Number of received requests.
     pub requests: AtomicU64,
-    /// What it counts with.
+    /// Its metrics.
     pub meter: ConnectionMeter,
     listens: AtomicU8,
     env: Arc<dyn Env>,
 }
 
 impl Client {
-    /// With whom no conversation has begun.
+    /// Creates a client before STARTUP.
     ///
     /// # Errors
     /// A connection that is closed already.
@@ -91,10 +91,10 @@ impl Client {
         })
     }
 
-    /// Begins to listen to events of these kinds.
+    /// Registers for events of these types.
     ///
     /// # Errors
-    /// A kind that there is not.
+    /// An unknown event type.
     pub fn listen(&self, kinds: &[&str]) -> Result<(), WireError> {
         let mut bits = 0;
         for kind in kinds {
@@ -113,7 +113,7 @@ impl Client {
         self.dialect.get().copied().unwrap_or(before)
     }
 
-    /// Puts an answer into the outbox. `version`: that of the conversation, once it has begun.
+    /// Puts a response into the outbox. `version`: that of the connection, once negotiated.
     pub fn answer(
         &self,
         stream: i16,
@@ -125,8 +125,8 @@ impl Client {
         self.put(version, compression, stream, opcode, about, body);
     }
 
-    /// Puts the result of a statement into the outbox. What it has taken of the budget of results
-    /// stays taken until it is sent.
+    /// Puts the result of a statement into the outbox. Its share of the results budget is released
+    /// when it is sent.
     pub fn answer_with_rows(
         &self,
         stream: i16,
@@ -142,7 +142,7 @@ impl Client {
         });
     }
 
-    /// Puts an answer in this language into the outbox.
+    /// Puts a response with these protocol properties into the outbox.
     pub fn put(
         &self,
         version: Version,
@@ -159,13 +159,13 @@ impl Client {
         });
     }
 
-    /// Answers that the request was refused.
+    /// Responds with an error.
     pub fn refuse(&self, stream: i16, error: &WireError) {
         let Dialect { version, compression, .. } = self.dialect();
         self.refuse_in(version, compression, stream, error);
     }
 
-    /// Answers so in this language.
+    /// Responds with an error with these protocol properties.
     pub fn refuse_in(
         &self,
         version: Version,
@@ -178,24 +178,24 @@ impl Client {
         self.put(version, compression, stream, Opcode::Error, about, |body| body.refused(error));
     }
 
-    /// Answers that the statement with this id isn't known.
+    /// Responds that the prepared statement with this id is unknown.
     pub fn unprepared(&self, stream: i16, id: &[u8], trace: Option<Uuid>) {
         self.meter.failed(Class::Unprepared.code());
         self.answer(stream, Opcode::Error, (&[], trace), |body| body.unprepared(id));
     }
 
-    /// Answers with the error of a statement.
+    /// Responds with the error of a statement.
     pub fn fail(&self, stream: i16, error: &Error, trace: Option<Uuid>) {
         self.meter.failed(error.code());
         self.answer(stream, Opcode::Error, (&[], trace), |body| body.error(error));
     }
 
-    /// Tells of an event, when it listens to that.
+    /// Sends an event if the client has registered for it.
     fn tell(&self, bit: u8, body: impl FnOnce(&mut ResponseBody<'_>)) {
         if self.listens.load(Ordering::Relaxed) & bit != 0 {
-            // What a client listens to that reads nothing would be stored for ever.
+            // The events of a client that does not read would accumulate forever.
             if !self.outbox.takes_event() {
-                tracing::warn!(client = %self.peer, "it does not read its events");
+                tracing::warn!(client = %self.peer, "a client does not read its events");
                 return self.close();
             }
             self.answer(-1, Opcode::Event, (&[], None), body);
@@ -203,49 +203,49 @@ impl Client {
         }
     }
 
-    /// Sends what is in the outbox, without waiting for the client.
+    /// Sends the outbox without waiting for the client.
     pub fn send_at_once(&self) {
         self.outbox.send_at_once(&self.env);
     }
 
-    /// The version and the ciphers of the encryption, where there is one.
+    /// Returns the version and ciphers of TLS, if encrypted.
     pub fn encryption(&self) -> Option<(String, String)> {
         self.outbox.encryption()
     }
 
-    /// Ends the conversation.
+    /// Closes the connection.
     pub fn close(&self) {
         self.gone.store(true, Ordering::Relaxed);
         self.outbox.close();
     }
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Default)]
 pub struct Clients(Mutex<BTreeMap<u64, Arc<Client>>>);
 
 impl Clients {
-    /// One came.
+    /// Adds a connection.
     pub fn add(&self, client: Arc<Client>) {
         self.0.lock().insert(client.number, client);
     }
 
-    /// One went.
+    /// Removes a connection.
     pub fn remove(&self, number: u64) {
         self.0.lock().remove(&number);
     }
 
-    /// All of them.
+    /// Returns all connections.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.0.lock().values().cloned().collect()
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Tells all who listen that the server goes down.
+    /// Sends STATUS_CHANGE DOWN to all clients that have registered for it.
     pub fn tell_down(&self) {
         for client in self.all() {
             let node = client.local;

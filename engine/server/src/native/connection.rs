@@ -1,4 +1,4 @@
-//! The thread of a connection: reads requests, answers the quick ones, hands the others over.
+//! Thread of a connection: reads requests, answers quick ones, passes the others to workers.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::node::{Node, RequestKind};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequest};
 
-/// How it goes on after a request.
+/// The state of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
-    /// The language is settled.
+    /// The protocol properties are negotiated.
     Settled,
-    /// The conversation has begun.
+    /// The connection is set up.
     Begun,
-    /// Nothing that follows can be understood.
+    /// Later bytes cannot be understood.
     Close,
 }
 
-/// Answers a client until it goes, or is sent away.
+/// Answers a client until it goes, or is refused.
 pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let socket = transport.socket();
     let options = &node.options;
@@ -31,7 +31,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     node.set_up(socket);
     let begun = node.env.monotonic_nanos();
     let (mut has_begun, mut is_sent_away) = (false, false);
-    // When the requests came that are looked at.
+    // Arrival time of the requests being processed.
     let mut came = begun;
     let mut receipt = node.receipt();
     'reading: loop {
@@ -48,14 +48,14 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                 }
             };
             match next {
-                // One that has been answered much goes on when it has taken that.
+                // A client with many unread responses continues after it has read them.
                 Next::Request if client.outbox.is_full() => {
                     client.outbox.send();
                     client.outbox.wait_for_room();
                 }
                 Next::Request => {}
                 next @ (Next::Settled | Next::Begun) => {
-                    // It may be that the answer is to go as it is, and what follows in segments.
+                    // This response may still be unsegmented, while later ones are in segments.
                     client.outbox.send();
                     if let Some(dialect) = client.dialect.get()
                         && dialect.version == Version::V5
@@ -110,7 +110,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
         }
     }
     if node.is_stopping() {
-        // It is the server that reads no more: its client gets what it waits for.
+        // The server stopped reading: the client still gets its pending responses.
         client.waiting.wait_until_empty();
         client.outbox.finish();
     }
@@ -121,8 +121,8 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     client.close();
 }
 
-/// Refuses what can't be read. The answer is in the version of the conversation; before that, in
-/// that of the request where the server speaks it, else in the newest one.
+/// Responds with an error to an unreadable request. The response has the version of the connection;
+/// before negotiation, that of the request if supported, else the newest.
 fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &WireError) {
     if client.dialect.get().is_some() {
         return client.refuse(stream, error);
@@ -131,12 +131,12 @@ fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &Wir
     client.refuse_in(version, None, stream, error);
 }
 
-/// Whether the client still has to log in.
+/// Reports whether the client still has to log in.
 fn is_asked(node: &Node, client: &Client) -> bool {
     node.login && client.session.role().is_none()
 }
 
-/// Answers a request, or has it answered. `came`: when its last bytes did.
+/// Answers a request or passes it to a worker. `came`: arrival time of its last bytes.
 fn request(
     node: &Arc<Node>,
     client: &Arc<Client>,
@@ -148,7 +148,7 @@ fn request(
     let version = match header.version() {
         Ok(version) => version,
         Err(error) => {
-            // Servers answer this on stream 0.
+            // Cassandra answers this on stream 0.
             refuse(client, 0, None, &error);
             return Next::Close;
         }
@@ -208,8 +208,8 @@ fn request(
     next
 }
 
-/// Answers a request that is about the conversation, and no statement; and refuses what is not its
-/// turn.
+/// Answers a request about the connection itself (no statement); refuses requests in the wrong
+/// state.
 fn about_conversation(
     node: &Node,
     client: &Client,
@@ -221,7 +221,7 @@ fn about_conversation(
         (WireRequest::Options, _) => login::options(client, version, header.stream),
         (WireRequest::Startup(options), None) => match login::startup(client, version, &options) {
             Ok(dialect) => {
-                // What is answered now is the last that is not compressed.
+                // This is the last uncompressed response.
                 if node.login {
                     login::ask(client, version, header.stream);
                 } else {

@@ -1,4 +1,4 @@
-//! What a conversation begins with: OPTIONS, STARTUP, and AUTH_RESPONSE where clients must log in.
+//! Setup of a connection: OPTIONS, STARTUP, and AUTH_RESPONSE if clients must log in.
 
 use firn_cql::internals::catalog::CQL_VERSION;
 
@@ -6,10 +6,10 @@ use super::client::{Client, Dialect};
 use crate::node::{AFTER_A_GUESS, Node};
 use crate::wire::{BodyCompression, ErrorCode, Opcode, Version, WireError};
 
-/// The class that clients know: it wants a name and a password.
+/// Authenticator class that drivers know: it requires a name and a password.
 const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
 
-/// What a client may choose from.
+/// Options that a client may choose from.
 const SUPPORTED: [(&str, &[&str]); 3] = [
     ("PROTOCOL_VERSIONS", &["3/v3", "4/v4", "5/v5"]),
     ("COMPRESSION", &["snappy", "lz4"]),
@@ -24,11 +24,11 @@ pub fn options(client: &Client, version: Version, stream: i16) {
     });
 }
 
-/// Carries out STARTUP, and gives the language of the conversation. What the client says of itself,
-/// whatever it is, is kept.
+/// Carries out STARTUP and returns the negotiated protocol properties. It stores all options of the
+/// client, whatever they are.
 ///
 /// # Errors
-/// No version of CQL, or one that is too old; a compression that there is not.
+/// A missing or too old version of CQL; an unknown compression.
 pub fn startup(
     client: &Client,
     version: Version,
@@ -39,7 +39,7 @@ pub fn startup(
     };
     let wanted = option("CQL_VERSION")
         .ok_or_else(|| WireError::protocol("Missing value CQL_VERSION in STARTUP message"))?;
-    // Newer ones are taken, as servers do: a driver may say 4.0.0.
+    // Newer versions are accepted, as in Cassandra: a driver may send 4.0.0.
     if major(wanted).is_none_or(|major| major < 3) {
         return Err(WireError::protocol(format!(
             "CQL version {wanted} is not supported by the binary protocol (supported version are >= 3.0.0)"
@@ -65,17 +65,17 @@ pub fn startup(
     Ok(Dialect { version, compression, throws_on_overload })
 }
 
-/// Asks for a name and a password.
+/// Requests a name and a password.
 pub fn ask(client: &Client, version: Version, stream: i16) {
     client.put(version, None, stream, Opcode::Authenticate, (&[], None), |body| {
         body.authenticate(AUTHENTICATOR);
     });
 }
 
-/// Logs a client in with what it answers: `[role] 0 name 0 password`.
+/// Logs a client in by its response: `[role] 0 name 0 password`.
 ///
 /// # Errors
-/// A name or a password that nobody has; other bytes; `Overloaded` while many others log in.
+/// A wrong name or password; malformed bytes; `Overloaded` while many others log in.
 pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), WireError> {
     let mut parts = token.unwrap_or_default().rsplitn(3, |b| *b == 0);
     let (password, name) = (parts.next(), parts.next());
@@ -97,7 +97,7 @@ pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), 
     })
 }
 
-/// The first number of a version.
+/// Returns the first number of a version.
 fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }

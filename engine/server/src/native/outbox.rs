@@ -1,9 +1,8 @@
-//! Answers on their way to a client: put behind each other by whoever has one, sent as many at once
-//! as there are.
+//! Outgoing responses of a client: any thread appends, and all pending ones are sent together.
 //!
-//! Invariants: one thread at a time sends; who finds another one sending leaves its answer to that
-//! one; a worker never waits for a client, but leaves what does not fit into the connection's buffer
-//! to a thread that does.
+//! Invariants: one thread at a time sends; a thread that finds another one sending leaves its
+//! response to that thread. A worker never waits for a client: if the socket's buffer is full, the
+//! worker leaves the rest to a thread that waits.
 
 use std::sync::Arc;
 
@@ -15,53 +14,53 @@ use crate::node::ConnectionMeter;
 use crate::transport::Transport;
 use crate::wire::put_segments;
 
-/// Answers that may lie here before the client is read from no more.
+/// Bytes of pending responses above which the server stops reading from the client.
 const MOST: usize = 4 << 20;
-/// Events that may wait behind what is being sent: about a MiB.
+/// Events that may wait during a send: about a MiB.
 const MOST_EVENTS: usize = 8 << 10;
-/// What a buffer keeps for the next answers.
+/// Capacity that a buffer retains for later responses.
 const KEPT: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 struct OutboxState {
     envelopes: Vec<u8>,
-    /// Where each ends.
+    /// End offset of each envelope.
     ends: Vec<usize>,
-    /// Events among them.
+    /// Number of events among them.
     events: usize,
-    /// The room of these answers in the budget of results, and that of those being sent.
+    /// Shares of the results budget: of these responses, and of those being sent.
     shares: Vec<Arc<ResultShare>>,
     leaving: Vec<Arc<ResultShare>>,
-    /// In segments, compressed or not.
+    /// Whether frames are in segments, and whether those are compressed.
     segments: Option<bool>,
-    /// Whether somebody sends.
+    /// Whether a thread is sending.
     sending: bool,
-    /// Whether nothing can be sent any more.
+    /// Whether the connection has ended.
     ended: bool,
 }
 
-/// The answers of one connection.
+/// Outgoing responses of one connection.
 #[derive(Debug)]
 pub struct Outbox {
     transport: Arc<Transport>,
     meter: ConnectionMeter,
     waiting: Mutex<OutboxState>,
-    /// Somebody has sent all there was.
+    /// Signals that a thread has sent everything.
     sent: Condvar,
 }
 
 impl Outbox {
-    /// To this client.
+    /// Creates the outbox of this client.
     pub fn new(transport: Arc<Transport>, meter: ConnectionMeter) -> Outbox {
         Outbox { transport, meter, waiting: Mutex::default(), sent: Condvar::new() }
     }
 
-    /// Everything that is put in from now on is sent in segments.
+    /// Switches to segments for everything appended from now on.
     pub fn begin_segments(&self, lz4: bool) {
         self.waiting.lock().segments = Some(lz4);
     }
 
-    /// Puts in one envelope, which `put` appends. Its room in the budget of results stays taken until
+    /// Appends one envelope, which `put` writes. Its share of the results budget is released when
     /// it is sent.
     pub fn put(&self, share: Option<Arc<ResultShare>>, put: impl FnOnce(&mut Vec<u8>)) {
         let mut waiting = self.waiting.lock();
@@ -74,7 +73,7 @@ impl Outbox {
         waiting.ends.push(end);
     }
 
-    /// The bytes to send, or that there are none.
+    /// Returns the bytes to send; `None` if there are none.
     fn take(&self, waiting: &mut OutboxState) -> Option<Vec<u8>> {
         if waiting.ends.is_empty() || waiting.ended {
             return None;
@@ -95,12 +94,12 @@ impl Outbox {
         Some(bytes)
     }
 
-    /// Sends what is here, and waits for the client.
+    /// Sends the pending bytes and waits for the client.
     pub fn send(&self) {
         self.send_by(|transport, bytes| transport.write_all(bytes).map(|()| None));
     }
 
-    /// Sends what is here, and waits until it has left, whoever sends it.
+    /// Sends the pending bytes and waits until all are sent, also by other threads.
     pub fn finish(&self) {
         self.send();
         let mut waiting = self.waiting.lock();
@@ -109,8 +108,8 @@ impl Outbox {
         }
     }
 
-    /// Sends what is here as `write` does, which says how many bytes it took where that was not all.
-    /// Then gives the bytes and their number, and is still the one that sends.
+    /// Sends the pending bytes with `write`, which returns the number of accepted bytes if it did
+    /// not accept all. Then returns the bytes and that number, and remains the sending thread.
     fn send_by(
         &self,
         write: impl Fn(&Transport, &[u8]) -> std::io::Result<Option<usize>>,
@@ -150,18 +149,18 @@ impl Outbox {
         waiting.envelopes = vec![];
         waiting.shares = vec![];
         waiting.ends.clear();
-        // The thread that reads finds out.
+        // The reading thread notices.
         self.transport.end();
     }
 
-    /// Sends what the connection takes at once. For the rest a thread is started that waits.
+    /// Sends as much as the socket accepts at once. Starts a thread that waits and sends the rest.
     pub fn send_at_once(self: &Arc<Self>, env: &Arc<dyn Env>) {
         if let Some((bytes, from)) = self.send_by(Transport::write_some) {
             self.leave(env, bytes, from);
         }
     }
 
-    /// Leaves the rest of these bytes, and what comes then, to a thread.
+    /// Leaves the rest of these bytes, and later ones, to a new thread.
     fn leave(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
         let outbox = self.clone();
         let work = move || {
@@ -181,19 +180,20 @@ impl Outbox {
         }
     }
 
-    /// Counts an event that is to be put in. False: so many wait that the client reads none.
+    /// Counts an event to be appended. Returns false if too many events wait: the client
+    /// does not read.
     pub fn takes_event(&self) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.events += 1;
         waiting.events <= MOST_EVENTS
     }
 
-    /// Whether more lies here than a client may leave lying.
+    /// Reports whether the pending bytes exceed the limit.
     pub fn is_full(&self) -> bool {
         self.waiting.lock().envelopes.len() > MOST
     }
 
-    /// Waits until the client has taken so much that it may be read from again.
+    /// Waits until the pending bytes are below the limit.
     pub fn wait_for_room(&self) {
         let mut waiting = self.waiting.lock();
         while waiting.sending && !waiting.ended && waiting.envelopes.len() > MOST {
@@ -201,7 +201,7 @@ impl Outbox {
         }
     }
 
-    /// The version and the ciphers of the encryption, where there is one.
+    /// Returns the version and ciphers of TLS, if encrypted.
     pub fn encryption(&self) -> Option<(String, String)> {
         self.transport.encryption()
     }

@@ -19,30 +19,30 @@ use crate::wire::{
     ResponseBody, RowsFlags, Version, WireConsistency, WireError, WireRequest, WireValue,
 };
 
-/// Changes of a batch that the thread of a connection carries out itself.
+/// Maximum changes of a batch that the thread of a connection executes itself.
 const FEW: usize = 16;
 
-/// Characters of a bound value that a trace shows.
+/// Maximum characters of a bound value in a trace.
 const MOST_SHOWN: usize = 1000;
 
-/// A request and who asks it.
+/// A request with its client.
 #[derive(Clone, Copy)]
 pub struct Exchange<'a> {
     pub node: &'a Arc<Node>,
     pub client: &'a Arc<Client>,
     pub dialect: Dialect,
     pub stream: i16,
-    /// The length of the request.
+    /// Length of the request.
     pub bytes: usize,
-    /// When its last bytes came.
+    /// Arrival time of its last bytes.
     pub came: u64,
 }
 
-/// Why a request is not carried out.
+/// An error of a request.
 enum Refusal {
     Wire(WireError),
     Statement(Error),
-    /// Of the statement with this id.
+    /// The prepared statement with this id is unknown.
     Unprepared(Vec<u8>),
 }
 
@@ -60,16 +60,16 @@ impl From<WireError> for Refusal {
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-/// What is to be run.
+/// A statement or batch to run.
 enum RequestWork {
     One {
         prepared: Prepared,
-        /// As a client has prepared it.
+        /// The prepared statement of the server, if it was an EXECUTE.
         known: Option<Arc<KnownStatement>>,
         bound: Vec<Bound>,
         run: Run,
         skip_metadata: bool,
-        /// What the client knows of the columns.
+        /// Id of the column metadata that the client has cached.
         metadata_id: Option<Vec<u8>>,
         uses: TableUses,
     },
@@ -84,7 +84,7 @@ enum RequestWork {
 }
 
 impl RequestWork {
-    /// Bytes of plans that were compiled for this request alone.
+    /// Returns the bytes of plans that were compiled for this request alone.
     fn plan_bytes(&self) -> usize {
         match self {
             RequestWork::One { known: Some(_), .. } => 0,
@@ -94,7 +94,7 @@ impl RequestWork {
     }
 }
 
-/// A request, ready to be run by whoever has the time.
+/// A request that is ready to run on any thread.
 struct Job {
     node: Arc<Node>,
     client: Arc<Client>,
@@ -106,7 +106,7 @@ struct Job {
     work: RequestWork,
 }
 
-/// The bytes of a request's texts that are to be compiled.
+/// Returns the bytes of a request's texts that must be compiled.
 fn text_bytes(request: &WireRequest<'_>) -> usize {
     match request {
         WireRequest::Query(request) => request.text.len(),
@@ -118,7 +118,7 @@ fn text_bytes(request: &WireRequest<'_>) -> usize {
     }
 }
 
-/// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
+/// Executes a request or passes it to a worker. Its response is put into the outbox.
 pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let Exchange { node, client, .. } = conversation;
     let kind = RequestKind::of(request.opcode());
@@ -178,9 +178,9 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
         return answered();
     };
-    // The plan counts as in flight.
+    // From here the plan itself counts as in flight.
     drop(compiling);
-    // No more of them than this client may have; what it has been answered goes out meanwhile.
+    // Waits for the limit of this client; meanwhile its pending responses are sent.
     let turn = client.waiting.take(1);
     node.workers.push(move || {
         let client = job.client.clone();
@@ -216,7 +216,7 @@ fn bound_of(value: WireValue<'_>) -> Bound {
     }
 }
 
-/// What was bound, in the order of the markers.
+/// Returns the bound values in the order of the markers.
 fn bind(values: &[(Option<&str>, WireValue<'_>)], prepared: &Prepared) -> Vec<Bound> {
     if values.iter().all(|(name, _)| name.is_none()) {
         return values.iter().map(|(_, value)| bound_of(*value)).collect();
@@ -225,13 +225,13 @@ fn bind(values: &[(Option<&str>, WireValue<'_>)], prepared: &Prepared) -> Vec<Bo
     prepared.markers().iter().filter_map(|m| named(&m.name)).map(|(_, v)| bound_of(*v)).collect()
 }
 
-/// Whether a statement chooses the keyspace: the requests that follow are in it.
+/// Reports whether a statement is USE, which changes the keyspace of later requests.
 fn is_use(text: &str) -> bool {
     let word = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next();
     word.is_some_and(|word| word.eq_ignore_ascii_case("use"))
 }
 
-/// That a prepared statement means what it does by the keyspace that was chosen, in servers' words.
+/// Returns Cassandra's warning that a prepared statement depends on the current keyspace.
 fn warning_of_use(keyspace: &str, id: &[u8; 16]) -> String {
     let id = hex(id);
     format!(
@@ -243,8 +243,8 @@ fn warning_of_use(keyspace: &str, id: &[u8; 16]) -> String {
 }
 
 impl Exchange<'_> {
-    /// The part of what may be in flight that this takes. `None`: too much is, and the client
-    /// wants to be told.
+    /// Takes the request's share of the bytes in flight. `None`: the limit is reached, and the
+    /// client prefers an error.
     fn share(&self, work: &RequestWork) -> Option<FlightShare> {
         let bytes = self.bytes.saturating_add(work.plan_bytes());
         if self.dialect.throws_on_overload {
@@ -273,7 +273,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether it is carried out at once, by the thread of the connection.
+    /// Reports whether the thread of the connection executes it at once.
     fn is_quick(&self, prepared: &Prepared) -> bool {
         let reads = prepared.columns().is_some();
         prepared.is_quick() && (reads || !self.node.writes_wait)
@@ -429,7 +429,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Notes in a trace what was asked.
+/// Notes the request in a trace.
 fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) {
     trace.parameter("query", text);
     note_consistency(trace, parameters.consistency, parameters.serial_consistency);
@@ -438,7 +438,7 @@ fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) 
     }
 }
 
-/// Notes the consistencies. A request that names none for conditions has SERIAL, as servers show it.
+/// Notes the consistency levels. A request without a serial level has SERIAL, as in Cassandra.
 fn note_consistency(
     trace: &mut RequestTrace,
     consistency: WireConsistency,
@@ -469,7 +469,7 @@ fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
 }
 
 impl Job {
-    /// What was asked.
+    /// Returns the text of the request.
     fn text(&self) -> Cow<'_, str> {
         match &self.work {
             RequestWork::One { prepared, .. } => Cow::Borrowed(prepared.shown_text()),
@@ -480,7 +480,7 @@ impl Job {
         }
     }
 
-    /// Runs it and answers.
+    /// Runs the request and responds.
     fn run(mut self) {
         if let Some(trace) = &mut self.trace {
             trace.event("Executing");
@@ -535,7 +535,7 @@ impl Job {
     }
 }
 
-/// What the result tells of its columns to a client that knows some already.
+/// Returns the metadata flags of a result for a client that has cached some columns.
 fn flags(
     dialect: Dialect,
     rows: &Rows,
@@ -546,7 +546,7 @@ fn flags(
     let all = RowsFlags::default();
     match known {
         None => RowsFlags { skip_metadata, ..all },
-        // What a condition finds has other columns each time.
+        // The columns of a conditional update's result vary.
         Some(known) if !known.has_columns() => all,
         Some(known) if dialect.version == Version::V5 => {
             let id = known.metadata_id(rows.columns());

@@ -1,5 +1,5 @@
-//! What system tables show of a server: its clients, prepared statements, traces, threads,
-//! what runs, latencies, options.
+//! Contents of the system tables about a server: clients, prepared statements, traces, threads,
+//! running tasks, latencies, options.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -13,9 +13,9 @@ use firn_kv::stats::Latency;
 use super::client::{Client, Clients};
 use crate::node::{Node, RequestKind};
 
-/// What system tables show of a server. It does not keep the server alive.
+/// Source of the system tables about a server. It holds only weak references.
 pub struct ServerViews {
-    /// What all connections share.
+    /// State shared by all connections.
     pub node: Weak<Node>,
     /// The connections.
     pub clients: Weak<Clients>,
@@ -60,7 +60,7 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
     let version = client.dialect.get().map(|d| d.version as i32);
     let stage = if version.is_some() { "ready" } else { "established" };
     let encryption = client.encryption();
-    // A name that a client has not proved is none of its.
+    // Show a name only after a successful login.
     rows.add(&[
         ("address", &client.peer.ip()),
         ("port", &i32::from(client.peer.port())),
@@ -90,7 +90,7 @@ fn prepared(node: &Node, rows: &mut SystemRows<'_>) {
     }
 }
 
-/// The compactions of tables that are there. How many versions of a row were merged is not known.
+/// Lists the compactions of existing tables. The number of merged versions of a row is unknown.
 fn compactions(node: &Node, rows: &mut SystemRows<'_>) {
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let properties = BTreeMap::from([("compaction_type", "COMPACTION")]);
@@ -162,7 +162,7 @@ fn threads(node: &Node, rows: &mut SystemRows<'_>) {
     ]);
 }
 
-/// The tables of latencies. There is one node: what it does for a client is what it does itself.
+/// Tables of latencies. There is one node: coordinator and local latencies are the same.
 const LATENCIES: [(&str, TableAccess); 6] = [
     ("coordinator_read_latency", TableAccess::Read),
     ("coordinator_scan_latency", TableAccess::Scan),
@@ -172,7 +172,7 @@ const LATENCIES: [(&str, TableAccess); 6] = [
     ("local_write_latency", TableAccess::Write),
 ];
 
-/// Of every table, whether or not it was read or written.
+/// Lists every table, even those without reads or writes.
 fn latencies(node: &Node, access: TableAccess, rows: &mut SystemRows<'_>) {
     let catalog = node.session.engine().catalog();
     let none = |t: &Arc<TableSchema>| ((t.keyspace.clone(), t.name.clone()), Latency::default());

@@ -1,11 +1,11 @@
-//! What is in flight: the bytes of requests that wait or run, or their number.
+//! Budget of requests in flight (waiting or running), in bytes or in number.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The bytes that all requests together may have that wait or run, or how many there may be. Cheap
-/// to clone; all clones are one.
+/// Bound on the bytes, or on the number, of all requests that wait or run. Cheap to clone; all
+/// clones share one budget.
 #[derive(Clone, Debug)]
 pub struct FlightBudget(Arc<Flight>);
 
@@ -19,11 +19,11 @@ struct Flight {
 #[derive(Debug, Default)]
 struct FlightState {
     taken: usize,
-    /// The number of the next who waits, and of the one whose turn it is.
+    /// Ticket of the next caller that waits, and ticket of the caller to be served.
     tickets: (u64, u64),
 }
 
-/// Bytes that were taken. They are given back when it is dropped.
+/// Taken bytes, returned when dropped.
 #[derive(Debug)]
 pub struct FlightShare {
     flight: Arc<Flight>,
@@ -31,13 +31,14 @@ pub struct FlightShare {
 }
 
 impl FlightBudget {
-    /// Of this many bytes.
+    /// Creates a budget of this many bytes.
     pub fn new(most: usize) -> FlightBudget {
         FlightBudget(Arc::new(Flight { most, state: Mutex::default(), room: Condvar::new() }))
     }
 
-    /// Takes bytes as soon as there is room, in the order of the calls: who waits is not read from
-    /// meanwhile. More than all there is waits until nothing is in flight.
+    /// Takes bytes as soon as there is room, in the order of the calls; the caller does not read
+    /// from its client meanwhile. A request above the whole budget waits until nothing is in
+    /// flight.
     pub fn take(&self, bytes: usize) -> FlightShare {
         let mut state = self.0.state.lock();
         let ticket = state.tickets.0;
@@ -48,7 +49,7 @@ impl FlightBudget {
         state.tickets.1 += 1;
         state.taken += bytes;
         drop(state);
-        // There may be room for the next, too.
+        // There may be room for the next ticket, too.
         self.0.room.notify_all();
         FlightShare { flight: self.0.clone(), bytes }
     }
@@ -65,12 +66,12 @@ impl FlightBudget {
         state.taken == 0 || state.taken.saturating_add(bytes) <= self.0.most
     }
 
-    /// What is in flight now.
+    /// Returns the bytes in flight.
     pub fn taken(&self) -> usize {
         self.0.state.lock().taken
     }
 
-    /// Takes bytes where there is room, and nobody waits.
+    /// Takes bytes if there is room and no caller waits.
     pub fn try_take(&self, bytes: usize) -> Option<FlightShare> {
         let mut state = self.0.state.lock();
         if state.tickets.0 != state.tickets.1 || !self.has_room(&state, bytes) {
@@ -108,7 +109,7 @@ mod tests {
         while waiting(&budget) == 0 {
             std::thread::yield_now();
         }
-        assert!(budget.try_take(1).is_none(), "one that came later does not go before it");
+        assert!(budget.try_take(1).is_none(), "a later call must not overtake it");
         let (small, order) = (budget.clone(), Arc::new(Mutex::new(vec![])));
         let done = order.clone();
         let behind = env.spawn(

@@ -1,4 +1,4 @@
-//! The compactions since the server started: what `system.compaction_history` shows.
+//! Compactions since the start of the server, for `system.compaction_history`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use firn_wide::uuids::time_uuid;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-/// How many compactions are stored; the oldest ones make room.
+/// Number of stored compactions; the oldest are dropped.
 const MOST: usize = 1000;
 
 /// A compaction that has ended.
 #[derive(Clone, Debug)]
 pub struct PastCompaction {
-    /// Its id, of the time when it ended.
+    /// Time UUID of its end.
     pub id: Uuid,
     /// The tree that was compacted.
     pub tree: Arc<str>,
@@ -26,7 +26,7 @@ pub struct PastCompaction {
     pub ended_millis: i64,
 }
 
-/// The last compactions of a store. It listens to the store's events and passes them on.
+/// The last compactions of a store. Listens to the store's events and passes them on.
 pub struct CompactionHistory {
     env: Arc<dyn Env>,
     next: Option<Arc<dyn Listener>>,
@@ -50,7 +50,7 @@ impl CompactionHistory {
         if past.len() == MOST {
             past.pop_front();
         }
-        // Trees have few names: those of the same tree share one.
+        // There are few trees: entries share the name.
         let known = past.iter().rev().find(|p| &*p.tree == tree).map(|p| p.tree.clone());
         past.push_back(PastCompaction {
             id: Uuid::from_bytes(time_uuid(micros, 0, random as u16, random >> 16)),
@@ -64,7 +64,7 @@ impl CompactionHistory {
 
 impl Listener for CompactionHistory {
     fn event(&self, event: &Event) {
-        // Tables that were only moved or dropped were not compacted.
+        // Trivial moves and drops of tables are no compactions.
         if let Event::CompactionEnded { tree, bytes_in, bytes_out, .. } = event
             && *bytes_in > 0
         {

@@ -1,21 +1,21 @@
-//! How long something took, counted without a lock: each connection counts in one of several shards,
-//! so that two that run at once seldom write to the same cache line.
+//! Latency histogram without locks: each connection counts in one of several shards, so that
+//! concurrent connections seldom write to the same cache line.
 //!
-//! Invariant: a shard takes no memory before something was counted in it.
+//! Invariant: a shard allocates nothing before its first sample.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_kv::stats::Latency;
 
-/// How many shards there are: more than that many processors share some.
+/// Number of shards; machines with more processors share them.
 pub const SHARDS: usize = 8;
 
-/// What takes less than two to the power of this many nanoseconds is counted as one: 256 ns.
+/// Latencies below 2 to this power, in nanoseconds, share the first bucket: 256 ns.
 const LEAST: u32 = 8;
-/// What takes at least two to the power of this many is counted as one: 69 s.
+/// Latencies of at least 2 to this power share the last bucket: 69 s.
 const MOST: u32 = 36;
-/// The bits behind the first one that tell buckets apart: each is an eighth of its power of two wide.
+/// Bits after the leading one that select the bucket: each is an eighth of its power of two wide.
 const BITS: u32 = 3;
 const BUCKETS: usize = (((MOST - LEAST) as usize) << BITS) + 2;
 
@@ -27,7 +27,7 @@ struct HistogramShard {
     counts: [AtomicU64; BUCKETS],
 }
 
-/// A histogram of times, to within an eighth.
+/// Latency histogram with a precision of an eighth.
 #[derive(Debug, Default)]
 pub struct LatencyHistogram([OnceLock<Box<HistogramShard>>; SHARDS]);
 
@@ -43,7 +43,7 @@ fn bucket(nanos: u64) -> usize {
     1 + (((log - LEAST) as usize) << BITS) + within
 }
 
-/// The longest time that a bucket counts.
+/// Returns the longest latency of a bucket.
 fn longest(bucket: usize) -> u64 {
     let Some(at) = bucket.checked_sub(1) else { return (1 << LEAST) - 1 };
     if bucket == BUCKETS - 1 {
@@ -54,7 +54,7 @@ fn longest(bucket: usize) -> u64 {
 }
 
 impl LatencyHistogram {
-    /// Counts a time in nanoseconds. `shard`: below [`SHARDS`]; another one is taken as one of them.
+    /// Counts a latency in nanoseconds. `shard`: taken modulo [`SHARDS`].
     pub fn record(&self, shard: usize, nanos: u64) {
         let empty = || {
             Box::new(HistogramShard {
@@ -71,7 +71,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// What was counted until now. Quantiles are the upper bounds of their buckets.
+    /// Returns the latencies so far. Quantiles are the upper bounds of their buckets.
     pub fn latency(&self) -> Latency {
         let (mut counts, mut sum, mut max) = ([0_u64; BUCKETS], 0_u64, 0);
         for shard in self.0.iter().filter_map(OnceLock::get) {
@@ -98,30 +98,30 @@ impl LatencyHistogram {
     }
 }
 
-/// A histogram of numbers: exact below 16, to within an eighth above.
+/// Histogram of numbers: exact below 16, to within an eighth above.
 #[derive(Debug, Default)]
 pub struct CountHistogram(LatencyHistogram);
 
-/// What a [`CountHistogram`] has counted until now.
+/// Quantiles of a [`CountHistogram`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountQuantiles {
     /// The median.
     pub p50: u64,
-    /// 99 of 100 are at most so large.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000 are.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// The largest one.
+    /// The maximum.
     pub max: u64,
 }
 
 impl CountHistogram {
-    /// Counts a number. `shard`: as [`LatencyHistogram::record`] has it.
+    /// Counts a number. `shard`: as for [`LatencyHistogram::record`].
     pub fn record(&self, shard: usize, number: u64) {
         self.0.record(shard, number.min(u64::MAX >> LEAST) << LEAST);
     }
 
-    /// What was counted until now.
+    /// Returns the quantiles so far.
     pub fn quantiles(&self) -> CountQuantiles {
         let Latency { p50, p99, p999, max, .. } = self.0.latency();
         let [p50, p99, p999, max] = [p50, p99, p999, max].map(|n| n >> LEAST);

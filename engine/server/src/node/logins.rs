@@ -1,7 +1,7 @@
-//! The logins that wait or are checked: a bounded queue, of which one address gets a part.
+//! Bounded queue of logins that wait or run; a single address gets a part of it.
 //!
-//! Passwords are checked two at a time, 19 MiB each, by the threads of the connections
-//! (`firn_cql`); a login that would wait for longer than a client does is refused at once.
+//! Password checks run two at a time, 19 MiB each, on the threads of the connections (`firn_cql`).
+//! A login that would wait longer than its client does is refused at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Logins that may wait or run: a few seconds of work.
+/// Maximum number of logins that wait or run: a few seconds of work.
 pub const MOST_LOGINS: usize = 256;
-/// Those of one address.
+/// Maximum number of logins of one address.
 pub const MOST_LOGINS_OF_ONE: usize = 128;
 
-/// How long a client waits that has guessed.
+/// Delay after a failed login.
 pub const AFTER_A_GUESS: Duration = Duration::from_millis(200);
 
-/// The logins that wait or run, by address. Cheap to clone; all clones are one.
+/// Logins that wait or run, by address. Cheap to clone; all clones share one queue.
 #[derive(Clone, Debug, Default)]
 pub struct LoginQueue(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// A login that waits or runs, until it is dropped.
+/// A login that waits or runs, until dropped.
 #[derive(Debug)]
 pub struct QueuedLogin {
     queue: LoginQueue,
@@ -30,7 +30,7 @@ pub struct QueuedLogin {
 }
 
 impl LoginQueue {
-    /// Enters a login from this address. `None`: too many are there.
+    /// Enters a login from this address. `None`: the queue is full.
     pub fn enter(&self, of: IpAddr) -> Option<QueuedLogin> {
         let mut all = self.0.lock();
         let of_one = all.get(&of).copied().unwrap_or_default();
@@ -65,7 +65,7 @@ mod tests {
         let enter = |n| queue.enter(address(n));
         let mut first: Vec<_> = std::iter::from_fn(|| enter(1)).collect();
         assert_eq!(first.len(), MOST_LOGINS_OF_ONE);
-        // Others still come in, up to the bound of all.
+        // Other addresses still get in, up to the total bound.
         let second: Vec<_> = (2..4).flat_map(|n| std::iter::from_fn(move || enter(n))).collect();
         assert_eq!(first.len() + second.len(), MOST_LOGINS);
         assert!(enter(5).is_none());

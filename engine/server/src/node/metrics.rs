@@ -1,8 +1,8 @@
-//! What the server counts: requests by their kind, how long they and the tables' reads and writes
-//! took, errors, bytes.
+//! Metrics of the server: requests by type, latencies of requests and of table reads and writes,
+//! errors, bytes.
 //!
-//! Invariants: to count takes no lock, and no memory that another connection writes to at the same
-//! time but by chance ([`SHARDS`]); a table that was dropped is counted no more.
+//! Invariants: counting takes no lock, and only by chance shares memory with another active
+//! connection ([`SHARDS`]); a dropped table is not counted any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 use super::histogram::{CountHistogram, CountQuantiles, LatencyHistogram, SHARDS};
 use crate::wire::{ErrorCode, Opcode};
 
-/// What a client asks.
+/// The type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// OPTIONS
@@ -35,12 +35,12 @@ pub enum RequestKind {
     Execute,
     /// BATCH
     Batch,
-    /// A call of Thrift's interface.
+    /// A Thrift call.
     Thrift,
 }
 
 impl RequestKind {
-    /// All with their names.
+    /// All types with their names.
     pub const NAMED: [(RequestKind, &str); 9] = [
         (RequestKind::Options, "options"),
         (RequestKind::Startup, "startup"),
@@ -53,7 +53,7 @@ impl RequestKind {
         (RequestKind::Thrift, "thrift"),
     ];
 
-    /// That of a request of the native protocol.
+    /// Returns the type of a request of the native protocol.
     pub fn of(opcode: Opcode) -> RequestKind {
         match opcode {
             Opcode::Startup => RequestKind::Startup,
@@ -63,13 +63,13 @@ impl RequestKind {
             Opcode::Prepare => RequestKind::Prepare,
             Opcode::Execute => RequestKind::Execute,
             Opcode::Batch => RequestKind::Batch,
-            // All others are responses, which no client sends.
+            // The other opcodes are responses, which no client sends.
             _ => RequestKind::Options,
         }
     }
 }
 
-/// Errors with the codes of the protocol, and their names.
+/// Error codes of the protocol, with their names.
 const ERRORS: [(u16, &str); 12] = [
     (Class::Server.code(), "server"),
     (ErrorCode::Protocol as u16, "protocol"),
@@ -85,7 +85,7 @@ const ERRORS: [(u16, &str); 12] = [
     (Class::Unprepared.code(), "unprepared"),
 ];
 
-/// How long reads and writes of a table took.
+/// Latencies of reads and writes of a table.
 #[derive(Debug)]
 pub struct TableMeter {
     /// The keyspace of the table.
@@ -98,14 +98,14 @@ pub struct TableMeter {
 }
 
 impl TableMeter {
-    /// How long statements took that read or wrote so, from when they came until they were answered.
-    /// A batch counts once for each of its tables; what failed does not count.
+    /// Returns the latency of statements with this access, from request to response. A batch counts
+    /// once for each of its tables; failures do not count.
     pub fn latency(&self, access: TableAccess) -> Latency {
         self.accesses[access as usize].latency()
     }
 }
 
-/// A table that a statement reads or writes.
+/// A use of a table by a statement.
 #[derive(Clone, Debug)]
 pub struct TableUse {
     access: TableAccess,
@@ -113,7 +113,7 @@ pub struct TableUse {
 }
 
 impl TableUse {
-    /// Whether this is the same use of the same table.
+    /// Reports whether this is the same use of the same table.
     pub fn is_same(&self, other: &TableUse) -> bool {
         self.access == other.access && Arc::ptr_eq(&self.meter, &other.meter)
     }
@@ -129,42 +129,43 @@ struct Traffic {
     sent: AtomicU64,
 }
 
-/// What the server counts.
+/// Metrics of the server.
 #[derive(Debug, Default)]
 pub struct NodeMetrics {
     kinds: [LatencyHistogram; RequestKind::NAMED.len()],
     traffic: [Traffic; SHARDS],
     errors: [AtomicU64; ERRORS.len()],
-    /// Of logged, unlogged and counter batches.
+    /// For logged, unlogged and counter batches.
     batches: [CountHistogram; 3],
     tables: RwLock<BTreeMap<String, BTreeMap<String, Arc<TableMeter>>>>,
 }
 
 impl NodeMetrics {
-    /// How long requests of this kind took, from when they came until they were answered.
+    /// Returns the latency of requests of this type, from request to response.
     pub fn latency(&self, kind: RequestKind) -> Latency {
         self.kinds[kind as usize].latency()
     }
 
-    /// How many partitions batches of this kind have written to.
+    /// Returns the distribution of the numbers of partitions that batches of this type wrote to.
     pub fn batches(&self, kind: BatchKind) -> CountQuantiles {
         self.batches[kind as usize].quantiles()
     }
 
-    /// The errors that were answered, by their names.
+    /// Returns the errors sent to clients, by name.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         ERRORS.iter().zip(&self.errors).map(move |((_, name), n)| (*name, count(n)))
     }
 
-    /// The bytes of requests that came and of answers that went, as the protocols have them.
+    /// Returns the bytes of received requests and of sent responses, as sent on the wire (without
+    /// TLS).
     pub fn bytes(&self) -> (u64, u64) {
         self.traffic.iter().fold((0, 0), |(received, sent), of| {
             (received + of.received.load(Ordering::Relaxed), sent + of.sent.load(Ordering::Relaxed))
         })
     }
 
-    /// The tables that were read or written, by keyspace and name.
+    /// Returns the tables that were read or written, by keyspace and name.
     pub fn tables(&self) -> Vec<Arc<TableMeter>> {
         self.tables.read().values().flat_map(BTreeMap::values).cloned().collect()
     }
@@ -184,7 +185,7 @@ impl NodeMetrics {
         of.entry(table.to_owned()).or_insert_with(|| Arc::new(new())).clone()
     }
 
-    /// The tables that a statement reads or writes.
+    /// Returns the tables that a statement reads or writes.
     pub fn uses(&self, prepared: &Prepared) -> TableUses {
         let mut accesses = prepared.accesses();
         accesses.sort_unstable();
@@ -220,7 +221,7 @@ impl SchemaListener for NodeMetrics {
     }
 }
 
-/// What one connection counts with. Cheap to clone.
+/// Metrics as seen by one connection. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ConnectionMeter {
     metrics: Arc<NodeMetrics>,
@@ -228,46 +229,45 @@ pub struct ConnectionMeter {
 }
 
 impl ConnectionMeter {
-    /// Of the connection with this number.
+    /// Creates the meter of the connection with this number.
     pub fn new(metrics: Arc<NodeMetrics>, number: u64) -> ConnectionMeter {
         ConnectionMeter { metrics, shard: (number % SHARDS as u64) as usize }
     }
 
-    /// So many bytes came from the client.
+    /// Counts bytes received from the client.
     pub fn received(&self, bytes: usize) {
         self.metrics.traffic[self.shard].received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// So many bytes went to the client.
+    /// Counts bytes sent to the client.
     pub fn sent(&self, bytes: usize) {
         self.metrics.traffic[self.shard].sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// An error of this code was answered.
+    /// Counts an error of this code sent to a client.
     pub fn failed(&self, code: u16) {
         let known = ERRORS.iter().position(|(of, _)| *of == code).unwrap_or_default();
         self.metrics.errors[known].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request of this kind was answered, so many nanoseconds after it came, whatever the answer
-    /// is.
+    /// Counts a request of this type, answered this many nanoseconds after its arrival,
+    /// successfully or not.
     pub fn answered(&self, kind: RequestKind, nanos: u64) {
         self.metrics.kinds[kind as usize].record(self.shard, nanos);
     }
 
-    /// A batch has written to so many partitions.
+    /// Counts a batch that wrote to this many partitions.
     pub fn batch(&self, kind: BatchKind, partitions: usize) {
         self.metrics.batches[kind as usize].record(self.shard, partitions as u64);
     }
 
-    /// A statement has read and written these tables, and was answered so many nanoseconds after it
-    /// came.
+    /// Counts a statement that used these tables, answered this many nanoseconds after its arrival.
     pub fn used(&self, uses: &[TableUse], nanos: u64) {
         for TableUse { access, meter } in uses {
             let record =
                 |meter: &TableMeter| meter.accesses[*access as usize].record(self.shard, nanos);
             if meter.dropped.load(Ordering::Relaxed) {
-                // Another one has its name now: the statement has succeeded.
+                // A new table has the name now: the statement has succeeded, so count it there.
                 record(&self.metrics.table(&meter.keyspace, &meter.table));
             } else {
                 record(meter);
@@ -303,7 +303,7 @@ mod tests {
         metrics.changed(&dropped("TABLE", Some("a")));
         metrics.changed(&dropped("TYPE", Some("b")));
         assert_eq!(counts(), [("b".to_owned(), 1)]);
-        // It is there again, and was used by who knew it before.
+        // The table exists again, and a statement compiled before the drop uses it.
         meter.used(&uses, 1000);
         assert_eq!(counts(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
         metrics.changed(&dropped("KEYSPACE", None));

@@ -1,5 +1,5 @@
-//! Floor 1: what all connections share: the database, prepared statements, threads for long work,
-//! what is in flight, traces, counters.
+//! Floor 1: state shared by all connections: the database, prepared statements, worker threads,
+//! bytes in flight, traces, metrics.
 
 mod budget;
 mod compactions;
@@ -34,62 +34,62 @@ use firn_kv::{Durability, Env};
 use crate::options::Options;
 use crate::transport::Transport;
 
-/// Bytes of texts that are compiled at once; a longer one is compiled alone.
+/// Bytes of texts that are compiled at once; a longer text is compiled alone.
 const COMPILING: usize = 1 << 20;
-/// A shorter text is not counted.
+/// Shorter texts are not counted.
 const SHORT_TEXT: usize = 4 << 10;
 
-/// Bytes that a client that is sent away may still send before it is cut off.
+/// Bytes that a refused client may still send before its connection is reset.
 const PARTING: usize = 64 << 20;
 
-/// What all connections share.
+/// State shared by all connections.
 pub struct Node {
-    /// A conversation with the database, of which each connection has a clone.
+    /// A session with the database; each connection clones it.
     pub session: Session,
     /// Clock, randomness and threads.
     pub env: Arc<dyn Env>,
-    /// How the server was started.
+    /// The options of the server.
     pub options: Options,
-    /// The statements that clients have prepared.
+    /// Prepared statements of native protocol clients.
     pub prepared: Arc<PreparedStatements>,
-    /// Those of Thrift's clients, which do not prepare them again when definitions change.
+    /// Prepared statements of Thrift clients, which do not prepare again after schema changes.
     pub thrift_prepared: Arc<PreparedStatements>,
-    /// The threads for requests that may take their time.
+    /// Threads for slow requests.
     pub workers: WorkerPool,
-    /// Large requests of which a part is here.
+    /// Budget of large requests that have partly arrived.
     pub receiving: ReceiveBudget,
-    /// The texts that are being compiled: a plan takes many times its text.
+    /// Budget of texts being compiled: a plan takes many times the memory of its text.
     pub compiling: FlightBudget,
-    /// The requests that wait or run.
+    /// Budget of requests that wait or run.
     pub flight: FlightBudget,
-    /// The results that are made or sent.
+    /// Budget of results being built or sent.
     pub results: ResultBudget,
-    /// The compactions since the server has opened the store. `None`: it was open before.
+    /// Compactions since the server opened the store. `None`: the store was open already.
     pub compactions: Option<Arc<CompactionHistory>>,
-    /// The requests that were traced.
+    /// Traced requests.
     pub traces: TraceLog,
-    /// The requests that workers carry out.
+    /// Requests running on workers.
     pub running: RunningRequests,
-    /// When the server was started, by [`firn_kv::Env::monotonic_nanos`].
+    /// Start time of the server, by [`firn_kv::Env::monotonic_nanos`].
     pub started: u64,
-    /// What is counted.
+    /// Metrics.
     pub metrics: Arc<NodeMetrics>,
     /// Whether clients must log in.
     pub login: bool,
-    /// The logins that wait or are checked: each takes memory and time.
+    /// Logins that wait or run: each takes memory and time.
     pub logins: LoginQueue,
-    /// Set when the server stops: connections are read from no more, and end when what runs of
-    /// theirs is finished.
+    /// Set when the server stops: connections are not read any more, and end when their running
+    /// requests have finished.
     pub stopping: AtomicBool,
-    /// Whether a write waits for the disk: then many wait together.
+    /// Whether a write waits for the disk: then workers run the writes, so that many wait together.
     pub writes_wait: bool,
 }
 
 impl Node {
-    /// Over this database.
+    /// Creates the state over this database.
     ///
     /// # Errors
-    /// Threads that can't be started.
+    /// Threads that cannot be started.
     pub fn new(
         session: Session,
         env: Arc<dyn Env>,
@@ -123,34 +123,35 @@ impl Node {
         })
     }
 
-    /// What a connection has received of a request that is not here whole: nothing yet.
+    /// Returns the empty receive state of a connection.
     pub fn receipt(&self) -> RequestReceipt {
         let (patience, idle) = (self.options.login_timeout, self.options.idle_timeout);
         RequestReceipt::new(&self.env, &self.receiving, patience, idle)
     }
 
-    /// Waits until a text of this many bytes may be compiled. `None`: a short one, which always may.
+    /// Waits until a text of this many bytes may be compiled. `None`: a short text, which never
+    /// waits.
     pub fn compile_share(&self, bytes: usize) -> Option<FlightShare> {
         (bytes > SHORT_TEXT).then(|| self.compiling.take(bytes))
     }
 
-    /// Whether the server stops.
+    /// Reports whether the server is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// What the connection with this number counts with.
+    /// Returns the meter of the connection with this number.
     pub fn meter(&self, number: u64) -> ConnectionMeter {
         ConnectionMeter::new(self.metrics.clone(), number)
     }
 
-    /// The nanoseconds since then, by [`firn_kv::Env::monotonic_nanos`].
+    /// Returns the nanoseconds since this time, by [`firn_kv::Env::monotonic_nanos`].
     pub fn nanos_since(&self, came: u64) -> u64 {
         self.env.monotonic_nanos().saturating_sub(came)
     }
 
-    /// Sets what every connection has. Without it a connection works, too; a client that has gone is
-    /// found out later.
+    /// Sets the options of a connection's socket. If that fails the connection still works; the
+    /// server only detects a lost client later.
     pub fn set_up(&self, socket: &TcpStream) {
         let _ = socket.set_nodelay(true);
         let _ = socket.set_write_timeout(Some(self.options.write_timeout));
@@ -158,15 +159,16 @@ impl Node {
         let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
     }
 
-    /// Sends a client away so that it can read why: it has as much time as one that begins.
+    /// Closes the connection of a refused client so that it can read the reason. It has as much
+    /// time as a new connection.
     pub fn part(&self, transport: &Transport) {
         let began = self.env.monotonic_nanos();
         transport.part(PARTING, || self.left_to_begin(began));
     }
 
-    /// The time that a client has left to begin a conversation which came then, by
-    /// [`firn_kv::Env::monotonic_nanos`]: in all, and not from one byte to the next. `None`: it has
-    /// passed.
+    /// Returns the remaining time of a connection to finish its setup; `came` is its start, by
+    /// [`firn_kv::Env::monotonic_nanos`]. The limit is for the whole setup, not for the time
+    /// between bytes. `None`: it has passed.
     pub fn left_to_begin(&self, came: u64) -> Option<Duration> {
         let passed = Duration::from_nanos(self.nanos_since(came));
         self.options.login_timeout.checked_sub(passed).filter(|left| !left.is_zero())

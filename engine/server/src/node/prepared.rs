@@ -1,8 +1,8 @@
-//! The statements that clients have prepared, by the ids that they send.
+//! Prepared statements of clients, by the ids that clients send.
 //!
-//! Invariant: a statement whose table was changed is not known until it is prepared again, as
-//! drivers expect; and what its columns were is remembered, so that clients which had prepared it
-//! before are told the new ones.
+//! Invariant: after a change of its table a statement is unknown until it is prepared again, as
+//! drivers expect. Its former columns are remembered, so that clients with the old metadata get the
+//! new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use super::metrics::TableUses;
 use crate::wire::metadata_id;
 
-/// Bytes that a statement takes here beside its plan.
+/// Bytes that a statement takes here in addition to its plan.
 const KNOWN: usize = 256;
 
 /// A prepared statement.
@@ -23,19 +23,19 @@ const KNOWN: usize = 256;
 pub struct KnownStatement {
     /// The statement.
     pub prepared: Prepared,
-    /// The columns of its result when it was prepared, with their id.
+    /// Columns of its result when prepared, with their id.
     columns: Option<(Arc<[ColumnSpec]>, [u8; 16])>,
     /// The tables that it reads or writes.
     pub uses: TableUses,
-    /// Whether it was prepared before with other columns.
+    /// Whether an earlier preparation had other columns.
     had_others: bool,
-    /// Whether a table of it was changed since.
+    /// Whether one of its tables has changed since.
     outdated: AtomicBool,
     used: AtomicU64,
 }
 
 impl KnownStatement {
-    /// Of this statement, which reads or writes these tables, and may have been known.
+    /// Creates the entry of a statement that uses these tables; it may replace a known one.
     fn new(
         prepared: Prepared,
         uses: TableUses,
@@ -51,7 +51,7 @@ impl KnownStatement {
         KnownStatement { prepared, columns, uses, had_others, outdated, used: AtomicU64::new(used) }
     }
 
-    /// The id of the columns that a run of it gave.
+    /// Returns the id of the columns of a result of this statement.
     pub fn metadata_id(&self, columns: &Arc<[ColumnSpec]>) -> [u8; 16] {
         match &self.columns {
             Some((known, id)) if Arc::ptr_eq(known, columns) || known == columns => *id,
@@ -59,13 +59,13 @@ impl KnownStatement {
         }
     }
 
-    /// Whether the columns of its result are known before it is run.
+    /// Reports whether the columns of its result are known before it runs.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Whether the columns that a run of it gave are those which it had each time that it was
-    /// prepared: all clients know them then.
+    /// Reports whether these columns of a result are the same as in every preparation: then all
+    /// clients know them.
     pub fn is_as_prepared(&self, columns: &Arc<[ColumnSpec]>) -> bool {
         let is_same = |known: &Arc<[ColumnSpec]>| Arc::ptr_eq(known, columns) || known == columns;
         !self.had_others && self.columns.as_ref().is_some_and(|(known, _)| is_same(known))
@@ -88,8 +88,8 @@ struct KnownStatements {
 }
 
 impl KnownStatements {
-    /// Drops statements that were used longest ago, until the rest takes half of this many bytes;
-    /// the one that was used last stays.
+    /// Evicts the least recently used statements until the rest takes half of this many bytes. The
+    /// most recently used one stays.
     fn shrink(&mut self, most: usize) {
         let of = |s: &Arc<KnownStatement>| (s.used.load(Ordering::Relaxed), s.bytes());
         let mut uses: Vec<(u64, usize)> = self.by_id.values().map(of).collect();
@@ -108,8 +108,8 @@ impl KnownStatements {
     }
 }
 
-/// The statements that clients have prepared. When they take too many bytes, those that were used
-/// longest ago are dropped; clients prepare them again.
+/// Prepared statements of clients. Above a limit of bytes the least recently used ones are dropped;
+/// clients prepare them again.
 #[derive(Debug)]
 pub struct PreparedStatements {
     most: usize,
@@ -118,12 +118,12 @@ pub struct PreparedStatements {
 }
 
 impl PreparedStatements {
-    /// Of at most this many bytes, texts and plans together.
+    /// Creates a cache of at most this many bytes, texts and plans together.
     pub fn new(most: usize) -> PreparedStatements {
         PreparedStatements { most, clock: AtomicU64::new(1), known: RwLock::default() }
     }
 
-    /// The statement with this id. `None`: it must be prepared, perhaps again.
+    /// Returns the statement with this id. `None`: it must be prepared, perhaps again.
     pub fn get(&self, id: &[u8]) -> Option<Arc<KnownStatement>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let found = self.known.read().by_id.get(&id).filter(|s| !s.is_outdated())?.clone();
@@ -131,8 +131,8 @@ impl PreparedStatements {
         Some(found)
     }
 
-    /// Keeps a statement that reads or writes these tables. What it was before, if it was, is
-    /// replaced: definitions may have changed.
+    /// Stores a statement that uses these tables. It replaces an older entry of the same id:
+    /// definitions may have changed.
     ///
     /// # Errors
     /// `Invalid` for a statement that alone exceeds the bound.
@@ -159,26 +159,27 @@ impl PreparedStatements {
         Ok(statement)
     }
 
-    /// How many there are, the bytes that they take, and how many were dropped to make room.
+    /// Returns the number of statements, their bytes, and the number of evictions.
     pub fn counts(&self) -> (usize, usize, u64) {
         let known = self.known.read();
         (known.by_id.len(), known.bytes, known.evicted)
     }
 
-    /// All of them, by id.
+    /// Returns all statements, by id.
     pub fn all(&self) -> Vec<Arc<KnownStatement>> {
         self.known.read().by_id.values().filter(|s| !s.is_outdated()).cloned().collect()
     }
 }
 
-/// Whether this changed or dropped a table that the statement reads or writes, or may have.
+/// Reports whether a schema change altered or dropped a table that the statement uses, or may have
+/// done so.
 fn is_about(statement: &Prepared, change: &SchemaChange) -> bool {
     let SchemaChange { change, target, keyspace, name, .. } = change;
     if *change == "CREATED" || *target == "KEYSPACE" && *change != "DROPPED" {
         return false;
     }
-    // Any table of the keyspace may have columns of a type, and any statement about it may call a
-    // function, also one of another keyspace.
+    // A type may occur in any table of the keyspace. Any statement on these may call a function,
+    // even one of another keyspace.
     let of_all = *target != "TABLE";
     let is_of = |table| of_all || Some(table) == name.as_deref();
     let is_called = matches!(*target, "FUNCTION" | "AGGREGATE");
@@ -218,7 +219,7 @@ mod tests {
             assert!(bytes <= MOST && bytes >= count * 500, "{count}, {bytes}");
         }
         assert!(known.counts().2 > 10);
-        // The plan counts, which is many times the text.
+        // The limit counts the plan, which is many times larger than the text.
         let before = known.counts();
         let markers = vec!["?"; 2000].join(",");
         let large = format!("SELECT key FROM system.local WHERE key IN ({markers})");

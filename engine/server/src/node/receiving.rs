@@ -1,8 +1,8 @@
-//! Requests of which a part is here: their bytes are bounded, whatever their clients do.
+//! Receive budget: bounds the bytes of partly received requests, regardless of their clients.
 //!
-//! Invariants: all large requests together take the budget and, of each connection, the bytes of
-//! one read; the oldest of them may always go on, so that one comes to its end; a large request
-//! whose bytes do not come is cut off, so that it is not the oldest for ever.
+//! Invariants: all large requests together take at most the budget plus, for each connection, the
+//! bytes of one read. The oldest of them may always continue, so one always completes. A large
+//! request that stops arriving is cut off, so it does not stay the oldest forever.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -12,18 +12,18 @@ use std::time::Duration;
 use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
 
-/// The part of a request that every connection may have here.
+/// Bytes of a partial request that every connection may have.
 const SMALL: usize = 64 << 10;
-/// The bytes that must come of a large request while a client may stand still.
+/// Bytes of a large request that must arrive within the patience.
 const LEAST: usize = 64 << 10;
-/// How long the next bytes may take of a request that was not read for a while: they have come to
-/// the connection meanwhile.
+/// Time limit for the next bytes of a request that was paused: they have arrived in the socket
+/// meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 struct ReceiveState {
     next: u64,
-    /// The bytes of each large request, the oldest first.
+    /// Bytes of each large request, oldest first.
     all: BTreeMap<u64, usize>,
     total: usize,
 }
@@ -35,11 +35,12 @@ struct ReceiveRoom {
     left: Condvar,
 }
 
-/// The bytes of all large requests that are not here whole. Cheap to clone; all clones are one.
+/// Bytes of all large requests that have partly arrived. Cheap to clone; all clones share one
+/// budget.
 #[derive(Clone, Debug)]
 pub struct ReceiveBudget(Arc<ReceiveRoom>);
 
-/// A large request that comes, until it is dropped.
+/// A large request being received, until dropped.
 #[derive(Debug)]
 struct LargeRequest {
     of: ReceiveBudget,
@@ -47,13 +48,13 @@ struct LargeRequest {
 }
 
 impl ReceiveBudget {
-    /// Of this many bytes.
+    /// Creates a budget of this many bytes.
     pub fn new(most: usize) -> ReceiveBudget {
         let (state, left) = (Mutex::default(), Condvar::new());
         ReceiveBudget(Arc::new(ReceiveRoom { most, state, left }))
     }
 
-    /// The bytes that are here now.
+    /// Returns the bytes received so far.
     pub fn held(&self) -> usize {
         self.0.state.lock().total
     }
@@ -68,7 +69,7 @@ impl ReceiveBudget {
 }
 
 impl LargeRequest {
-    /// So many bytes are here. Returns when more may be read, and whether that took a while.
+    /// Notes the bytes received so far. Returns when more may be read, and whether it had to wait.
     fn hold(&self, bytes: usize) -> bool {
         let room = &self.of.0;
         let mut state = room.state.lock();
@@ -93,22 +94,22 @@ impl Drop for LargeRequest {
     }
 }
 
-/// What a connection has received of a request that is not here whole.
+/// Receive state of a connection's partial request.
 pub struct RequestReceipt {
     env: Arc<dyn Env>,
     budget: ReceiveBudget,
-    /// How long a client may stand still.
+    /// Maximum time without progress.
     patience: Duration,
-    /// The limit of a connection that has sent no part of a request.
+    /// Time limit while no part of a request has arrived.
     idle: Option<Duration>,
     large: Option<LargeRequest>,
-    /// When the client was last found to send enough, and how much was here then.
+    /// Time at which the client last had enough progress, and the bytes at that time.
     mark: (u64, usize),
 }
 
 impl RequestReceipt {
-    /// Of a connection that has sent nothing. A large request of which too little comes for
-    /// `patience` is too slow; `idle` limits the wait for the next request.
+    /// Creates the state of a connection that has sent nothing. A large request with too little
+    /// progress within `patience` is too slow; `idle` limits the wait for the next request.
     pub fn new(
         env: &Arc<dyn Env>,
         budget: &ReceiveBudget,
@@ -119,10 +120,10 @@ impl RequestReceipt {
         RequestReceipt { env, budget, patience, idle, large: None, mark: (0, 0) }
     }
 
-    /// After a read: so many bytes are here of a request that is not whole. Waits while those of all
-    /// clients are too many. False: the client sends too slowly, and is to be cut off.
+    /// Notes the bytes of a partial request after a read. Waits while the bytes of all clients
+    /// exceed the budget. Returns false if the client is too slow and must be disconnected.
     pub fn note(&mut self, held: usize, socket: &TcpStream) -> bool {
-        // A limit that can't be set is that of a connection that has ended.
+        // Setting the limit fails only for a connection that has ended.
         let limit = |time: Option<Duration>| drop(socket.set_read_timeout(time));
         if held <= SMALL {
             if self.large.take().is_some() {

@@ -1,4 +1,4 @@
-//! The requests that workers carry out now: what `system_views.queries` shows.
+//! Requests running on workers, for `system_views.queries`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,30 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// The longest text of a request that is kept, in characters.
+/// Longest stored text of a request, in characters.
 const MOST_TEXT: usize = 1 << 10;
 
-/// A request that a worker carries out.
+/// A request running on a worker.
 #[derive(Clone, Debug)]
 pub struct RunningRequest {
-    /// The thread.
+    /// Name of the thread.
     pub thread: String,
-    /// What it was asked.
+    /// Text of the request.
     pub text: String,
-    /// When the request came, by [`firn_kv::Env::monotonic_nanos`].
+    /// Arrival time of the request, by [`firn_kv::Env::monotonic_nanos`].
     pub came: u64,
-    /// When the worker began.
+    /// Time at which the worker began.
     pub began: u64,
 }
 
-/// The requests that workers carry out now. Cheap to clone; all clones are one.
+/// Requests running on workers. Cheap to clone; all clones share one list.
 #[derive(Clone, Debug, Default)]
 pub struct RunningRequests {
     next: Arc<AtomicU64>,
     all: Arc<Mutex<BTreeMap<u64, RunningRequest>>>,
 }
 
-/// Takes a request from the list when it is dropped.
+/// Removes a request from the list when dropped.
 #[derive(Debug)]
 pub struct RunningGuard {
     of: RunningRequests,
@@ -37,7 +37,7 @@ pub struct RunningGuard {
 }
 
 impl RunningRequests {
-    /// This thread carries out a request until what is given is dropped.
+    /// Lists a request of this thread until the guard is dropped.
     pub fn enter(&self, text: &str, came: u64, began: u64) -> RunningGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
@@ -46,7 +46,7 @@ impl RunningRequests {
         RunningGuard { of: self.clone(), number }
     }
 
-    /// All of them, those that were begun first before others.
+    /// Returns all requests in the order of their start.
     pub fn all(&self) -> Vec<RunningRequest> {
         self.all.lock().values().cloned().collect()
     }

@@ -1,7 +1,7 @@
-//! Traced requests: what `system_traces` shows. The newest ones are stored in memory.
+//! Traced requests for `system_traces`. The newest ones are stored in memory.
 //!
-//! Invariants: a trace has at most [`MOST_TRACE`] bytes of text, and a part of it [`MOST_TEXT`]; all
-//! of them have [`MOST_BYTES`] together, and are at most [`KEPT`].
+//! Invariants: a trace has at most [`MOST_TRACE`] bytes of text, and one text [`MOST_TEXT`]. All
+//! traces together have at most [`MOST_BYTES`] and number at most [`KEPT`].
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,24 +11,24 @@ use firn_kv::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-/// How many traced requests are stored.
+/// Maximum number of stored traces.
 const KEPT: usize = 256;
-/// Bytes of their texts, together.
+/// Maximum bytes of the texts of all traces.
 const MOST_BYTES: usize = 4 << 20;
-/// Bytes of the texts of one.
+/// Maximum bytes of the texts of one trace.
 const MOST_TRACE: usize = 64 << 10;
-/// Bytes of one text: a statement, a value, what happened.
+/// Maximum bytes of one text: a statement, a value or an event.
 const MOST_TEXT: usize = 4 << 10;
-/// Bytes that a parameter or an event takes beside its texts.
+/// Bytes that a parameter or an event takes in addition to its texts.
 const ENTRY: usize = 64;
-/// Units of 100 ns between the beginning of the Gregorian calendar and 1970.
+/// Units of 100 ns between the start of the Gregorian calendar and 1970.
 const GREGORIAN: u64 = 0x01b2_1dd2_1381_4000;
 
 /// A request that is being traced.
 pub struct RequestTrace {
     env: Arc<dyn Env>,
     began: u64,
-    /// Bytes of text that it may still take.
+    /// Bytes of text that still fit.
     room: usize,
     request: TracedRequest,
 }
@@ -36,25 +36,25 @@ pub struct RequestTrace {
 /// A request that was traced.
 #[derive(Clone, Debug)]
 pub struct TracedRequest {
-    /// Its id.
+    /// Session id of the trace.
     pub session: Uuid,
-    /// Who asked.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// The server's address that was asked.
+    /// Local address that received the request.
     pub coordinator: SocketAddr,
-    /// What kind of request it was.
+    /// Type of the request.
     pub request: String,
-    /// What went with it.
+    /// Parameters of the request.
     pub parameters: Vec<(String, String)>,
     /// Milliseconds since 1970.
     pub started_millis: i64,
-    /// What happened: when, in microseconds from its start, and on which thread.
+    /// Events: microseconds since the start, activity, thread.
     pub events: Vec<(u64, String, String)>,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub took: u64,
 }
 
-/// A uuid of version 1 with this time in microseconds since 1970.
+/// Returns a version 1 UUID with this time in microseconds since 1970.
 fn time_uuid(micros: u64, random: u64) -> Uuid {
     let ticks = (micros * 10).wrapping_add(GREGORIAN) & ((1 << 60) - 1);
     let (low, mid, high) = (ticks as u32, (ticks >> 32) as u16, (ticks >> 48) as u16 | 0x1000);
@@ -64,12 +64,12 @@ fn time_uuid(micros: u64, random: u64) -> Uuid {
 }
 
 impl RequestTrace {
-    /// The identity of a trace that begins now.
+    /// Returns the id of a trace that begins now.
     pub fn identity(env: &Arc<dyn Env>) -> Uuid {
         time_uuid(env.wall_micros(), env.random())
     }
 
-    /// Begins now, with an identity that the client knows already where it has one.
+    /// Begins a trace, with the id that was already sent to the client, if any.
     pub fn begin(
         env: &Arc<dyn Env>,
         known: Option<Uuid>,
@@ -91,17 +91,17 @@ impl RequestTrace {
         RequestTrace { env: env.clone(), began: env.monotonic_nanos(), room: MOST_TRACE, request }
     }
 
-    /// Its id.
+    /// Returns the session id.
     pub fn session(&self) -> Uuid {
         self.request.session
     }
 
-    /// Whether anything more can be noted.
+    /// Reports whether more can be noted.
     pub fn has_room(&self) -> bool {
         self.room > 0
     }
 
-    /// The beginning of a text that there is room for; `name` takes room, too.
+    /// Returns the longest prefix of a text that fits; `name` takes room, too.
     fn fitted(&mut self, name: &str, text: &str) -> String {
         let most = MOST_TEXT.min(self.room.saturating_sub(name.len()));
         let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
@@ -114,7 +114,7 @@ impl RequestTrace {
         out
     }
 
-    /// Notes what went with the request, as far as there is room.
+    /// Notes a parameter of the request if there is room.
     pub fn parameter(&mut self, name: &str, value: &str) {
         if self.has_room() {
             let value = self.fitted(name, value);
@@ -126,7 +126,7 @@ impl RequestTrace {
         self.env.monotonic_nanos().saturating_sub(self.began) / 1000
     }
 
-    /// Notes what happens now, as far as there is room.
+    /// Notes an event if there is room.
     pub fn event(&mut self, activity: &str) {
         if self.has_room() {
             let thread = std::thread::current().name().unwrap_or_default().to_owned();
@@ -135,7 +135,7 @@ impl RequestTrace {
         }
     }
 
-    /// It is done: it is shown from now on.
+    /// Ends the trace and makes it visible.
     pub fn finish(mut self, log: &TraceLog) {
         self.request.took = self.elapsed();
         let bytes = MOST_TRACE - self.room;
@@ -151,24 +151,24 @@ impl RequestTrace {
 
 #[derive(Debug, Default)]
 struct StoredTraces {
-    /// Each with the bytes of its texts, the oldest first.
+    /// Traces with the bytes of their texts, oldest first.
     requests: VecDeque<(TracedRequest, usize)>,
     bytes: usize,
 }
 
-/// The requests that were traced last.
+/// The latest traced requests.
 #[derive(Debug, Default)]
 pub struct TraceLog(Mutex<StoredTraces>);
 
 impl TraceLog {
-    /// All of them.
+    /// Returns all traces.
     pub fn all(&self) -> Vec<TracedRequest> {
         self.0.lock().requests.iter().map(|(request, _)| request.clone()).collect()
     }
 }
 
 impl TracedRequest {
-    /// The ids of its events, by their time.
+    /// Returns the id of an event, by its time.
     pub fn event_id(&self, number: usize, elapsed: u64) -> Uuid {
         let micros = (self.started_millis as u64) * 1000 + elapsed;
         let low = self.session.as_u64_pair().1;

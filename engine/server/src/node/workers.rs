@@ -1,5 +1,4 @@
-//! The threads that carry out requests which may take their time, so that a connection is read from
-//! meanwhile.
+//! Threads for slow requests, so that connections are still read meanwhile.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +25,7 @@ struct WorkRoom {
     some: Condvar,
 }
 
-/// Threads that take work from one queue.
+/// Threads with a common queue.
 pub struct WorkerPool {
     room: Arc<WorkRoom>,
     threads: Mutex<Vec<Box<dyn Thread>>>,
@@ -34,10 +33,10 @@ pub struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// With this many threads.
+    /// Starts this many threads.
     ///
     /// # Errors
-    /// One that can't be started.
+    /// A thread that cannot be started.
     pub fn start(env: &Arc<dyn Env>, count: usize) -> firn_kv::Result<WorkerPool> {
         let room = Arc::new(WorkRoom::default());
         let mut threads = vec![];
@@ -48,7 +47,7 @@ impl WorkerPool {
         Ok(WorkerPool { room, threads: Mutex::new(threads), count })
     }
 
-    /// Has it carried out. After [`stop`](WorkerPool::stop) it is dropped.
+    /// Queues work. After [`stop`](WorkerPool::stop) it is dropped.
     pub fn push(&self, work: impl FnOnce() + Send + 'static) {
         let mut list = self.room.list.lock();
         if !list.stopped {
@@ -57,13 +56,13 @@ impl WorkerPool {
         }
     }
 
-    /// How many threads there are, run, wait for one, and how much was done.
+    /// Returns the numbers of threads, of running, waiting and finished requests.
     pub fn counts(&self) -> (usize, usize, usize, u64) {
         let list = self.room.list.lock();
         (self.count, list.running, list.waiting.len(), list.done)
     }
 
-    /// Carries out what waits, and ends the threads.
+    /// Finishes the queued work and ends the threads.
     pub fn stop(&self) {
         self.room.list.lock().stopped = true;
         self.room.some.notify_all();
@@ -85,7 +84,7 @@ impl WorkRoom {
             };
             list.running += 1;
             drop(list);
-            // One request that fails in a way that nobody foresaw must not take the thread along.
+            // A panic of one request must not end the thread.
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 tracing::error!("a request broke off with a panic; the connection goes on");
             }

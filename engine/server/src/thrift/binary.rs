@@ -1,20 +1,20 @@
-//! Thrift's binary protocol: messages and values, read and written.
+//! Thrift's binary protocol: reads and writes messages and values.
 //!
-//! Invariants: nothing is allocated by a length that bytes claim before that many are there; values
-//! are nested no deeper than [`DEEPEST`] and are no more than [`MOST`] in a message.
+//! Invariants: a claimed length allocates nothing before that many bytes have arrived. Values are
+//! nested at most [`DEEPEST`] levels, and a message has at most [`MOST`].
 //!
 //! Source: `thrift-binary-protocol.md` of Apache Thrift.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// How deep values may be nested.
+/// Maximum nesting of values.
 const DEEPEST: usize = 16;
-/// How many values a call may have: each takes some tens of bytes of memory.
+/// Maximum number of values in a call: each takes some tens of bytes of memory.
 const MOST: usize = 1 << 20;
-/// How many an answer may have, which a client has asked for.
+/// Maximum number of values in a response, which the client has requested.
 const MOST_ANSWERED: usize = 1 << 23;
-/// The first half of the first word of strict messages.
+/// First half of the first word of strict messages.
 const STRICT: u32 = 0x8001_0000;
 
 const STOP: u8 = 0;
@@ -30,7 +30,7 @@ const MAP: u8 = 13;
 const SET: u8 = 14;
 const LIST: u8 = 15;
 
-/// What a message is.
+/// The type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum MessageKind {
@@ -40,7 +40,7 @@ pub enum MessageKind {
     Oneway = 4,
 }
 
-/// A value. Texts and bytes are the same to the protocol.
+/// A value. The protocol does not distinguish texts and bytes.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum ThriftValue<'a> {
@@ -51,19 +51,19 @@ pub enum ThriftValue<'a> {
     I32(i32),
     I64(i64),
     Bytes(Cow<'a, [u8]>),
-    /// ThriftFields by their numbers.
+    /// Fields with their numbers.
     Struct(Vec<(i16, ThriftValue<'a>)>),
     Map(Vec<(ThriftValue<'a>, ThriftValue<'a>)>),
     /// A list or a set.
     List(Vec<ThriftValue<'a>>),
-    /// A list of which nothing says what it would hold, with the type that it has.
+    /// An empty list with its declared element type.
     EmptyList(u8),
-    /// The same of a map.
+    /// An empty map with its declared types.
     EmptyMap(u8, u8),
 }
 
 impl ThriftValue<'_> {
-    /// Estimates the bytes that it holds on the heap.
+    /// Estimates the heap bytes of the value.
     pub fn heap_bytes(&self) -> usize {
         match self {
             ThriftValue::Bytes(bytes) => bytes.len(),
@@ -84,13 +84,13 @@ impl ThriftValue<'_> {
     }
 }
 
-/// The types of what empty containers would hold.
+/// Element types of empty containers.
 pub mod element {
-    /// Bytes or a text.
+    /// Bytes or text.
     pub const BYTES: u8 = super::STRING;
     /// A structure.
     pub const STRUCT: u8 = super::STRUCT;
-    /// A number of 32 bits.
+    /// A 32-bit integer.
     pub const I32: u8 = super::I32;
     /// A list.
     pub const LIST: u8 = super::LIST;
@@ -98,7 +98,7 @@ pub mod element {
     pub const MAP: u8 = super::MAP;
 }
 
-/// Bytes that are no message.
+/// A malformed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMessage(pub &'static str);
 
@@ -118,38 +118,38 @@ const CLAIMS: NoMessage = NoMessage("a container claims more than there is");
 pub struct ThriftCall<'a> {
     /// The name of the method.
     pub method: &'a str,
-    /// What the reply is matched by.
+    /// Sequence number that matches the reply.
     pub sequence: i32,
-    /// Whether the message began with its version; the reply does, too.
+    /// Whether the message began with a version; then the reply does, too.
     pub is_strict: bool,
-    /// Whether nobody waits for a reply.
+    /// Whether the caller expects no reply.
     pub is_oneway: bool,
-    /// The arguments, by their numbers.
+    /// The arguments, by number.
     pub arguments: ThriftValue<'a>,
 }
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThriftReply<'a> {
-    /// Whether it is one of the interface's, or an exception of Thrift's own.
+    /// Whether it is a reply of the interface or an exception of Thrift itself.
     pub kind: ThriftReplyKind,
-    /// That of the call.
+    /// Sequence number of the call.
     pub sequence: i32,
-    /// A structure: of the interface's answers field 0 is what the call gives, another one an
+    /// A structure. In replies of the interface field 0 is the result, any other field an
     /// exception.
     pub value: ThriftValue<'a>,
 }
 
-/// What the answer to a call is.
+/// The type of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThriftReplyKind {
-    /// What the interface says.
+    /// A reply of the interface.
     Answer,
-    /// An exception of Thrift's own.
+    /// An exception of Thrift itself.
     Exception,
 }
 
-/// A message of any kind.
+/// A message of any type.
 struct ThriftMessage<'a> {
     kind: u8,
     method: &'a str,
@@ -159,7 +159,8 @@ struct ThriftMessage<'a> {
 }
 
 impl<'a> ThriftMessage<'a> {
-    /// The message at the start of these bytes, of at most so many values, and what follows.
+    /// Reads the message at the start of these bytes, with at most `most` values. Returns the
+    /// remaining bytes, too.
     fn first(bytes: &'a [u8], most: usize) -> Result<(ThriftMessage<'a>, &'a [u8])> {
         let mut reader = ThriftReader { rest: bytes, left: most };
         let first = reader.i32()?;
@@ -172,13 +173,13 @@ impl<'a> ThriftMessage<'a> {
             let len = reader.len()?;
             (word as u8, reader.take(len)?)
         } else {
-            // Before there were versions, the name came first.
+            // Old form without a version: the name comes first.
             let name = reader.take(first as usize)?;
             (reader.array::<1>()?[0], name)
         };
         let method = std::str::from_utf8(name).map_err(|_| NoMessage("a method is no text"))?;
         let sequence = reader.i32()?;
-        // Of what is neither, the value may be anything.
+        // The value of other message types is arbitrary.
         if !(MessageKind::Call as u8..=MessageKind::Oneway as u8).contains(&kind) {
             return Err(NoMessage("the message is no call"));
         }
@@ -188,10 +189,10 @@ impl<'a> ThriftMessage<'a> {
 }
 
 impl<'a> ThriftReply<'a> {
-    /// The answer that these bytes are.
+    /// Reads a reply.
     ///
     /// # Errors
-    /// Bytes that are none, or more than one.
+    /// Malformed bytes, or more than one message.
     pub fn read(bytes: &'a [u8]) -> Result<ThriftReply<'a>> {
         let (message, rest) = ThriftMessage::first(bytes, MOST_ANSWERED)?;
         let kind = match message.kind {
@@ -234,7 +235,7 @@ impl<'a> ThriftReader<'a> {
         usize::try_from(self.i32()?).map_err(|_| NoMessage("a length is negative"))
     }
 
-    /// How many elements follow, of which each has a byte at least.
+    /// Reads a number of elements, each of at least one byte.
     fn count(&mut self) -> Result<usize> {
         match self.len()? {
             n if n > self.rest.len() => Err(CLAIMS),
@@ -291,10 +292,10 @@ impl<'a> ThriftReader<'a> {
 }
 
 impl<'a> ThriftCall<'a> {
-    /// The length of the call at the start of these bytes; `None` when it is not here whole.
+    /// Returns the length of the call at the start of these bytes; `None` if it is incomplete.
     ///
     /// # Errors
-    /// Bytes that are none, whatever follows.
+    /// Malformed bytes, even if more may follow.
     pub fn length(bytes: &'a [u8]) -> Result<Option<usize>> {
         match ThriftCall::first(bytes) {
             Ok((_, rest)) => Ok(Some(bytes.len() - rest.len())),
@@ -303,10 +304,10 @@ impl<'a> ThriftCall<'a> {
         }
     }
 
-    /// The call that these bytes are.
+    /// Reads a call.
     ///
     /// # Errors
-    /// Bytes that are none, or more than one.
+    /// Malformed bytes, or more than one message.
     pub fn read(bytes: &'a [u8]) -> Result<ThriftCall<'a>> {
         let (call, rest) = ThriftCall::first(bytes)?;
         if !rest.is_empty() {
@@ -315,7 +316,7 @@ impl<'a> ThriftCall<'a> {
         Ok(call)
     }
 
-    /// The call at the start of these bytes, and what follows.
+    /// Reads the call at the start of these bytes. Returns the remaining bytes, too.
     fn first(bytes: &'a [u8]) -> Result<(ThriftCall<'a>, &'a [u8])> {
         let (message, rest) = ThriftMessage::first(bytes, MOST)?;
         let ThriftMessage { kind, method, is_strict, sequence, value: arguments } = message;
@@ -331,7 +332,7 @@ impl<'a> ThriftCall<'a> {
         self.put_answer(out, MessageKind::Call, &self.arguments);
     }
 
-    /// Appends the message that answers it.
+    /// Appends the reply to the call.
     pub fn put_answer(&self, out: &mut Vec<u8>, kind: MessageKind, value: &ThriftValue<'_>) {
         let name = self.method.as_bytes();
         let len = (name.len() as u32).to_be_bytes();
@@ -350,23 +351,23 @@ impl<'a> ThriftCall<'a> {
 }
 
 impl<'a> ThriftValue<'a> {
-    /// A text.
+    /// Returns a text.
     pub fn text(text: impl Into<String>) -> ThriftValue<'a> {
         ThriftValue::Bytes(Cow::Owned(text.into().into_bytes()))
     }
 
-    /// Bytes.
+    /// Returns bytes.
     pub fn bytes(bytes: Vec<u8>) -> ThriftValue<'a> {
         ThriftValue::Bytes(Cow::Owned(bytes))
     }
 
-    /// A list whose elements are of this type.
+    /// Returns a list with elements of this type.
     pub fn list(of: u8, all: impl IntoIterator<Item = ThriftValue<'a>>) -> ThriftValue<'a> {
         let all: Vec<_> = all.into_iter().collect();
         if all.is_empty() { ThriftValue::EmptyList(of) } else { ThriftValue::List(all) }
     }
 
-    /// A map whose keys and values are of these types.
+    /// Returns a map with keys and values of these types.
     pub fn map(
         key: u8,
         value: u8,
@@ -480,7 +481,7 @@ mod tests {
             bytes.push(0);
             assert!(ThriftCall::read(&bytes).is_err());
         }
-        // Lists in lists in lists; and one that claims to be long.
+        // Nested lists; and a list that claims to be long.
         let head = [&STRICT.to_be_bytes()[..3], &[1], &[0, 0, 0, 1, b'x'], &[0; 4]].concat();
         let deep = [&head[..], &[LIST, 0, 1], &[LIST, 0, 0, 0, 1].repeat(20)].concat();
         assert_eq!(ThriftCall::read(&deep), Err(NoMessage("values are nested too deep")));

@@ -1,5 +1,5 @@
-//! The calls of the interface over the data model's operations. Consistency levels are looked at and
-//! met: one node has everything.
+//! Thrift calls on the operations of the data model. Consistency levels are checked, and always
+//! met: one node has all data.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::node::{AFTER_A_GUESS, RequestTrace};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 
-/// The version of the interface that these calls are of.
+/// Version of the interface.
 const VERSION: &str = "20.1.0";
-/// `ANY`, which reads can't have.
+/// `ANY`, which is invalid for reads.
 const ANY: i32 = 6;
-/// The levels of conditional updates.
+/// Levels of conditional updates.
 const SERIAL: i32 = 9;
 const LOCAL_SERIAL: i32 = 10;
-/// The last level of consistency.
+/// The last consistency level.
 const LAST_LEVEL: i32 = 11;
 
 fn void<T>(done: std::result::Result<T, firn_wide::Error>) -> Answer {
@@ -37,7 +37,7 @@ fn text(text: impl Into<String>) -> Answer {
     Ok(Some(ThriftValue::text(text)))
 }
 
-/// What a level of consistency is for.
+/// The use of a consistency level.
 #[derive(Clone, Copy, PartialEq)]
 enum LevelOf {
     Read,
@@ -50,7 +50,7 @@ enum LevelOf {
     Commit,
 }
 
-/// Refuses a level that there is not, and one that calls of this kind can't have.
+/// Refuses an unknown level, or one that is invalid for this use.
 fn check_level(level: Option<i32>, of: LevelOf) -> Result<()> {
     use LevelOf::*;
     match (level, of) {
@@ -79,11 +79,11 @@ fn check_level(level: Option<i32>, of: LevelOf) -> Result<()> {
     }
 }
 
-/// The keyspaces that a server has for itself. Tables of statements are in them, and no families.
+/// Keyspaces of the system. They contain CQL tables and no column families.
 const SYSTEM_KEYSPACES: [&str; 5] =
     ["system", "system_auth", "system_distributed", "system_schema", "system_traces"];
 
-/// The definition of a keyspace of the system, where this is the name of one.
+/// Returns the definition of a system keyspace of this name.
 fn system_keyspace(name: &str) -> Option<KsDef> {
     if !SYSTEM_KEYSPACES.contains(&name) {
         return None;
@@ -93,7 +93,7 @@ fn system_keyspace(name: &str) -> Option<KsDef> {
     Some(KsDef { strategy_class, strategy_options, ..KsDef::new(name) })
 }
 
-/// The calls that anybody may make before logging in: clients make them as they connect.
+/// Calls that are allowed before the login: clients make them as they connect.
 const BEFORE_LOGIN: [&str; 7] = [
     "describe_cluster_name",
     "describe_partitioner",
@@ -105,8 +105,8 @@ const BEFORE_LOGIN: [&str; 7] = [
 ];
 
 impl ThriftSession {
-    /// The keyspace that calls are for, and has a family of this name; those of the system have no
-    /// families.
+    /// Returns the current keyspace, which has a column family of this name. System keyspaces have
+    /// none.
     fn keyspace_of(&self, family: &str) -> Result<Keyspace> {
         let name = self.name()?;
         if system_keyspace(name).is_some() {
@@ -115,12 +115,12 @@ impl ThriftSession {
         Ok(self.wide().keyspace(name)?)
     }
 
-    /// The keyspace, when this family of it may be read at this level.
+    /// Returns the keyspace if the client may read this column family at this level.
     pub(super) fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
         check_level(level, LevelOf::Read)?;
         let resource = self.family(family)?;
         self.check(Permission::Select, &resource)?;
-        // Nothing is masked here: who may not see a value can't read it.
+        // Thrift does not mask values: without permission to see them, the read is refused.
         let catalog = self.session.engine().catalog();
         let table = catalog.keyspace(self.name()?).and_then(|k| k.table(family));
         if table.is_some_and(|t| t.has_masks()) {
@@ -129,23 +129,23 @@ impl ThriftSession {
         self.keyspace_of(family)
     }
 
-    /// The keyspace, when this family of it may be written to at this level.
+    /// Returns the keyspace if the client may write to this column family at this level.
     fn writing(&self, family: &str, level: Option<i32>, of: LevelOf) -> Result<Keyspace> {
         check_level(level, of)?;
         self.check(Permission::Modify, &self.family(family)?)?;
         self.keyspace_of(family)
     }
 
-    /// Whether a family of the keyspace holds counters.
+    /// Reports whether a column family of the keyspace holds counters.
     fn is_counter(&self, family: &str) -> bool {
         let schema = self.wide().schema();
         self.name().is_ok_and(|name| schema.family(name, family).is_ok_and(|f| f.is_counter()))
     }
 
-    /// Carries out a call.
+    /// Executes a call.
     ///
     /// # Errors
-    /// What the interface throws.
+    /// The exceptions of the interface.
     pub fn call(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
         if method == "login" {
             return self.log_in(f);
@@ -196,7 +196,7 @@ impl ThriftSession {
     fn log_in(&self, f: ThriftFields<'_>) -> Answer {
         let request = f.need_struct(1, "auth_request")?;
         let credentials = request.texts(1, "credentials")?.unwrap_or_default();
-        // Without roles everybody may come in, as with servers that ask nobody.
+        // Without logins any login succeeds, as in Cassandra with AllowAllAuthenticator.
         if !self.login {
             return Ok(None);
         }
@@ -344,7 +344,8 @@ impl ThriftSession {
         }
     }
 
-    /// `cas`: writes when the row has what is expected; of nothing expected, when it has nothing.
+    /// `cas`: writes if the row has the expected columns; without expected columns, if the row is
+    /// empty.
     fn compare_and_set(&self, f: ThriftFields<'_>) -> Answer {
         let family = f.need_text(2, "column_family")?;
         let expected = f.list(3, "expected", Expected::from_value)?.unwrap_or_default();
@@ -472,13 +473,13 @@ impl ThriftSession {
             }
             other => return Err(ThriftFault::unknown(other)),
         };
-        // Who listens is told before this is answered.
+        // Schema listeners are notified before the reply.
         self.session.engine().fresh_catalog()?;
         text(version.to_string())
     }
 }
 
-/// A column of which only name and value count.
+/// A column of which only name and value matter.
 struct Expected {
     name: Vec<u8>,
     value: Vec<u8>,

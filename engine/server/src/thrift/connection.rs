@@ -1,6 +1,6 @@
-//! A connection of a Thrift client. Its first bytes say how it speaks: a frame begins with its
-//! length and goes on with a message; a message without one begins with its version, or, in the old
-//! form, with the length of the method's name and the name.
+//! Connection of a Thrift client. Its first bytes determine the framing: a frame begins with its
+//! length, followed by a message. An unframed message begins with its version, or, in the old form,
+//! with the length of the method's name and the name.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -12,24 +12,24 @@ use super::session::ThriftSession;
 use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 
-/// The first byte of a message that has a version and no frame.
+/// First byte of an unframed message with a version.
 const VERSIONED: u8 = 0x80;
-/// The largest message without a frame: it is looked at anew whenever more of it has come.
+/// Largest unframed message: it is parsed again whenever more of it arrives.
 const MOST_PLAIN: usize = 1 << 20;
 
-/// What a buffer keeps for the next message.
+/// Capacity that a buffer retains for the next message.
 const KEPT: usize = 64 << 10;
 
-/// How the messages of a connection begin and end.
+/// Framing of a connection's messages.
 #[derive(Clone, Copy, PartialEq)]
 enum Framing {
-    /// Each after its length.
+    /// Length-prefixed.
     Framed,
-    /// One behind the other.
+    /// Unframed.
     Plain,
 }
 
-/// Answers a client until it goes, or sends what can't be read.
+/// Answers a client until it disconnects or sends malformed bytes.
 pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) {
     if converse(node, transport, peer, number) {
         node.part(transport);
@@ -37,7 +37,8 @@ pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number
     transport.end();
 }
 
-/// The same, but does not end the connection: whether the client is sent away for what it sent.
+/// As [`serve_thrift`], without closing the connection. Returns whether the client is refused
+/// because of its bytes.
 fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -> bool {
     let socket = transport.socket();
     node.set_up(socket);
@@ -106,19 +107,19 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
     }
 }
 
-/// How a connection speaks that begins so; `None` when too little has come.
+/// Returns the framing of a connection with these first bytes; `None` if there are too few.
 fn framing_of(bytes: &[u8]) -> Option<Framing> {
     match bytes {
         [VERSIONED, ..] => Some(Framing::Plain),
-        // The name of a method, where a message in a frame has its version or a length.
+        // The name of a method; a frame has a version or a length there.
         [_, _, _, _, letter, ..] if letter.is_ascii_alphabetic() => Some(Framing::Plain),
         [_, _, _, _, _, ..] => Some(Framing::Framed),
         _ => None,
     }
 }
 
-/// Answers the message at the start of these bytes, and gives its length; `None` when it is not here
-/// whole.
+/// Answers the message at the start of these bytes, and returns its length; `None` if it is
+/// incomplete.
 fn answer(
     (node, socket, meter): (&Node, &TcpStream, &ConnectionMeter),
     session: &mut ThriftSession,
@@ -165,7 +166,7 @@ fn answer(
     if let Some(mut trace) = trace {
         trace.event(&match &done {
             Ok(_) => "Request complete".to_owned(),
-            // An error of the syntax quotes the statement, and there may be a password in that.
+            // A syntax error quotes the statement, which may contain a password.
             Err(_) if call.method.contains("cql") => "Refused".to_owned(),
             Err(fault) => format!("Refused: {fault}"),
         });

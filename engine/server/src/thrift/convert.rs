@@ -1,5 +1,5 @@
-//! Thrift's structures made into those of the data model, and back. ThriftFields that are not known are
-//! passed over; what a structure must have and lacks is refused in the words of Thrift's servers.
+//! Converts Thrift's structures to those of the data model, and back. Unknown fields are ignored; a
+//! missing required field is refused with the message of Thrift's servers.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::fault::{ThriftFault, invalid};
 type Result<T> = std::result::Result<T, ThriftFault>;
 type TextMap = BTreeMap<String, String>;
 
-/// The fields of a structure, or the arguments of a call.
+/// Fields of a structure, or arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct ThriftFields<'v> {
-    /// What it is, for messages.
+    /// Name of the structure, for messages.
     name: &'static str,
     fields: &'v [(i16, ThriftValue<'v>)],
 }
@@ -32,10 +32,10 @@ fn text_of(value: &ThriftValue<'_>) -> Option<String> {
 }
 
 impl<'v> ThriftFields<'v> {
-    /// Those of a structure.
+    /// Returns the fields of a structure.
     ///
     /// # Errors
-    /// Another value.
+    /// A value of another type.
     pub fn of(name: &'static str, value: &'v ThriftValue<'v>) -> Result<ThriftFields<'v>> {
         match value {
             ThriftValue::Struct(fields) => Ok(ThriftFields { name, fields }),
@@ -47,7 +47,7 @@ impl<'v> ThriftFields<'v> {
         self.fields.iter().find(|(n, _)| *n == number).map(|(_, value)| value)
     }
 
-    /// The value of a field, as it is.
+    /// Returns the unconverted value of a field.
     pub fn value(&self, number: i16) -> Option<&'v ThriftValue<'v>> {
         self.find(number)
     }
@@ -73,17 +73,17 @@ impl<'v> ThriftFields<'v> {
         read(value).map(Some).ok_or_else(|| self.wrong(field))
     }
 
-    /// A structure that may be missing.
+    /// Reads an optional structure.
     pub fn struct_of(&self, number: i16, field: &'static str) -> Result<Option<ThriftFields<'v>>> {
         self.find(number).map(|value| ThriftFields::of(field, value)).transpose()
     }
 
-    /// One that must be there.
+    /// Reads a required structure.
     pub fn need_struct(&self, number: i16, field: &'static str) -> Result<ThriftFields<'v>> {
         self.struct_of(number, field)?.ok_or_else(|| self.missing(field))
     }
 
-    /// Bytes that may be missing.
+    /// Reads optional bytes.
     pub fn bytes(&self, number: i16, field: &str) -> Result<Option<Vec<u8>>> {
         self.get(number, field, |value| match value {
             ThriftValue::Bytes(bytes) => Some(bytes.to_vec()),
@@ -91,22 +91,22 @@ impl<'v> ThriftFields<'v> {
         })
     }
 
-    /// Bytes that must be there.
+    /// Reads required bytes.
     pub fn need_bytes(&self, number: i16, field: &str) -> Result<Vec<u8>> {
         self.bytes(number, field)?.ok_or_else(|| self.missing(field))
     }
 
-    /// A text that may be missing.
+    /// Reads an optional text.
     pub fn text(&self, number: i16, field: &str) -> Result<Option<String>> {
         self.get(number, field, text_of)
     }
 
-    /// A text that must be there.
+    /// Reads a required text.
     pub fn need_text(&self, number: i16, field: &str) -> Result<String> {
         self.text(number, field)?.ok_or_else(|| self.missing(field))
     }
 
-    /// A number of 32 bits that may be missing.
+    /// Reads an optional 32-bit integer.
     pub fn int(&self, number: i16, field: &str) -> Result<Option<i32>> {
         self.get(number, field, |value| match value {
             ThriftValue::I32(n) => Some(*n),
@@ -114,7 +114,7 @@ impl<'v> ThriftFields<'v> {
         })
     }
 
-    /// A number of 64 bits that may be missing.
+    /// Reads an optional 64-bit integer.
     pub fn long(&self, number: i16, field: &str) -> Result<Option<i64>> {
         self.get(number, field, |value| match value {
             ThriftValue::I64(n) => Some(*n),
@@ -122,7 +122,7 @@ impl<'v> ThriftFields<'v> {
         })
     }
 
-    /// A flag that may be missing.
+    /// Reads an optional flag.
     pub fn flag(&self, number: i16, field: &str) -> Result<Option<bool>> {
         self.get(number, field, |value| match value {
             ThriftValue::Bool(on) => Some(*on),
@@ -137,7 +137,7 @@ impl<'v> ThriftFields<'v> {
         })
     }
 
-    /// A list that may be missing, each element made into something.
+    /// Reads an optional list and converts each element.
     pub fn list<T>(
         &self,
         number: i16,
@@ -151,7 +151,7 @@ impl<'v> ThriftFields<'v> {
         all.map(|all| all.iter().map(&mut each).collect()).transpose()
     }
 
-    /// A list of bytes.
+    /// Reads an optional list of bytes.
     pub fn bytes_list(&self, number: i16, field: &'static str) -> Result<Option<Vec<Vec<u8>>>> {
         self.list(number, field, |value| match value {
             ThriftValue::Bytes(bytes) => Ok(bytes.to_vec()),
@@ -159,7 +159,7 @@ impl<'v> ThriftFields<'v> {
         })
     }
 
-    /// A map of texts.
+    /// Reads an optional map of texts.
     pub fn texts(&self, number: i16, field: &str) -> Result<Option<TextMap>> {
         self.get(number, field, |value| match value {
             ThriftValue::Map(pairs) => {
@@ -170,18 +170,18 @@ impl<'v> ThriftFields<'v> {
     }
 }
 
-/// A structure made of its fields.
+/// Conversion from the fields of a structure.
 pub trait FromThrift: Sized {
-    /// Its name.
+    /// Name of the structure.
     const NAME: &'static str;
 
-    /// Of these fields.
+    /// Converts these fields.
     ///
     /// # Errors
-    /// What it must have and lacks, and what nobody can mean.
+    /// A missing required field, or an invalid value.
     fn from_fields(fields: ThriftFields<'_>) -> Result<Self>;
 
-    /// Of this value.
+    /// Converts this value.
     ///
     /// # Errors
     /// As [`from_fields`](FromThrift::from_fields).
@@ -191,7 +191,7 @@ pub trait FromThrift: Sized {
 }
 
 impl ThriftFields<'_> {
-    /// A structure that may be missing.
+    /// Reads an optional structure and converts it.
     ///
     /// # Errors
     /// As [`FromThrift::from_fields`].
@@ -199,7 +199,7 @@ impl ThriftFields<'_> {
         self.find(number).map(T::from_value).transpose()
     }
 
-    /// One that must be there.
+    /// Reads a required structure and converts it.
     ///
     /// # Errors
     /// As [`FromThrift::from_fields`].
@@ -301,7 +301,7 @@ impl FromThrift for SliceRange {
     }
 }
 
-/// What a predicate says, which may be both or nothing.
+/// Reads the parts of a predicate; both, one or none may be present.
 fn predicate_parts(f: ThriftFields<'_>) -> Result<PredicateParts> {
     Ok((f.bytes_list(1, "column_names")?, f.find_made(2)?))
 }
@@ -375,7 +375,7 @@ impl FromThrift for Mutation {
     }
 }
 
-/// What `batch_mutate` takes: by row and family, what is to be done.
+/// Reads the argument of `batch_mutate`: the mutations by row and column family.
 ///
 /// # Errors
 /// As [`FromThrift::from_fields`].
@@ -499,7 +499,7 @@ impl FromThrift for KsDef {
 
     fn from_fields(f: ThriftFields<'_>) -> Result<KsDef> {
         let mut strategy_options = f.texts(3, "strategy_options")?.unwrap_or_default();
-        // Before 1.0 it was a field of its own.
+        // Before 1.0 it was a separate field.
         if let Some(factor) = f.int(4, "replication_factor")? {
             strategy_options.entry("replication_factor".into()).or_insert(factor.to_string());
         }
@@ -513,9 +513,9 @@ impl FromThrift for KsDef {
     }
 }
 
-/// A structure as its fields.
+/// Conversion to the fields of a structure.
 pub trait ToThrift {
-    /// Its value.
+    /// Returns the value.
     fn to_thrift(&self) -> ThriftValue<'static>;
 }
 
@@ -527,7 +527,7 @@ fn all<T: ToThrift>(all: &[T]) -> ThriftValue<'static> {
     ThriftValue::list(element::STRUCT, all.iter().map(ToThrift::to_thrift))
 }
 
-/// Texts by their names.
+/// Converts a map of texts.
 pub fn texts(all: &TextMap) -> ThriftValue<'static> {
     let pair = |(key, value): (&String, &String)| {
         (ThriftValue::text(key.clone()), ThriftValue::text(value.clone()))
@@ -745,7 +745,7 @@ impl ToThrift for KsDef {
     }
 }
 
-/// A list of structures.
+/// Converts a list of structures.
 pub fn list_of<T: ToThrift>(values: &[T]) -> ThriftValue<'static> {
     all(values)
 }

@@ -1,22 +1,22 @@
-//! Why a call is refused: the exceptions of the interface, and where each stands in an answer.
+//! Errors of calls: the exceptions of the interface, and their field numbers in replies.
 
 use std::fmt;
 
 use super::binary::ThriftValue;
 use crate::wire::ErrorCode;
 
-/// Why a call is refused.
+/// An error of a call.
 #[derive(Debug)]
 pub enum ThriftFault {
     /// `InvalidRequestException`
     Invalid(String),
     /// `NotFoundException`
     NotFound,
-    /// `UnavailableException`: results take as much memory as they may.
+    /// `UnavailableException`: results use all of their memory budget.
     Unavailable,
-    /// `AuthenticationException`: a name or a password that nobody has.
+    /// `AuthenticationException`: a wrong name or password.
     Authentication(String),
-    /// Arguments that can't be understood: an exception of Thrift's own, of this kind.
+    /// Malformed arguments: an exception of Thrift itself, of this type.
     Application(i32, String),
 }
 
@@ -32,23 +32,24 @@ impl fmt::Display for ThriftFault {
     }
 }
 
-/// Kinds of Thrift's own exceptions.
+/// Types of Thrift's own exceptions.
 const UNKNOWN_METHOD: i32 = 1;
 const INTERNAL: i32 = 6;
 const PROTOCOL: i32 = 7;
 
 impl ThriftFault {
-    /// Arguments that break the rules.
+    /// Returns the error of malformed arguments.
     pub fn protocol(text: impl Into<String>) -> ThriftFault {
         ThriftFault::Application(PROTOCOL, text.into())
     }
 
-    /// A method that there is not.
+    /// Returns the error of an unknown method.
     pub fn unknown(method: &str) -> ThriftFault {
         ThriftFault::Application(UNKNOWN_METHOD, format!("Invalid method name: '{method}'"))
     }
 
-    /// The code that the native protocol has for it. `None`: that nothing was found is no error there.
+    /// Returns the corresponding code of the native protocol. `None`: an empty result is no error
+    /// there.
     pub fn code(&self) -> Option<u16> {
         Some(match self {
             ThriftFault::NotFound => return None,
@@ -60,19 +61,19 @@ impl ThriftFault {
         })
     }
 
-    /// The structure of the exception, and its number in the answer of this method. `None`: it is
-    /// one of Thrift's own.
+    /// Returns the structure of the exception, and its field number in the reply of this method.
+    /// `None`: it is an exception of Thrift itself.
     pub fn field(&self, method: &str) -> Option<(i16, ThriftValue<'static>)> {
         let why = |text: &str| ThriftValue::Struct(vec![(1, ThriftValue::text(text))]);
         Some(match self {
-            // Its place depends on what else the method throws.
+            // The field number depends on the other exceptions of the method.
             ThriftFault::Invalid(text) if method == "describe_keyspace" => (2, why(text)),
             ThriftFault::Invalid(text) => (1, why(text)),
             ThriftFault::NotFound if method == "describe_keyspace" => {
                 (1, ThriftValue::Struct(vec![]))
             }
             ThriftFault::NotFound => (2, ThriftValue::Struct(vec![])),
-            // `get` throws `NotFoundException` before it.
+            // `NotFoundException` precedes it in `get`.
             ThriftFault::Unavailable if method == "get" => (3, ThriftValue::Struct(vec![])),
             ThriftFault::Unavailable => (2, ThriftValue::Struct(vec![])),
             ThriftFault::Authentication(text) => (1, why(text)),
@@ -80,7 +81,7 @@ impl ThriftFault {
         })
     }
 
-    /// The structure of Thrift's own exception.
+    /// Returns the structure of Thrift's own exception.
     pub fn application(&self) -> ThriftValue<'static> {
         let kind = match self {
             ThriftFault::Application(kind, _) => *kind,
@@ -93,7 +94,7 @@ impl ThriftFault {
     }
 }
 
-/// An `InvalidRequestException`.
+/// Returns an `InvalidRequestException`.
 pub fn invalid(text: impl Into<String>) -> ThriftFault {
     ThriftFault::Invalid(text.into())
 }

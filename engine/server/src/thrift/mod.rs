@@ -1,18 +1,18 @@
-//! Floor 2: the interface of the era before CQL: Thrift's binary protocol, framed or not, in both of
-//! its forms, over the operations of `firn-wide`.
+//! Floor 2: the interface before CQL: Thrift's binary protocol, framed or not, strict or not, over
+//! the operations of `firn-wide`.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `binary` | messages and values |
-//! | `convert` | structures of the interface made into those of the data model, and back |
+//! | `convert` | conversion of the interface's structures to those of the data model, and back |
 //! | `fault` | exceptions |
-//! | `calls`, `statements` | what each call does |
-//! | `session` | what a conversation holds |
-//! | `old_calls` | the calls of 0.4, as calls of today |
-//! | `connection` | a connection: messages cut out of bytes, answered one after the other |
+//! | `calls`, `statements` | implementation of the calls |
+//! | `session` | state of a client's session |
+//! | `old_calls` | the calls of 0.4, mapped to current ones |
+//! | `connection` | a connection: extracts messages and answers them in order |
 //!
-//! Invariants: a connection is answered in its order; a message that can't be read ends it, a call
-//! that fails does not.
+//! Invariants: replies have the order of the calls. A malformed message ends the connection, a
+//! failed call does not.
 //!
 //! Source: `interface/cassandra.thrift` of Apache Cassandra, version 20.1.0.
 

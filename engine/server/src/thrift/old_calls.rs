@@ -1,6 +1,5 @@
-//! The calls of Cassandra 0.4, whose first argument is the keyspace: each as a call of today.
-//! Answered where the options say so ([`crate::Options::thrift_0_4`]); a call that 0.4 did not
-//! have is one of today.
+//! Calls of Cassandra 0.4, whose first argument is the keyspace, mapped to current calls. Enabled
+//! by [`crate::Options::thrift_0_4`]; a call that 0.4 does not have is a current one.
 
 use firn_wide::{Column, ColumnPath};
 
@@ -12,7 +11,7 @@ use super::session::{Answer, ThriftSession, texts};
 type Result<T> = std::result::Result<T, ThriftFault>;
 type OldArguments<'v> = Vec<(i16, ThriftValue<'v>)>;
 
-/// The arguments from the second one on, each a number lower.
+/// Returns the arguments from the second one on, with numbers reduced by one.
 fn without_keyspace<'v>(f: &ThriftFields<'v>, last: i16) -> OldArguments<'v> {
     (2..=last).filter_map(|n| Some((n - 1, f.value(n)?.clone()))).collect()
 }
@@ -21,7 +20,7 @@ fn structure<'v>(fields: OldArguments<'v>) -> ThriftValue<'v> {
     ThriftValue::Struct(fields)
 }
 
-/// A predicate of all columns.
+/// Returns a predicate for all columns.
 fn all() -> ThriftValue<'static> {
     let whole = || ThriftValue::bytes(vec![]);
     let most = ThriftValue::I32(i32::MAX);
@@ -30,7 +29,7 @@ fn all() -> ThriftValue<'static> {
 }
 
 impl ThriftSession {
-    /// Carries out a call of 0.4.
+    /// Executes a call of 0.4.
     ///
     /// # Errors
     /// As [`call`](ThriftSession::call).
@@ -60,13 +59,13 @@ impl ThriftSession {
         self.call(today, ThriftFields::of("arguments", &arguments)?)
     }
 
-    /// Makes the first argument the keyspace of what follows.
+    /// Sets the current keyspace to the first argument.
     fn choose(&mut self, f: ThriftFields<'_>) -> Result<()> {
         let name = structure(vec![(1, ThriftValue::text(f.need_text(1, "keyspace")?))]);
         self.call("set_keyspace", ThriftFields::of("arguments", &name)?).map(|_| ())
     }
 
-    /// One column, or super column, of several rows: `get` of each that has it.
+    /// Reads one column, or super column, of several rows: `get` for each row that has it.
     fn columns_of_keys(&mut self, f: ThriftFields<'_>) -> Answer {
         self.choose(f)?;
         let mut found = vec![];
@@ -83,7 +82,7 @@ impl ThriftSession {
         Ok(Some(ThriftValue::map(element::BYTES, element::STRUCT, found)))
     }
 
-    /// The keys of rows in a range.
+    /// Returns the keys of rows in a range.
     fn keys(&mut self, f: ThriftFields<'_>) -> Answer {
         self.choose(f)?;
         let family = f.need_text(2, "column_family")?;
@@ -115,7 +114,7 @@ impl ThriftSession {
         }
     }
 
-    /// Families by name, each with what 0.4 told of it.
+    /// Returns the column families by name, each with the properties that 0.4 reports.
     fn families_of(&mut self, name: &str) -> Answer {
         let def = self.wide().describe_keyspace(name)?;
         let families = def.cf_defs.into_iter().map(|f| {
@@ -130,7 +129,7 @@ impl ThriftSession {
     }
 }
 
-/// `insert(keyspace, key, column_path, value, timestamp, level)`
+/// Maps `insert(keyspace, key, column_path, value, timestamp, level)`.
 fn insertion<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
     let path: ColumnPath = f.made(3, "column_path")?;
     let name = path.column.ok_or_else(|| invalid("column name must not be empty"))?;
@@ -147,7 +146,7 @@ fn insertion<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
     Ok(arguments)
 }
 
-/// `batch_insert(keyspace, key, columns by family, level)`
+/// Maps `batch_insert(keyspace, key, columns by family, level)`.
 fn batch<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
     let wrong = || ThriftFault::protocol("cfmap is a map of families to columns");
     let Some(ThriftValue::Map(families)) = f.value(3) else { return Err(wrong()) };

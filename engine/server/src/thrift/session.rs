@@ -1,4 +1,4 @@
-//! What a conversation with a Thrift client holds: its keyspace, its role, its prepared statements.
+//! State of a Thrift client's session: keyspace, role, prepared statements.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,40 +16,40 @@ use super::fault::{ThriftFault, invalid};
 use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
-/// What a call gives: `None` is nothing.
+/// Result of a call; `None` for void.
 pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
 
-/// Bytes of an answer that take nothing of the budget of results.
+/// Bytes of a reply that are free of charge in the results budget.
 const FREE: usize = 64 << 10;
 
-/// A list of texts.
+/// Returns a list of texts.
 pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
     ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
 }
 
-/// A conversation.
+/// Session of a client.
 pub struct ThriftSession {
-    /// That with the database.
+    /// Session with the database.
     pub(super) session: Session,
     /// Whether the client must log in first.
     pub(super) login: bool,
     pub(super) logins: LoginQueue,
     pub(super) peer: SocketAddr,
     pub(super) keyspace: Option<String>,
-    /// The ids of the statements that it has prepared, by their numbers.
+    /// Ids of its prepared statements, by number.
     pub(super) prepared: BTreeMap<i32, [u8; 16]>,
     pub(super) next: i32,
-    /// The statements of all connections.
+    /// Prepared statements of all connections.
     pub(super) statements: Arc<PreparedStatements>,
-    /// How large batches of CQL may be.
+    /// Limits of CQL batches.
     pub(super) batch_limits: BatchLimits,
     pub(super) tombstone_limits: TombstoneLimits,
     pub(super) max_result: usize,
-    /// The results of all connections, and the room that the answer to this call takes among them.
+    /// Results budget of all connections, and the share of the current reply.
     pub(super) results: ResultBudget,
     pub(super) share: Option<Arc<ResultShare>>,
     pub(super) meter: ConnectionMeter,
-    /// The identity of the trace of the next call.
+    /// Trace id of the next call.
     pub(super) traced: Option<Uuid>,
     pub(super) env: Arc<dyn Env>,
     /// Whether calls are those of 0.4.
@@ -57,7 +57,7 @@ pub struct ThriftSession {
 }
 
 impl ThriftSession {
-    /// With this server's database, nobody having logged in.
+    /// Creates the session of a client that has not logged in.
     pub fn new(node: &Node, meter: ConnectionMeter, peer: SocketAddr) -> ThriftSession {
         ThriftSession {
             session: node.session.clone(),
@@ -80,13 +80,13 @@ impl ThriftSession {
         }
     }
 
-    /// The identity of the trace of the call that comes now, where its client wants one.
+    /// Takes the trace id for this call, if the client requested a trace.
     pub fn take_traced(&mut self) -> Option<Uuid> {
         self.traced.take()
     }
 
-    /// Takes room for an answer of this many bytes, in memory and as it is sent. It stays taken until
-    /// [`end_of_call`](ThriftSession::end_of_call).
+    /// Takes room for a reply of this many bytes, in memory and as sent.
+    /// [`end_of_call`](ThriftSession::end_of_call) releases it.
     pub(super) fn take_room(&mut self, bytes: usize) -> Result<()> {
         if bytes <= FREE {
             return Ok(());
@@ -100,7 +100,7 @@ impl ThriftSession {
         if share.grow_to(bytes) { Ok(()) } else { Err(ThriftFault::Unavailable) }
     }
 
-    /// Takes room for a value that was read, and for the answer made of it.
+    /// Takes room for a value that was read, and for the reply with it.
     pub fn with_room<'v>(
         &mut self,
         value: Option<ThriftValue<'v>>,
@@ -110,41 +110,41 @@ impl ThriftSession {
         Ok(value)
     }
 
-    /// Returns the room of an answer that was sent.
+    /// Releases the room of a reply that was sent.
     pub fn end_of_call(&mut self) {
         self.share = None;
     }
 
-    /// Whether its client has not logged in, and must.
+    /// Reports whether its client still has to log in.
     pub fn must_log_in(&self) -> bool {
         self.login && self.session.role().is_none()
     }
 
-    /// Whether nothing is done for this client any more, because its role was dropped.
+    /// Reports whether the session is over because its role was dropped.
     pub fn is_over(&self) -> bool {
         self.session.check_login().is_err()
     }
 
-    /// The database.
+    /// Returns the data model of the store.
     pub(super) fn wide(&self) -> &Wide {
         self.session.engine().wide()
     }
 
-    /// The name of the keyspace that the client has chosen.
+    /// Returns the name of the current keyspace.
     pub(super) fn name(&self) -> Result<&str> {
         self.keyspace
             .as_deref()
             .ok_or_else(|| invalid("You have not set a keyspace for this session"))
     }
 
-    /// Refuses what the role that has logged in may not do.
+    /// Returns an error if the role lacks this permission.
     pub(super) fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
         self.session.engine().refresh_catalog()?;
         let catalog = self.session.engine().catalog();
         Ok(catalog.check_may(self.session.role(), permission, resource)?)
     }
 
-    /// A family of the chosen keyspace, as permissions name it.
+    /// Returns a column family of the current keyspace as a resource of permissions.
     pub(super) fn family(&self, name: &str) -> Result<Resource> {
         Ok(Resource::Table(self.name()?.to_owned(), name.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! The calls that carry statements of CQL 3.
+//! Thrift calls with CQL 3 statements.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::session::{Answer, ThriftSession, texts};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 
-/// The largest text of a statement that was compressed.
+/// Largest text of a compressed statement, after decompression.
 const MOST_TEXT: usize = 1 << 20;
-/// Statements that one connection may have prepared.
+/// Maximum prepared statements of one connection.
 const MOST_PREPARED: usize = 1024;
-/// Half of the bytes that a cell takes beside its name and value.
+/// Half of the bytes that a cell takes in addition to its name and value.
 const CELL: usize = 3 * size_of::<(i16, ThriftValue<'_>)>() / 2 + 32;
 
 impl ThriftSession {
     fn statement(&self, f: ThriftFields<'_>) -> Result<String> {
         let query = f.need_bytes(1, "query")?;
-        // 1 is GZIP by name, and zlib's form.
+        // 1 is called GZIP, but the format is zlib.
         let query = match f.int(2, "compression")? {
             Some(1) => miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&query, MOST_TEXT)
                 .map_err(|_| invalid("Error deflating query string."))?,
@@ -30,7 +30,7 @@ impl ThriftSession {
         String::from_utf8(query).map_err(|_| invalid("Cannot decode query string as UTF8"))
     }
 
-    /// Carries out a call with a statement of CQL.
+    /// Executes a call with a CQL statement.
     pub(super) fn cql(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
         let how = Run {
             keyspace: self.keyspace.as_deref().map(Into::into),
@@ -81,7 +81,7 @@ impl ThriftSession {
         }
     }
 
-    /// A result as the interface has it: `USE` counts for its other calls, too.
+    /// Converts a result. `USE` also sets the keyspace of later Thrift calls.
     fn result(&mut self, rows: &Rows) -> Answer {
         if let Some((kind, partitions)) = rows.batch() {
             self.meter.batch(kind, partitions);
@@ -93,7 +93,7 @@ impl ThriftSession {
             return Ok(Some(ThriftValue::Struct(vec![(1, ThriftValue::I32(2))])));
         }
         let columns = rows.columns();
-        // A cell has its column's name, and is here as rows, as values, and as it is sent.
+        // A cell repeats its column's name, and exists as row, as value, and as sent bytes.
         let names: usize = columns.iter().map(|c| c.name.len() + CELL).sum();
         let values =
             rows.iter().flat_map(|row| (0..columns.len()).filter_map(move |i| row.bytes(i)));

@@ -1,7 +1,7 @@
-//! The files that connections are encrypted with: certificates and keys, as PEM.
+//! TLS files: certificates and keys in PEM.
 //!
-//! Invariant: files are used when all of them are good, and together fit; else what was there before
-//! stays.
+//! Invariant: new files are used only if all of them are valid and consistent; otherwise the
+//! previous ones stay.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use firn_kv::Env;
 
 use super::connection::Transport;
 
-/// What connections are encrypted with (TLS 1.2 and 1.3). All files are PEM.
+/// TLS settings of a server (TLS 1.2 and 1.3). All files are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The server's certificate, and behind it those that it is signed by, but for the root.
+    /// The server's certificate, followed by the certificates that sign it, except the root.
     pub certificate: PathBuf,
-    /// Its private key: PKCS#8, PKCS#1 or SEC1, without a password.
+    /// Private key: PKCS#8, PKCS#1 or SEC1, without a password.
     pub key: PathBuf,
-    /// The certificates that clients' certificates must be signed by. `None`: a client needs none.
+    /// Certificate authorities for clients' certificates. `None`: clients need no certificate.
     pub clients: Option<PathBuf>,
 }
 
@@ -32,20 +32,20 @@ impl fmt::Display for TlsOptions {
     }
 }
 
-/// What a client encrypts its connection with (TLS 1.2 and 1.3). All files are PEM.
+/// TLS settings of a client (TLS 1.2 and 1.3). All files are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsTrust {
-    /// The certificates that the server's certificate must be signed by, for the name or address that
-    /// the client connects to.
+    /// Certificate authorities for the server's certificate, which must be valid for the name or
+    /// address that the client connects to.
     pub authorities: PathBuf,
-    /// The client's own certificate and its key, where the server wants one.
+    /// The client's own certificate and key, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// A connection to this host that will be encrypted when the server has agreed.
+/// Prepares a TLS connection to this host; the handshake follows.
 ///
 /// # Errors
-/// Always: the program was built without it.
+/// Always: this build has no TLS.
 #[cfg(not(feature = "tls"))]
 pub fn encrypted_to(_: &dyn Env, _: &TlsTrust, _: &str, _: TcpStream) -> Result<Transport, String> {
     Err("this program was built without TLS: build it with the feature `tls`".to_owned())
@@ -54,20 +54,20 @@ pub fn encrypted_to(_: &dyn Env, _: &TlsTrust, _: &str, _: TcpStream) -> Result<
 #[cfg(feature = "tls")]
 pub use files::encrypted_to;
 
-/// What new connections are encrypted with.
+/// TLS configuration of new connections.
 #[cfg(feature = "tls")]
 pub struct TlsAcceptor {
     options: TlsOptions,
     config: parking_lot::RwLock<std::sync::Arc<rustls::ServerConfig>>,
 }
 
-/// There is none: the program was built without it.
+/// Uninhabited: this build has no TLS.
 #[cfg(not(feature = "tls"))]
 pub enum TlsAcceptor {}
 
 #[cfg(not(feature = "tls"))]
 impl TlsAcceptor {
-    /// Can't be.
+    /// Fails.
     ///
     /// # Errors
     /// Always.
@@ -100,7 +100,7 @@ mod files {
     use super::super::tls::TlsChannel;
     use super::{Env, TcpStream, TlsAcceptor, TlsOptions, TlsTrust, Transport};
 
-    /// The largest file that is read: thousands of certificates.
+    /// Largest file to read: thousands of certificates.
     const MOST: u64 = 16 << 20;
 
     fn read(env: &dyn Env, path: &Path, what: &str) -> Result<Vec<u8>, String> {
@@ -155,17 +155,17 @@ mod files {
         Ok(roots)
     }
 
-    /// A connection to this host that will be encrypted when the server has agreed.
+    /// Prepares a TLS connection to this host; the handshake follows.
     ///
     /// # Errors
-    /// A file that can't be read, is no PEM or lacks what it should have; a host that is no name.
+    /// A file that cannot be read, is not PEM or lacks the expected content; an invalid host name.
     pub fn encrypted_to(
         env: &dyn Env,
         trust: &TlsTrust,
         host: &str,
         socket: TcpStream,
     ) -> Result<Transport, String> {
-        let roots = roots(env, &trust.authorities, "list of those who sign servers' certificates")?;
+        let roots = roots(env, &trust.authorities, "file of server certificate authorities")?;
         let builder =
             ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
                 .with_safe_default_protocol_versions()
@@ -197,7 +197,7 @@ mod files {
         let builder = match &options.clients {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let what = "list of those who sign clients' certificates";
+                let what = "file of client certificate authorities";
                 let roots = roots(env, path, what)?;
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
                 let verifier = verifier.build();
@@ -217,30 +217,30 @@ mod files {
     }
 
     impl TlsAcceptor {
-        /// With these files.
+        /// Loads these files.
         ///
         /// # Errors
-        /// A file that can't be read, is no PEM or lacks what it should have; a key that is none of
-        /// the certificate.
+        /// A file that cannot be read, is not PEM or lacks the expected content; a key that does
+        /// not match the certificate.
         pub fn new(env: &dyn Env, options: &TlsOptions) -> Result<TlsAcceptor, String> {
             let config = RwLock::new(Arc::new(config(env, options)?));
             Ok(TlsAcceptor { options: options.clone(), config })
         }
 
-        /// Reads the files again: connections that come from now on have what they hold.
+        /// Reloads the files for new connections.
         ///
         /// # Errors
-        /// As [`new`](TlsAcceptor::new). What was there before stays.
+        /// As [`new`](TlsAcceptor::new). The previous configuration stays.
         pub fn reload(&self, env: &dyn Env) -> Result<(), String> {
             let fresh = Arc::new(config(env, &self.options)?);
             *self.config.write() = fresh;
             Ok(())
         }
 
-        /// A connection that will be encrypted when its client has agreed.
+        /// Prepares a TLS connection with a client; the handshake follows.
         ///
         /// # Errors
-        /// Settings that can't be.
+        /// Invalid settings.
         pub fn accept(&self, socket: TcpStream) -> Result<Transport, String> {
             let connection = ServerConnection::new(self.config.read().clone());
             let connection = connection.map_err(|e| e.to_string())?.into();

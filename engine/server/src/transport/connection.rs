@@ -1,4 +1,4 @@
-//! A connection, as it is or encrypted.
+//! A connection, plain or with TLS.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,21 +9,22 @@ use super::send::send_some;
 #[cfg(feature = "tls")]
 use super::tls::TlsChannel;
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const CHUNK: usize = 16 << 10;
 
 /// A connection.
 #[derive(Debug)]
 pub struct Transport {
     socket: TcpStream,
-    /// Whether somebody ends it, or has: nobody cuts off another one who is saying goodbye.
+    /// Whether a thread ends it or has ended it: no other thread may then cut off the final
+    /// exchange.
     ended: AtomicBool,
     #[cfg(feature = "tls")]
     tls: Option<TlsChannel>,
 }
 
 impl Transport {
-    /// One that is not encrypted.
+    /// Creates an unencrypted connection.
     pub fn plain(socket: TcpStream) -> Transport {
         Transport {
             socket,
@@ -33,22 +34,22 @@ impl Transport {
         }
     }
 
-    /// One that will be encrypted when its client has agreed.
+    /// Creates a TLS connection; the handshake follows.
     #[cfg(feature = "tls")]
     pub fn encrypted(socket: TcpStream, tls: TlsChannel) -> Transport {
         Transport { socket, ended: AtomicBool::new(false), tls: Some(tls) }
     }
 
-    /// The connection beneath, for its addresses and time limits.
+    /// Returns the TCP connection, for its addresses and time limits.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Waits for bytes and appends them: how many. None (0) have come of use where they are the
-    /// beginning of something, or belong to the encryption. `None`: there will be no more.
+    /// Waits for bytes and appends them. Returns their number, which is 0 for parts of TLS records
+    /// and for TLS's own messages. `None`: the peer sends no more.
     ///
     /// # Errors
-    /// Those of the connection; `InvalidData` for bytes that break the rules of the encryption.
+    /// Errors of the connection; `InvalidData` for violations of TLS.
     pub fn read_into(&self, out: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
         let mut chunk = [0; CHUNK];
         let len = (&self.socket).read(&mut chunk)?;
@@ -63,10 +64,10 @@ impl Transport {
         Ok(Some(len))
     }
 
-    /// Sends these bytes, and before them what was left lying by [`write_some`](Transport::write_some).
+    /// Sends these bytes, after those left unsent by [`write_some`](Transport::write_some).
     ///
     /// # Errors
-    /// Those of the connection. Nothing more can be sent then.
+    /// Errors of the connection, which cannot send any more.
     pub fn write_all(&self, bytes: &[u8]) -> std::io::Result<()> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -75,9 +76,9 @@ impl Transport {
         (&self.socket).write_all(bytes)
     }
 
-    /// Sends what the connection takes at once. `None`: that was all. Else how many of the bytes
-    /// were taken; for what is left, which may be only within the encryption,
-    /// [`write_all`](Transport::write_all) must be called with the others.
+    /// Sends as much as the socket accepts at once. `None`: all of it. Otherwise it returns the
+    /// number of accepted bytes; the caller must pass the rest to
+    /// [`write_all`](Transport::write_all), even if the rest is only inside TLS.
     ///
     /// # Errors
     /// As [`write_all`](Transport::write_all).
@@ -90,13 +91,13 @@ impl Transport {
         Ok((sent < bytes.len()).then_some(sent))
     }
 
-    /// Lets nothing more come. Who waits for it finds out.
+    /// Shuts down reading; this wakes a waiting reader.
     pub fn end_reading(&self) {
-        // One that has ended already is no matter.
+        // Ignore the error: the connection may have ended already.
         let _ = self.socket.shutdown(Shutdown::Read);
     }
 
-    /// Ends it, both ways. Who waits for it finds out.
+    /// Shuts down both directions; this wakes waiting threads.
     pub fn end(&self) {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
@@ -108,10 +109,10 @@ impl Transport {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Ends it where the client may be sending still: it is told that nothing more comes, and what it
-    /// sends is read and forgotten, `most` bytes at most, until it ends the connection or `left` gives
-    /// it no more time. When a connection is closed with bytes in it that nobody has read, the system
-    /// resets it, and what was sent last may never be read.
+    /// Ends a connection whose client may still be sending. It shuts down sending, then reads and
+    /// discards up to `most` bytes, until the client closes or `left` returns no more time. If a
+    /// socket closes with unread bytes, the system resets the connection, and the client may never
+    /// see the last response.
     pub fn part(&self, most: usize, left: impl Fn() -> Option<Duration>) {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
@@ -136,7 +137,7 @@ impl Transport {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// The version and the ciphers of the encryption, once they are agreed on.
+    /// Returns the version and ciphers of TLS, once negotiated.
     pub fn encryption(&self) -> Option<(String, String)> {
         #[cfg(feature = "tls")]
         return self.tls.as_ref().and_then(TlsChannel::agreed);
@@ -145,12 +146,12 @@ impl Transport {
     }
 }
 
-/// What is logged of such a client.
+/// Log message for a TLS client on a plain port.
 pub const NO_TLS_HERE: &str = "a client speaks TLS, and this port does not: let the client speak without, or start the \
                                server with --tls-certificate";
 
-/// Whether these are the first bytes of a client that wants to agree on encryption: a handshake of
-/// version 3, as all versions of TLS say.
+/// Reports whether these are the first bytes of a TLS client: a handshake record of version 3, as
+/// in all versions of TLS.
 pub fn looks_encrypted(bytes: &[u8]) -> bool {
     matches!(bytes, [0x16, 3, ..])
 }

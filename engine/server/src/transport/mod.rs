@@ -1,15 +1,15 @@
-//! Floor 0: the bytes between a server and a client, for either side, as they are or encrypted.
+//! Floor 0: byte transport between server and client, for either side, plain or with TLS.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `send` | how bytes are sent without waiting |
-//! | `tls` | the encryption of a connection, with rustls (feature `tls`) |
-//! | `connection` | a connection, with or without it |
-//! | `certificates` | the files that it is made with |
+//! | `send` | non-blocking sends |
+//! | `tls` | TLS of a connection, with rustls (feature `tls`) |
+//! | `connection` | a connection, plain or with TLS |
+//! | `certificates` | certificates and keys |
 //!
-//! Invariants: one thread reads; one thread at a time sends, which [`Transport`] leaves to those who
-//! have it; no lock that reading takes is held while the client is waited for. Where nothing is
-//! encrypted there is no lock at all.
+//! Invariants: one thread reads; one thread at a time sends, which the users of [`Transport`]
+//! ensure. No lock that reading takes is held while waiting for the client. Plain connections have
+//! no lock at all.
 
 mod certificates;
 mod connection;

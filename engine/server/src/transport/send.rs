@@ -1,13 +1,13 @@
-//! How bytes are sent without waiting.
+//! Non-blocking sends.
 
 use std::net::TcpStream;
 
-/// Sends what a connection takes without waiting: how many bytes.
+/// Sends as much as the socket accepts without waiting. Returns the number of bytes.
 #[cfg(unix)]
 pub fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
     use rustix::io::Errno;
     use rustix::net::{SendFlags, send};
-    // Where there is no such flag, the standard library has told the socket.
+    // Platforms without MSG_NOSIGNAL: the standard library has set the option of the socket.
     #[cfg(target_vendor = "apple")]
     let flags = SendFlags::DONTWAIT;
     #[cfg(not(target_vendor = "apple"))]
@@ -24,7 +24,7 @@ pub fn send_some(socket: &TcpStream, bytes: &[u8]) -> std::io::Result<usize> {
     Ok(sent)
 }
 
-/// Sends what a connection takes without waiting: nothing, where nobody can say.
+/// Sends nothing: this platform has no non-blocking send here.
 #[cfg(not(unix))]
 pub fn send_some(_socket: &TcpStream, _bytes: &[u8]) -> std::io::Result<usize> {
     Ok(0)

@@ -1,12 +1,11 @@
-//! A connection that is encrypted. Its handshake is a part of reading: the thread of the connection
-//! takes in what comes and answers it, under the time limits that hold before a conversation has
-//! begun.
+//! TLS connection. The handshake is a part of reading: the thread of the connection reads and
+//! answers it, under the time limits of connection setup.
 //!
-//! Invariants: the lock of the connection is held while something is encrypted or decrypted, never
-//! while the client is waited for; the lock of what is unsent is held by the one that sends, while it
-//! does, so that bytes go in the order in which they were encrypted. Who takes both takes that of
-//! what is unsent first. After the handshake the thread that reads sends nothing: what the encryption
-//! itself has to say goes with the next answer.
+//! Invariants: the lock of the TLS state is held while encrypting or decrypting, never while
+//! waiting for the client. The lock of the unsent bytes is held by the sender while it sends, so
+//! that bytes leave in the order of encryption. A thread that takes both locks takes that of the
+//! unsent bytes first. After the handshake the reading thread sends nothing: TLS's own messages
+//! leave with the next response.
 
 use std::io::{BufRead, Error, ErrorKind, Result, Write};
 use std::net::TcpStream;
@@ -16,19 +15,19 @@ use rustls::{Connection, InvalidMessage};
 
 use super::send::send_some;
 
-/// Bytes that are encrypted at once.
+/// Bytes encrypted at once.
 const CHUNK: usize = 32 << 10;
-/// What the buffer of encrypted bytes keeps.
+/// Capacity that the buffer of encrypted bytes retains.
 const KEPT: usize = 8 << 10;
 
 #[derive(Debug)]
 pub struct TlsChannel {
     connection: Mutex<Connection>,
-    /// What is encrypted and not sent yet.
+    /// Encrypted bytes that are not sent yet.
     unsent: Mutex<Vec<u8>>,
 }
 
-/// An error of the protocol beneath.
+/// Converts a TLS error.
 fn broken(e: rustls::Error, is_new: bool, is_client: bool) -> Error {
     if is_new && e == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
         if is_client {
@@ -44,15 +43,15 @@ fn broken(e: rustls::Error, is_new: bool, is_client: bool) -> Error {
 }
 
 impl TlsChannel {
-    /// Over a connection whose handshake is still to come.
+    /// Creates the channel of a connection before its handshake.
     pub fn new(mut connection: Connection) -> TlsChannel {
-        // What is written is taken out at once.
+        // Written bytes are taken out at once.
         connection.set_buffer_limit(None);
         TlsChannel { connection: Mutex::new(connection), unsent: Mutex::default() }
     }
 
-    /// Takes in bytes that came, and appends what was in them: how many bytes. `None`: the client
-    /// has ended the connection.
+    /// Decrypts received bytes and appends the plaintext. Returns its length. `None`: the peer has
+    /// closed the connection.
     pub fn decrypt(
         &self,
         socket: &TcpStream,
@@ -70,7 +69,7 @@ impl TlsChannel {
             if let Err(e) = connection.process_new_packets() {
                 let is_client = matches!(*connection, Connection::Client(_));
                 drop(connection);
-                // The other side is told why, if it listens.
+                // Send the alert to the peer.
                 self.send_lying(socket);
                 return Err(broken(e, is_new, is_client));
             }
@@ -99,7 +98,7 @@ impl TlsChannel {
         Ok((read > 0 || !ended).then_some(read))
     }
 
-    /// Encrypts these bytes behind what is unsent, and behind what the encryption itself has to say.
+    /// Encrypts these bytes and TLS's own messages, and appends them to the unsent bytes.
     fn encrypt(&self, bytes: &[u8], unsent: &mut Vec<u8>) -> Result<()> {
         let mut connection = self.connection.lock();
         connection.writer().write_all(bytes)?;
@@ -109,7 +108,7 @@ impl TlsChannel {
         Ok(())
     }
 
-    /// Sends these bytes, and before them what lies here.
+    /// Sends the unsent bytes, then these.
     pub fn write_all(&self, mut socket: &TcpStream, bytes: &[u8]) -> Result<()> {
         let mut unsent = self.unsent.lock();
         let mut chunks = bytes.chunks(CHUNK);
@@ -125,7 +124,8 @@ impl TlsChannel {
         }
     }
 
-    /// Sends what the connection takes at once. `None`: all; else how many bytes were encrypted.
+    /// Sends as much as the socket accepts at once. `None`: all; otherwise the number of encrypted
+    /// bytes.
     pub fn write_some(&self, socket: &TcpStream, bytes: &[u8]) -> Result<Option<usize>> {
         let mut unsent = self.unsent.lock();
         let mut taken = 0;
@@ -145,23 +145,23 @@ impl TlsChannel {
         }
     }
 
-    /// Sends what lies here as far as that takes no waiting, for a connection that ends.
+    /// Sends the unsent bytes as far as possible without waiting, for a connection that ends.
     fn send_lying(&self, socket: &TcpStream) {
-        // Somebody who is sending would be interrupted within a record.
+        // Do not interrupt another sender within a record.
         let Some(mut unsent) = self.unsent.try_lock() else { return };
-        // Whether it arrives is no matter: the connection ends either way.
+        // Ignore errors: the connection ends either way.
         let _ = self.encrypt(&[], &mut unsent).and_then(|()| send_some(socket, &unsent));
         unsent.clear();
     }
 
-    /// Tells the client that no more comes, if that takes no waiting: without it, it could have been
-    /// cut off by somebody in between.
+    /// Sends close_notify, if that takes no waiting: without it, the peer cannot exclude truncation
+    /// by an attacker.
     pub fn say_goodbye(&self, socket: &TcpStream) {
         self.connection.lock().send_close_notify();
         self.send_lying(socket);
     }
 
-    /// The version and the ciphers, as Java names them.
+    /// Returns version and cipher suite, as Java names them.
     pub fn agreed(&self) -> Option<(String, String)> {
         let connection = self.connection.lock();
         let version = format!("{:?}", connection.protocol_version()?).replacen('_', ".", 1);

@@ -1,6 +1,6 @@
-//! Responses, read from their bodies by clients (section 4.2).
+//! Response parser for clients (section 4.2).
 //!
-//! Invariant: what is made of a body is bounded by the body's own length, or by the bounds below.
+//! Invariant: parsed data is bounded by the length of the body, or by the bounds below.
 
 use std::sync::Arc;
 
@@ -15,63 +15,63 @@ use super::types::TypeReader;
 
 type Result<T> = std::result::Result<T, WireError>;
 
-/// Columns of a result, and markers of a statement.
+/// Maximum columns of a result, and markers of a statement.
 const MAX_COLUMNS: usize = 65_535;
-/// Types of all columns, with those inside of others.
+/// Maximum types of all columns, including nested ones.
 const MAX_TYPES: usize = 1 << 18;
-/// Bytes of a table's and its keyspace's name.
+/// Maximum bytes of a table's and its keyspace's name.
 const MAX_NAMES: usize = 1 << 10;
 
-/// A prepared statement as a server tells of it.
+/// A prepared statement as described by the server.
 #[derive(Clone, Debug)]
 pub struct WirePrepared {
-    /// What the server calls it.
+    /// Id of the statement.
     pub id: Vec<u8>,
-    /// What the server calls the columns of its result; version 5.
+    /// Id of the result metadata; version 5.
     pub metadata_id: Option<Vec<u8>>,
     /// The types of its bind markers.
     pub markers: Arc<[ColumnSpec]>,
-    /// The columns of its result; none where the server knows them later.
+    /// Columns of its result; none if the server knows them only after execution.
     pub columns: Arc<[ColumnSpec]>,
 }
 
 /// A response.
 #[derive(Clone, Debug)]
 pub enum WireAnswer {
-    /// The request was refused: a code of the protocol and a text.
+    /// An error: code and message.
     Error(i32, String),
-    /// The conversation has begun.
+    /// STARTUP or login has succeeded.
     Ready,
-    /// A login is wanted, by the server's class of this name.
+    /// The server requires a login with this authenticator class.
     Authenticate(String),
-    /// The login goes on.
+    /// The login continues.
     AuthChallenge,
-    /// The login was good.
+    /// The login has succeeded.
     AuthSuccess,
-    /// What the server can.
+    /// Options of the server.
     Supported(Vec<(String, Vec<String>)>),
     /// The result of a statement.
     Rows(Rows),
     /// The result of PREPARE.
     Prepared(WirePrepared),
-    /// Something has happened that somebody listens to.
+    /// An event that a client has registered for.
     Event,
 }
 
-/// A response, and what went with it.
+/// A response with its trace id.
 #[derive(Clone, Debug)]
 pub struct WireReply {
-    /// The session of the trace, where one was asked for.
+    /// Session id of the trace, if requested.
     pub trace: Option<[u8; 16]>,
     /// The response.
     pub answer: WireAnswer,
 }
 
 impl WireReply {
-    /// The response with this header and this body, which is not compressed.
+    /// Parses the response with this header and this uncompressed body.
     ///
     /// # Errors
-    /// A body that is none of its kind.
+    /// A malformed body.
     pub fn read(header: &FrameHeader, body: &[u8]) -> Result<WireReply> {
         let (version, opcode) = header.response()?;
         let mut reader = WireReader::new(body);
@@ -142,7 +142,7 @@ fn schema_change(reader: &mut WireReader<'_>) -> Result<SchemaChange> {
     Ok(SchemaChange { change, target, keyspace, name, arguments })
 }
 
-/// A number of things, of which there may be at most `most`.
+/// Reads a count of at most `most`.
 fn count(reader: &mut WireReader<'_>, most: usize, what: &str) -> Result<usize> {
     let count = reader.int()?;
     let good = usize::try_from(count).ok().filter(|n| *n <= most);
@@ -177,7 +177,7 @@ fn columns(
     Ok(columns.into())
 }
 
-/// The columns of rows; `None` where they are not told.
+/// Metadata of rows; `None` if it has no columns.
 struct RowsMetadata {
     columns: Option<Arc<[ColumnSpec]>>,
     paging: Option<PagingState>,

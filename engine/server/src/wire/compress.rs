@@ -11,7 +11,7 @@ pub enum BodyCompression {
 }
 
 impl BodyCompression {
-    /// By its name, in whatever case.
+    /// Returns the compression of this name, in any case.
     pub fn named(name: &str) -> Option<BodyCompression> {
         match name.to_ascii_lowercase().as_str() {
             "lz4" => Some(BodyCompression::Lz4),
@@ -20,7 +20,7 @@ impl BodyCompression {
         }
     }
 
-    /// A body, compressed: of LZ4 with its length before it, four bytes in big endian.
+    /// Compresses a body. LZ4 has the length before it, four bytes in big endian.
     pub fn pack(self, body: &[u8]) -> Vec<u8> {
         match self {
             BodyCompression::Lz4 => {
@@ -28,17 +28,17 @@ impl BodyCompression {
                 out.extend_from_slice(&lz4_flex::block::compress(body));
                 out
             }
-            // It fails for bodies of 4 GiB only, which are refused before.
+            // Fails only for bodies of 4 GiB, which are refused earlier.
             BodyCompression::Snappy => {
                 snap::raw::Encoder::new().compress_vec(body).unwrap_or_default()
             }
         }
     }
 
-    /// The body that was compressed; of no more than `most` bytes.
+    /// Decompresses a body of at most `most` bytes.
     ///
     /// # Errors
-    /// Bytes that are none, and a body that would be longer.
+    /// Malformed bytes, or a longer body.
     pub fn unpack(self, packed: &[u8], most: usize) -> Result<Vec<u8>, WireError> {
         let long = || WireError::protocol(format!("Request is too big: over {most} bytes"));
         let broken = || WireError::protocol("Error during decompression");
@@ -50,7 +50,7 @@ impl BodyCompression {
             }
             BodyCompression::Snappy => {
                 let len = snap::raw::decompress_len(packed).map_err(|_| broken())?;
-                // Three bytes make no more than 64.
+                // Three bytes expand to at most 64.
                 if len > most || len / 22 > packed.len() {
                     return Err(long());
                 }
@@ -60,9 +60,9 @@ impl BodyCompression {
     }
 }
 
-/// The bytes of this many that a block of LZ4 is of; of no more than `most`.
+/// Decompresses an LZ4 block to `len` bytes, at most `most`.
 pub(super) fn unpack_lz4(block: &[u8], len: usize, most: usize) -> Result<Vec<u8>, WireError> {
-    // A byte makes no more than 255.
+    // A byte expands to at most 255.
     if len > most || len / 255 > block.len() {
         return Err(WireError::protocol(format!("Request is too big: over {most} bytes")));
     }

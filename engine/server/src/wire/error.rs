@@ -1,38 +1,38 @@
-//! Why a server refuses: codes and texts of the protocol.
+//! Protocol errors of the server: codes and messages.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The codes of errors that do not come from a statement, whose codes
-/// [`firn_cql::Class`] has.
+/// Error codes of requests that are refused before a statement runs. [`firn_cql::Class`] has the
+/// codes of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// Bytes that break the protocol's rules.
+    /// A violation of the protocol.
     Protocol = 0x000a,
-    /// A name or password that nobody has.
+    /// A wrong name or password.
     Credentials = 0x0100,
-    /// More is in flight than the server takes.
+    /// Too many bytes or requests are in flight.
     Overloaded = 0x1001,
-    /// A request that can't be right.
+    /// An invalid request.
     Invalid = 0x2200,
 }
 
-/// A request that is refused before it is a statement.
+/// An error of a request before a statement runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireError {
     /// The code of the protocol.
     pub code: ErrorCode,
-    /// The text, in Cassandra's words where it has some.
+    /// The message, identical to Cassandra's if it has one.
     pub text: Cow<'static, str>,
 }
 
 impl WireError {
-    /// An error of the class of broken rules.
+    /// Returns a protocol error.
     pub fn protocol(text: impl Into<Cow<'static, str>>) -> WireError {
         WireError { code: ErrorCode::Protocol, text: text.into() }
     }
 
-    /// An error of another code.
+    /// Returns an error of another code.
     pub fn new(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> WireError {
         WireError { code, text: text.into() }
     }

@@ -1,12 +1,12 @@
-//! Envelopes: the header before each body (section 2), and what precedes a response's body.
+//! Envelopes: the header before each body (section 2), and the prefix of a response's body.
 
 use super::compress::BodyCompression;
 use super::error::WireError;
 use super::write::{put_int, put_string_list};
 
-/// The length of a header.
+/// Length of a header.
 pub const FRAME_HEADER: usize = 9;
-/// The bit of responses in the version.
+/// Direction bit of responses in the version byte.
 const RESPONSE: u8 = 0x80;
 
 /// Flags of a header.
@@ -24,12 +24,12 @@ pub enum Version {
     V5 = 5,
 }
 
-/// Whether the server speaks this version.
+/// Reports whether the server supports this version.
 pub fn is_known_version(version: u8) -> bool {
     (Version::V3 as u8..=Version::V5 as u8).contains(&version)
 }
 
-/// The refusal of another version. Drivers know it by its words.
+/// Returns the error for another version. Drivers recognize its message.
 pub fn unsupported_version(version: u8) -> WireError {
     WireError::protocol(format!(
         "Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)"
@@ -42,7 +42,7 @@ impl Version {
     }
 }
 
-/// What an envelope is.
+/// The opcode of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Opcode {
@@ -90,18 +90,18 @@ impl Opcode {
 /// The header of a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// The byte that names the version, which the server may not speak.
+    /// Version byte; the version may be unsupported.
     pub version: u8,
     flags: u8,
-    /// What the response is matched by.
+    /// Stream id, which matches the response.
     pub stream: i16,
     opcode: u8,
-    /// The length of the body, as the other side claims it.
+    /// Length of the body, as claimed by the peer.
     pub length: u32,
 }
 
 impl FrameHeader {
-    /// The header at the start of these bytes; `None` when they are too few.
+    /// Reads the header at the start of these bytes; `None` if there are too few.
     pub fn read(bytes: &[u8]) -> Option<FrameHeader> {
         let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *bytes.first_chunk()?;
         Some(FrameHeader {
@@ -113,10 +113,10 @@ impl FrameHeader {
         })
     }
 
-    /// The version.
+    /// Returns the version.
     ///
     /// # Errors
-    /// One that the server doesn't speak; a response.
+    /// An unsupported version; a response.
     pub fn version(&self) -> Result<Version, WireError> {
         if self.version & RESPONSE != 0 {
             return Err(WireError::protocol(format!(
@@ -127,15 +127,15 @@ impl FrameHeader {
         Version::of(self.version).ok_or_else(|| unsupported_version(self.version))
     }
 
-    /// Whether it is a response's.
+    /// Reports whether it is the header of a response.
     pub fn is_response(&self) -> bool {
         self.version & RESPONSE != 0
     }
 
-    /// The version of a response, and what it is.
+    /// Returns version and opcode of a response.
     ///
     /// # Errors
-    /// A version that the client doesn't speak, an opcode that no response has, a request.
+    /// A version that the client does not support, an unknown opcode, a request.
     pub fn response(&self) -> Result<(Version, Opcode), WireError> {
         let version = self.version & !RESPONSE;
         let known = Opcode::RESPONSES.into_iter().find(|o| *o as u8 == self.opcode);
@@ -146,7 +146,7 @@ impl FrameHeader {
         }
     }
 
-    /// What is asked.
+    /// Returns the opcode of a request.
     ///
     /// # Errors
     /// An opcode that no request has.
@@ -161,28 +161,28 @@ impl FrameHeader {
         })
     }
 
-    /// Whether the body is compressed.
+    /// Reports whether the body is compressed.
     pub fn is_compressed(&self) -> bool {
         self.flags & COMPRESSED != 0
     }
 
-    /// Whether the request is to be traced; of a response, whether it was.
+    /// Reports whether the request is to be traced, or the response was.
     pub fn is_traced(&self) -> bool {
         self.flags & TRACING != 0
     }
 
-    /// Whether warnings precede a response's body.
+    /// Reports whether warnings precede the body of a response.
     pub fn has_warnings(&self) -> bool {
         self.flags & WARNING != 0
     }
 
-    /// Whether a payload for handlers of requests precedes the body.
+    /// Reports whether a custom payload precedes the body.
     pub fn has_payload(&self) -> bool {
         self.flags & CUSTOM_PAYLOAD != 0
     }
 }
 
-/// Appends a request around its body.
+/// Appends a request; `put_body` writes its body.
 pub fn put_request(
     out: &mut Vec<u8>,
     version: Version,
@@ -199,25 +199,25 @@ pub fn put_request(
     put_length(out, start);
 }
 
-/// Writes the length of the body that ends here into its header, which begins at `start`.
+/// Writes the length of the body that ends here into its header at `start`.
 fn put_length(out: &mut [u8], start: usize) {
     let at = start + FRAME_HEADER;
     let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
     out[start + 5..at].copy_from_slice(&length.to_be_bytes());
 }
 
-/// A response around its body.
+/// Header data of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope<'a> {
-    /// The version that the client speaks.
+    /// Protocol version of the connection.
     pub version: Version,
-    /// The stream of the request; −1 of an event.
+    /// Stream of the request; −1 for an event.
     pub stream: i16,
-    /// The session of the trace, where one was asked for.
+    /// Session id of the trace, if requested.
     pub trace: Option<[u8; 16]>,
-    /// What the client should be told. Version 3 has no place for it.
+    /// Warnings for the client. Version 3 cannot send them.
     pub warnings: &'a [String],
-    /// The compression of bodies, in versions 3 and 4.
+    /// Compression of bodies, in versions 3 and 4.
     pub compression: Option<BodyCompression>,
 }
 

@@ -1,23 +1,23 @@
-//! Floor 0: the bytes of CQL's native protocol, versions 3, 4 and 5, in both directions: frames and
-//! segments, requests, responses. It knows no connection and runs nothing.
+//! Floor 0: encoding of CQL's native protocol, versions 3, 4 and 5, in both directions: frames and
+//! segments, requests, responses. It has no connections and executes nothing.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `error` | why bytes are refused, and the errors that a server answers with |
+//! | `error` | errors of malformed bytes, and errors that a server sends |
 //! | `read`, `write` | the notations of the specification: `[string]`, `[value]`, … |
-//! | `frame` | an envelope: its header, what precedes a response's body |
-//! | `stream` | the bytes of a connection cut into envelopes |
+//! | `frame` | an envelope: its header, and the prefix of a response's body |
+//! | `stream` | splits the bytes of a connection into envelopes |
 //! | `segment` | the outer frames of version 5, with their checksums |
 //! | `compress` | LZ4 and Snappy |
 //! | `request` | requests, read and written |
 //! | `response`, `answer` | responses, written and read; `types`: the types of columns |
 //!
-//! Invariants: nothing is allocated by a length that bytes claim before that many are there; what is
-//! read of a request borrows from it, what is read of a response does not; a request that can't be read is an error with the text of
-//! Cassandra's, where it has one.
+//! Invariants: a claimed length allocates nothing before that many bytes have arrived. A parsed
+//! request borrows from its bytes, a parsed response does not. A malformed request gives an error
+//! with Cassandra's message, if Cassandra has one.
 //!
-//! Source: the specifications `native_protocol_v3.spec` to `v5.spec` of Apache Cassandra; what real
-//! servers and drivers sent where those say nothing.
+//! Sources: the specifications `native_protocol_v3.spec` to `v5.spec` of Apache Cassandra; the
+//! behaviour of real servers and drivers if the specifications are silent.
 
 mod answer;
 mod compress;

@@ -4,7 +4,7 @@ use super::error::WireError;
 
 type Result<T> = std::result::Result<T, WireError>;
 
-/// Reads a body from its front. What it gives borrows from the body.
+/// Reads a body from its front. Its results borrow from the body.
 #[derive(Clone, Copy, Debug)]
 pub struct WireReader<'a> {
     rest: &'a [u8],
@@ -15,7 +15,7 @@ fn short(what: &str) -> WireError {
 }
 
 impl<'a> WireReader<'a> {
-    /// Of this body.
+    /// Creates a reader of this body.
     pub fn new(body: &'a [u8]) -> WireReader<'a> {
         WireReader { rest: body }
     }
@@ -32,7 +32,7 @@ impl<'a> WireReader<'a> {
         Ok(*taken)
     }
 
-    /// `[byte]`
+    /// Reads a `[byte]`.
     ///
     /// # Errors
     /// The body ends before; so of the others.
@@ -40,7 +40,7 @@ impl<'a> WireReader<'a> {
         Ok(self.array::<1>("[byte]")?[0])
     }
 
-    /// `[short]`
+    /// Reads a `[short]`.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -48,7 +48,7 @@ impl<'a> WireReader<'a> {
         Ok(u16::from_be_bytes(self.array("[short]")?))
     }
 
-    /// `[int]`
+    /// Reads an `[int]`.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -56,7 +56,7 @@ impl<'a> WireReader<'a> {
         Ok(i32::from_be_bytes(self.array("[int]")?))
     }
 
-    /// `[long]`
+    /// Reads a `[long]`.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -69,16 +69,16 @@ impl<'a> WireReader<'a> {
         std::str::from_utf8(bytes).map_err(|_| WireError::protocol("Cannot decode string as UTF8"))
     }
 
-    /// `[string]`
+    /// Reads a `[string]`.
     ///
     /// # Errors
-    /// As [`byte`](WireReader::byte), and for what is no UTF-8.
+    /// As [`byte`](WireReader::byte), and for invalid UTF-8.
     pub fn string(&mut self) -> Result<&'a str> {
         let len = self.short()?;
         self.text(usize::from(len), "[string]")
     }
 
-    /// `[long string]`
+    /// Reads a `[long string]`.
     ///
     /// # Errors
     /// As [`string`](WireReader::string), and for a negative length.
@@ -88,7 +88,7 @@ impl<'a> WireReader<'a> {
         self.text(len, "[long string]")
     }
 
-    /// `[bytes]`; `None` is null.
+    /// Reads `[bytes]`; `None` is null.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -99,7 +99,7 @@ impl<'a> WireReader<'a> {
         }
     }
 
-    /// `[short bytes]`
+    /// Reads a `[short bytes]`.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -108,7 +108,7 @@ impl<'a> WireReader<'a> {
         self.take(usize::from(len), "[short bytes]")
     }
 
-    /// `[string list]`
+    /// Reads a `[string list]`.
     ///
     /// # Errors
     /// As [`string`](WireReader::string).
@@ -116,7 +116,7 @@ impl<'a> WireReader<'a> {
         (0..self.short()?).map(|_| self.string()).collect()
     }
 
-    /// `[uuid]`
+    /// Reads a `[uuid]`.
     ///
     /// # Errors
     /// As [`byte`](WireReader::byte).
@@ -124,7 +124,7 @@ impl<'a> WireReader<'a> {
         self.array("[uuid]")
     }
 
-    /// `[string map]`
+    /// Reads a `[string map]`.
     ///
     /// # Errors
     /// As [`string`](WireReader::string).

@@ -1,4 +1,4 @@
-//! Requests: read from their bodies by servers, written by clients (section 4.1).
+//! Requests: parsed by servers, written by clients (section 4.1).
 
 use super::error::{ErrorCode, WireError};
 use super::frame::{Opcode, Version};
@@ -11,7 +11,7 @@ use firn_cql::BatchKind;
 
 type Result<T> = std::result::Result<T, WireError>;
 
-/// A consistency that a client may ask for. One node has them all.
+/// Consistency level of a request. One node satisfies all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum WireConsistency {
@@ -50,7 +50,7 @@ impl WireConsistency {
         WireConsistency::ALL.get(usize::from(code)).map(|c| c.0).ok_or_else(unknown)
     }
 
-    /// By its name, in whatever case.
+    /// Returns the level of this name, in any case.
     pub fn named(name: &str) -> Option<WireConsistency> {
         WireConsistency::ALL.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)).map(|(c, _)| *c)
     }
@@ -59,25 +59,25 @@ impl WireConsistency {
         put_short(out, self as u16);
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         WireConsistency::ALL[self as usize].1
     }
 
-    /// Whether it is one for conditions.
+    /// Reports whether it is a level for conditions.
     pub fn is_serial(self) -> bool {
         matches!(self, WireConsistency::Serial | WireConsistency::LocalSerial)
     }
 }
 
-/// A value that is bound to a marker.
+/// A value of a bind marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireValue<'a> {
     /// The value.
     Bytes(&'a [u8]),
     /// No value.
     Null,
-    /// Nothing is said; from version 4 on.
+    /// Not set; from version 4 on.
     Unset,
 }
 
@@ -108,23 +108,23 @@ impl<'a> WireValue<'a> {
 /// The parameters of QUERY and EXECUTE.
 #[derive(Clone, Debug)]
 pub struct QueryParameters<'a> {
-    /// What the client wants to be sure of.
+    /// Consistency level.
     pub consistency: WireConsistency,
-    /// What is bound, each with its name where names were given.
+    /// Bound values, each with its name if the request names them.
     pub values: Vec<(Option<&'a str>, WireValue<'a>)>,
-    /// Whether the client knows the columns of the result.
+    /// Whether to omit the metadata because the client has cached it.
     pub skip_metadata: bool,
-    /// How many rows a page has.
+    /// Page size in rows.
     pub page_size: Option<i32>,
-    /// Where the page begins.
+    /// Paging state of the previous page.
     pub paging_state: Option<&'a [u8]>,
-    /// The consistency of conditions.
+    /// Consistency level of conditions.
     pub serial_consistency: Option<WireConsistency>,
-    /// Microseconds since 1970.
+    /// Timestamp in microseconds since 1970.
     pub timestamp: Option<i64>,
-    /// The keyspace of the request; version 5.
+    /// Keyspace of the request; version 5.
     pub keyspace: Option<&'a str>,
-    /// What time it is, in seconds since 1970; version 5.
+    /// Current time for TTLs, in seconds since 1970; version 5.
     pub now_in_seconds: Option<u32>,
 }
 
@@ -207,7 +207,7 @@ impl<'a> QueryParameters<'a> {
 }
 
 impl QueryParameters<'_> {
-    /// Appends them. What the version has no place for is left out.
+    /// Appends the parameters; omits those that the version does not have.
     fn put(&self, out: &mut Vec<u8>, version: Version) {
         let is_v5 = version == Version::V5;
         let (keyspace, now) =
@@ -268,12 +268,12 @@ pub struct PrepareRequest<'a> {
 #[allow(missing_docs)]
 pub struct ExecuteRequest<'a> {
     pub id: &'a [u8],
-    /// What the client knows of the columns of the result; version 5.
+    /// Id of the result metadata that the client has cached; version 5.
     pub metadata_id: Option<&'a [u8]>,
     pub parameters: QueryParameters<'a>,
 }
 
-/// A statement of a batch, by its text or by the id of the prepared one.
+/// A statement of a batch, as text or as the id of a prepared one.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct BatchMember<'a> {
@@ -304,24 +304,24 @@ pub enum WireRequest<'a> {
     Prepare(PrepareRequest<'a>),
     Execute(ExecuteRequest<'a>),
     Batch(BatchRequest<'a>),
-    /// The kinds of events.
+    /// Event types.
     Register(Vec<&'a str>),
-    /// The token of the authentication.
+    /// The authentication token.
     AuthResponse(Option<&'a [u8]>),
 }
 
 impl<'a> WireRequest<'a> {
-    /// Whether it is about statements, and not about the conversation.
+    /// Reports whether it is about statements and not about the connection.
     pub fn is_statement(&self) -> bool {
         use WireRequest::{Batch, Execute, Prepare, Query};
         matches!(self, Query(_) | Prepare(_) | Execute(_) | Batch(_))
     }
 
-    /// The request of this kind with this body. `has_payload`: a custom payload precedes it, which
-    /// nobody here asks for.
+    /// Reads the request with this opcode and body. `has_payload`: a custom payload precedes it,
+    /// which the server ignores.
     ///
     /// # Errors
-    /// A body that is none of its kind.
+    /// A malformed body.
     pub fn read(
         opcode: Opcode,
         version: Version,
@@ -366,7 +366,7 @@ impl<'a> WireRequest<'a> {
 }
 
 impl WireRequest<'_> {
-    /// What it is.
+    /// Returns the opcode.
     pub fn opcode(&self) -> Opcode {
         match self {
             WireRequest::Startup(_) => Opcode::Startup,
@@ -380,7 +380,7 @@ impl WireRequest<'_> {
         }
     }
 
-    /// Appends its body. What the version has no place for is left out.
+    /// Appends the body; omits fields that the version does not have.
     pub fn put(&self, out: &mut Vec<u8>, version: Version) {
         let is_v5 = version == Version::V5;
         match self {
@@ -440,7 +440,7 @@ impl BatchRequest<'_> {
             put_short_count(out, member.values.len());
             member.values.iter().for_each(|value| value.put(out));
         }
-        // Behind the consistency the rest is as in other requests.
+        // After the consistency level the rest is as in other requests.
         let parameters = QueryParameters {
             consistency: self.consistency,
             values: vec![],

@@ -1,4 +1,4 @@
-//! The bodies of responses, written by servers (section 4.2).
+//! Response bodies, written by servers (section 4.2).
 
 use std::net::SocketAddr;
 
@@ -19,23 +19,23 @@ pub(super) const HAS_MORE: i32 = 0x02;
 pub(super) const NO_METADATA: i32 = 0x04;
 pub(super) const METADATA_CHANGED: i32 = 0x08;
 
-/// What a result tells of its columns.
+/// Metadata flags of a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowsFlags {
-    /// Nothing: the client knows them.
+    /// Omit the metadata: the client has cached it.
     pub skip_metadata: bool,
-    /// They are others than the client knows, and this is their id; version 5.
+    /// The metadata differs from the client's, and this is its id; version 5.
     pub new_metadata_id: Option<[u8; 16]>,
 }
 
-/// A response's body under way.
+/// Builder of a response's body.
 #[derive(Debug)]
 pub struct ResponseBody<'o> {
     out: &'o mut Vec<u8>,
     version: Version,
 }
 
-/// The columns: once for all where they are of one table.
+/// Appends the columns; with `global`, the table is named once for all.
 fn put_columns(out: &mut Vec<u8>, columns: &[ColumnSpec], version: Version, global: bool) {
     if let Some(first) = columns.first().filter(|_| global) {
         put_string(out, &first.keyspace);
@@ -56,7 +56,8 @@ fn is_of_one_table(columns: &[ColumnSpec]) -> bool {
     columns.iter().all(|c| c.table == first.table && c.keyspace == first.keyspace)
 }
 
-/// The id of a result's columns: clients of version 5 tell by it which they know.
+/// Returns the id of a result's metadata: version 5 clients send it to identify their cached
+/// columns.
 pub fn metadata_id(columns: &[ColumnSpec]) -> [u8; 16] {
     let mut bytes = vec![];
     put_columns(&mut bytes, columns, Version::V5, false);
@@ -64,12 +65,12 @@ pub fn metadata_id(columns: &[ColumnSpec]) -> [u8; 16] {
 }
 
 impl<'o> ResponseBody<'o> {
-    /// Appended to these bytes.
+    /// Creates a builder that appends to these bytes.
     pub fn new(out: &'o mut Vec<u8>, version: Version) -> ResponseBody<'o> {
         ResponseBody { out, version }
     }
 
-    /// SUPPORTED
+    /// Appends SUPPORTED.
     pub fn supported(&mut self, options: &[(&str, &[&str])]) {
         put_short_count(self.out, options.len());
         for (name, values) in options {
@@ -78,26 +79,26 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
-    /// AUTHENTICATE: the class tells clients what to answer with.
+    /// Appends AUTHENTICATE: the class determines the client's response.
     pub fn authenticate(&mut self, class: &str) {
         put_string(self.out, class);
     }
 
-    /// AUTH_SUCCESS, which says nothing more.
+    /// Appends AUTH_SUCCESS without a token.
     pub fn auth_success(&mut self) {
         put_bytes(self.out, None);
     }
 
-    /// ERROR of a request that was refused before it was a statement.
+    /// Appends ERROR for a request that was refused before a statement ran.
     pub fn refused(&mut self, error: &WireError) {
         put_int(self.out, error.code as i32);
         put_string(self.out, &error.text);
     }
 
-    /// ERROR of a statement. Behind the servers' words, which clients look for, it says what to do.
+    /// Appends ERROR for a statement. Advice follows Cassandra's message, which clients look for.
     pub fn error(&mut self, error: &Error) {
         let code = error.code();
-        // Version 3 has no codes for a function and a read that failed.
+        // Version 3 has no codes for failures of functions and reads.
         let known = match code {
             0x1400 if self.version < Version::V4 => 0x2200,
             0x1300 if self.version < Version::V4 => 0x0000,
@@ -112,13 +113,13 @@ impl<'o> ResponseBody<'o> {
             put_string(self.out, keyspace);
             put_string(self.out, table.as_deref().unwrap_or_default());
         } else if known == 0x1300 {
-            // At consistency ONE; of one replica nobody has answered.
+            // Consistency ONE; no replica of one has answered.
             self.out.extend_from_slice(&1u16.to_be_bytes());
             put_int(self.out, 0);
             put_int(self.out, 1);
             put_int(self.out, 1);
             if self.version >= Version::V5 {
-                // The replica, and that it has met too many tombstones.
+                // The replica, with the code of too many tombstones.
                 self.out.extend_from_slice(&[4, 127, 0, 0, 1]);
                 self.out.extend_from_slice(&1u16.to_be_bytes());
             }
@@ -136,7 +137,7 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
-    /// ERROR of a prepared statement that isn't known.
+    /// Appends ERROR for an unknown prepared statement.
     pub fn unprepared(&mut self, id: &[u8]) {
         put_int(self.out, 0x2500);
         let text = "(either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared \
@@ -145,12 +146,12 @@ impl<'o> ResponseBody<'o> {
         put_short_bytes(self.out, id);
     }
 
-    /// RESULT of nothing.
+    /// Appends RESULT of type void.
     pub fn void(&mut self) {
         put_int(self.out, 0x0001);
     }
 
-    /// RESULT of USE.
+    /// Appends RESULT of type set_keyspace.
     pub fn set_keyspace(&mut self, keyspace: &str) {
         put_int(self.out, 0x0003);
         put_string(self.out, keyspace);
@@ -158,7 +159,7 @@ impl<'o> ResponseBody<'o> {
 
     fn change(&mut self, change: &SchemaChange) {
         let is_function = matches!(change.target, "FUNCTION" | "AGGREGATE");
-        // Version 3 knows no functions: their keyspace is another one.
+        // Version 3 does not know functions: report a change of their keyspace.
         if is_function && self.version < Version::V4 {
             put_string(self.out, "UPDATED");
             put_string(self.out, "KEYSPACE");
@@ -176,19 +177,19 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
-    /// RESULT of a definition.
+    /// Appends RESULT of type schema_change.
     pub fn schema_change(&mut self, change: &SchemaChange) {
         put_int(self.out, 0x0005);
         self.change(change);
     }
 
-    /// EVENT of a definition.
+    /// Appends EVENT of a schema change.
     pub fn schema_event(&mut self, change: &SchemaChange) {
         put_string(self.out, "SCHEMA_CHANGE");
         self.change(change);
     }
 
-    /// EVENT of a node: that it came up or went down.
+    /// Appends EVENT of a node that came up or went down.
     pub fn status_event(&mut self, what: &str, node: SocketAddr) {
         put_string(self.out, "STATUS_CHANGE");
         put_string(self.out, what);
@@ -221,7 +222,7 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
-    /// RESULT of rows.
+    /// Appends RESULT of type rows.
     pub fn rows(&mut self, rows: &Rows, how: RowsFlags) {
         put_int(self.out, 0x0002);
         let columns = rows.columns();
@@ -234,7 +235,7 @@ impl<'o> ResponseBody<'o> {
         }
     }
 
-    /// RESULT of PREPARE.
+    /// Appends RESULT of type prepared.
     pub fn prepared(&mut self, prepared: &Prepared) {
         put_int(self.out, 0x0004);
         put_short_bytes(self.out, &prepared.id());

@@ -1,21 +1,21 @@
 //! Segments, the outer frames of version 5 (section 2.2 of its specification): a header with a
 //! checksum of 24 bits, a payload of at most 128 KiB with one of 32 bits.
 //!
-//! A self-contained segment holds whole envelopes; an envelope that is larger than a segment goes on
-//! over several. Here the payloads are put behind each other, and envelopes are read from that.
+//! A self-contained segment holds whole envelopes; an envelope that is larger than a segment is
+//! split over several. The parser concatenates the payloads and reads envelopes from that.
 
 use super::compress::unpack_lz4;
 use super::error::WireError;
 
-/// The longest payload: what its 17 bits hold.
+/// Longest payload: the limit of its 17 bits.
 pub const MAX_PAYLOAD: usize = (1 << 17) - 1;
-/// Bytes that every checksum of a payload begins with.
+/// Initial bytes of every payload checksum.
 const SEED: [u8; 4] = [0xfa, 0x2d, 0x55, 0xca];
 const CRC: usize = 4;
-/// From this length on a payload is compressed.
+/// Minimum length of a compressed payload.
 const WORTH: usize = 64;
 
-/// The checksum of a header: the polynomial 0x1974f0b, beginning with 0x875060.
+/// Returns the checksum of a header: polynomial 0x1974f0b, initial value 0x875060.
 fn crc24(bytes: &[u8]) -> u32 {
     let mut crc = 0x87_5060u32;
     for byte in bytes {
@@ -50,7 +50,7 @@ fn put_segment(out: &mut Vec<u8>, payload: &[u8], self_contained: bool, lz4: boo
         return;
     }
     let packed = (payload.len() >= WORTH).then(|| lz4_flex::block::compress(payload));
-    // A length of zero says that the payload is as it is.
+    // A length of zero marks an uncompressed payload.
     let (bytes, whole) = match &packed {
         Some(packed) if packed.len() < payload.len() => (&**packed, len),
         _ => (payload, 0),
@@ -62,7 +62,7 @@ fn put_segment(out: &mut Vec<u8>, payload: &[u8], self_contained: bool, lz4: boo
     out.extend_from_slice(&crc32(bytes).to_le_bytes());
 }
 
-/// Appends envelopes, which end at `ends`, as segments: as many in one as it holds.
+/// Appends envelopes, which end at `ends`, as segments; each holds as many as fit.
 pub fn put_segments(out: &mut Vec<u8>, envelopes: &[u8], ends: &[usize], lz4: bool) {
     let (mut from, mut until) = (0, 0);
     for end in ends {
@@ -85,7 +85,7 @@ pub fn put_segments(out: &mut Vec<u8>, envelopes: &[u8], ends: &[usize], lz4: bo
     }
 }
 
-/// Takes segments apart.
+/// Segment parser.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentParser {
     /// Whether payloads may be compressed.
@@ -93,11 +93,11 @@ pub struct SegmentParser {
 }
 
 impl SegmentParser {
-    /// Appends the payload of the segment at the start of `bytes`, and gives the segment's length;
-    /// `None` when it isn't there whole.
+    /// Appends the payload of the segment at the start of `bytes`, and returns the segment's
+    /// length; `None` if it is incomplete.
     ///
     /// # Errors
-    /// A checksum that doesn't fit: nothing behind it can be trusted.
+    /// A wrong checksum: later bytes cannot be trusted.
     pub fn read(self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, WireError> {
         let width = if self.lz4 { 5 } else { 3 };
         let Some(header) = bytes.get(..width + 3) else { return Ok(None) };

@@ -1,14 +1,14 @@
-//! The bytes of a connection cut into frames: those of versions 3 and 4, and those in the segments of
-//! version 5.
+//! Splits the bytes of a connection into frames: plain ones, and those in the segments of version
+//! 5.
 
 use super::error::WireError;
 use super::frame::{FRAME_HEADER, FrameHeader, is_known_version, unsupported_version};
 use super::segment::SegmentParser;
 
-/// What a buffer keeps for the next frame.
+/// Capacity that a buffer retains for the next frame.
 const KEPT: usize = 64 << 10;
 
-/// Bytes that came, of which the first have been taken.
+/// Received bytes; those before `from` are consumed.
 #[derive(Debug, Default)]
 struct ByteQueue {
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ impl ByteQueue {
         &self.bytes[self.from..]
     }
 
-    /// Makes the bytes that are left the first ones.
+    /// Moves the remaining bytes to the front.
     fn settle(&mut self) {
         if self.from == self.bytes.len() {
             self.bytes.clear();
@@ -32,62 +32,62 @@ impl ByteQueue {
     }
 }
 
-/// Why nothing more can be read, with the header that can be answered.
+/// The error of an unreadable stream, with a header if the request can be answered.
 type BrokenStream = (Option<FrameHeader>, WireError);
 
-/// The frames that come over a connection: requests, or responses.
+/// Stream of frames of a connection: requests, or responses.
 #[derive(Debug)]
 pub struct FrameStream {
     raw: ByteQueue,
-    /// Envelopes that came in segments.
+    /// Envelopes from segments.
     inner: ByteQueue,
     segments: Option<SegmentParser>,
-    /// The longest body.
+    /// Maximum length of a body.
     most: usize,
 }
 
 impl FrameStream {
-    /// Of bodies of at most this many bytes.
+    /// Creates a stream with bodies of at most this many bytes.
     pub fn new(most: usize) -> FrameStream {
         FrameStream { raw: ByteQueue::default(), inner: ByteQueue::default(), segments: None, most }
     }
 
-    /// Bodies have at most this many bytes from now on.
+    /// Sets the maximum length of later bodies.
     pub fn set_most(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// What comes from now on are segments.
+    /// Switches to segments for later bytes.
     pub fn begin_segments(&mut self, lz4: bool) {
         self.segments = Some(SegmentParser { lz4 });
     }
 
-    /// Where bytes from the other side are appended.
+    /// Returns the buffer to which received bytes are appended.
     pub fn incoming(&mut self) -> &mut Vec<u8> {
         self.raw.settle();
         &mut self.raw.bytes
     }
 
-    /// Whether a frame has begun that is not here whole.
+    /// Reports whether a frame has partly arrived.
     pub fn is_within_a_frame(&self) -> bool {
         !self.raw.rest().is_empty() || !self.inner.rest().is_empty()
     }
 
-    /// The bytes that came and have not been taken.
+    /// Returns the number of received bytes that are not consumed.
     pub fn held_bytes(&self) -> usize {
         self.raw.rest().len() + self.inner.rest().len()
     }
 
-    /// What came and has not been taken, as it came.
+    /// Returns the received bytes that are not consumed, unparsed.
     pub fn untaken(&self) -> &[u8] {
         self.raw.rest()
     }
 
-    /// The next frame that is here whole: its header and its body.
+    /// Returns the next complete frame: header and body.
     ///
     /// # Errors
-    /// A frame that is longer than allowed, with its header where it can be answered, and segments
-    /// that are damaged. Nothing behind it can be read.
+    /// A frame that is longer than allowed, with its header if it can be answered, and damaged
+    /// segments. Later bytes cannot be read.
     pub fn take_frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
         if let Some(segments) = self.segments {
             loop {
@@ -110,10 +110,10 @@ impl FrameStream {
     }
 }
 
-/// The header of the frame at the start of these bytes, when it is there whole.
+/// Returns the header of the frame at the start of these bytes, if it is complete.
 fn is_whole(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStream> {
     if let Some(version) = bytes.first().filter(|v| !is_known_version(**v & 0x7f)) {
-        // Whatever follows, it is refused by its version; headers of old ones are shorter.
+        // Refuse the version at once: headers of old versions are shorter.
         return Err((None, unsupported_version(*version & 0x7f)));
     }
     let Some(header) = FrameHeader::read(bytes) else { return Ok(None) };

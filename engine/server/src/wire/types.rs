@@ -1,6 +1,6 @@
-//! The types of columns and markers, as `[option]` (section 4.2.5.2).
+//! Types of columns and markers, as `[option]` (section 4.2.5.2).
 //!
-//! Invariant: what is read is bounded in depth and number, whatever is claimed.
+//! Invariant: parsed types are bounded in depth and number, regardless of claims.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::frame::Version;
 use super::read::WireReader;
 use super::write::{put_short, put_short_count, put_string};
 
-/// Types may be nested so deep.
+/// Maximum nesting of types.
 const MAX_DEPTH: usize = 32;
-/// The numbers of the types without parameters.
+/// Codes of the types without parameters.
 const SIMPLE: [(u16, Type); 21] = [
     (0x01, Type::Ascii),
     (0x02, Type::Long),
@@ -39,7 +39,7 @@ const SIMPLE: [(u16, Type); 21] = [
     (0x15, Type::Duration),
 ];
 
-/// The number of a type that has one in this version.
+/// Returns the code of a type if it has one in this version.
 fn code(of: &Type, version: Version) -> Option<u16> {
     let least = |code: u16| match code {
         0x11..=0x14 => Version::V4,
@@ -47,12 +47,12 @@ fn code(of: &Type, version: Version) -> Option<u16> {
         _ => Version::V3,
     };
     let of = if *of == Type::Date { &Type::Timestamp } else { of };
-    // The last one: of texts the one that is used.
+    // The last match: of the two codes of text, the one in use.
     let known = SIMPLE.iter().rev().find(|(_, simple)| simple == of)?.0;
     (version >= least(known)).then_some(known)
 }
 
-/// Appends a type. What the version has no number for is told by its class.
+/// Appends a type. A type without a code in this version is sent as its class.
 pub fn put_type(out: &mut Vec<u8>, of: &Type, version: Version) {
     let of = of.unreversed();
     if let Some(code) = code(of, version) {
@@ -94,23 +94,22 @@ pub fn put_type(out: &mut Vec<u8>, of: &Type, version: Version) {
     }
 }
 
-/// Reads types, of which a message may have so many.
+/// Type reader with a limit of types in a message.
 #[derive(Debug)]
 pub struct TypeReader {
     left: usize,
 }
 
 impl TypeReader {
-    /// Of a message with at most this many.
+    /// Creates a reader for a message with at most this many types.
     pub fn new(most: usize) -> TypeReader {
         TypeReader { left: most }
     }
 
-    /// The next type. One that is told by a class which nobody here knows is a custom type whose
-    /// values are bytes.
+    /// Reads the next type. An unknown class is a custom type whose values are bytes.
     ///
     /// # Errors
-    /// A number that no type has; types nested too deep, or too many of them; the message's end.
+    /// An unknown code; types nested too deep, or too many of them; the message's end.
     pub fn read(&mut self, reader: &mut WireReader<'_>) -> Result<Type, WireError> {
         self.nested(reader, MAX_DEPTH)
     }

@@ -1,5 +1,5 @@
-//! A client of the protocol by hand, which shares no code with the server: what it sends and reads
-//! is put together here, byte for byte.
+//! A hand-written client of the protocol that shares no code with the server: it builds and parses
+//! all bytes here.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -57,7 +57,7 @@ pub fn map(pairs: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-/// A frame of versions 3 and 4, and an envelope of version 5.
+/// Returns a frame of versions 3 and 4, and an envelope of version 5.
 pub fn frame(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![version, flags];
     out.extend(stream.to_be_bytes());
@@ -67,7 +67,7 @@ pub fn frame(version: u8, flags: u8, stream: i16, opcode: u8, body: &[u8]) -> Ve
     out
 }
 
-/// The checksum of a segment's header, bit by bit.
+/// Returns the checksum of a segment's header, computed bit by bit.
 pub fn crc24(bytes: &[u8]) -> u32 {
     let mut crc: u32 = 0x875060;
     for b in bytes {
@@ -93,7 +93,7 @@ pub fn crc32(payload: &[u8]) -> u32 {
     !crc
 }
 
-/// A segment that is not compressed.
+/// Returns an uncompressed segment.
 pub fn segment(payload: &[u8], self_contained: bool) -> Vec<u8> {
     let header = payload.len() as u32 | (self_contained as u32) << 17;
     let mut out = header.to_le_bytes()[..3].to_vec();
@@ -103,7 +103,7 @@ pub fn segment(payload: &[u8], self_contained: bool) -> Vec<u8> {
     out
 }
 
-/// The parameters of a query without anything bound, at consistency ONE.
+/// Returns the parameters of a query without bound values, at consistency ONE.
 pub fn plain(version: u8) -> Vec<u8> {
     match version {
         5 => [&short(1)[..], &int(0)].concat(),
@@ -126,7 +126,7 @@ impl Peer {
         Peer::over(socket, version)
     }
 
-    /// Connected, with a conversation begun.
+    /// Connects and sends STARTUP.
     pub fn ready(address: SocketAddr, version: u8) -> Peer {
         let mut peer = Peer::connect(address, version);
         peer.startup(&[("CQL_VERSION", "3.0.0")]);
@@ -135,7 +135,7 @@ impl Peer {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Over a connection that is there.
+    /// Uses an existing connection.
     pub fn over(socket: S, version: u8) -> Peer<S> {
         Peer { socket, version, segments: false, inner: vec![] }
     }
@@ -147,7 +147,7 @@ impl<S: Read + Write> Peer<S> {
         self.settle();
     }
 
-    /// The language is settled: what follows is in segments, in version 5.
+    /// STARTUP is done: in version 5 segments follow.
     pub fn settle(&mut self) {
         self.segments = self.version == 5;
     }
@@ -161,7 +161,7 @@ impl<S: Read + Write> Peer<S> {
         self.send_framed(&frame);
     }
 
-    /// Sends envelopes as the conversation has them.
+    /// Sends envelopes, in segments if the connection has them.
     pub fn send_framed(&mut self, envelopes: &[u8]) {
         if !self.segments {
             return self.send_bytes(envelopes);
@@ -192,7 +192,7 @@ impl<S: Read + Write> Peer<S> {
         Some(())
     }
 
-    /// The next answer; `None` when the server has closed the connection.
+    /// Returns the next response; `None` if the server has closed the connection.
     pub fn receive(&mut self) -> Option<Answer> {
         let (header, body);
         if self.segments {
@@ -220,7 +220,7 @@ impl<S: Read + Write> Peer<S> {
         })
     }
 
-    /// Runs a statement that has nothing bound, and gives its answer.
+    /// Runs a statement without bound values and returns its response.
     pub fn query(&mut self, text: &str) -> Answer {
         let body = [long_string(text), plain(self.version)].concat();
         self.send(7, QUERY, &body);
@@ -229,14 +229,14 @@ impl<S: Read + Write> Peer<S> {
         answer
     }
 
-    /// The same, of a statement that is right.
+    /// As `query`, for a statement that must succeed.
     pub fn good(&mut self, text: &str) -> Answer {
         let answer = self.query(text);
         assert_eq!(answer.opcode, RESULT, "{text}: {}", answer.error().1);
         answer
     }
 
-    /// Prepares a statement: its id, and in version 5 the id of its columns.
+    /// Prepares a statement; returns its id, and in version 5 the id of its columns.
     pub fn prepare(&mut self, text: &str) -> (Vec<u8>, Vec<u8>) {
         let mut body = long_string(text);
         if self.version == 5 {
@@ -251,7 +251,7 @@ impl<S: Read + Write> Peer<S> {
         (id, metadata)
     }
 
-    /// Prepares a statement, whether or not it is refused.
+    /// Prepares a statement that may be refused.
     pub fn prepare_or_refuse(&mut self, text: &str) -> Answer {
         let mut body = long_string(text);
         if self.version == 5 {
@@ -261,7 +261,7 @@ impl<S: Read + Write> Peer<S> {
         self.receive().unwrap()
     }
 
-    /// The body of EXECUTE with these values and flags.
+    /// Returns the body of EXECUTE with these values and flags.
     pub fn execute_body(&self, ids: &(Vec<u8>, Vec<u8>), values: &[Vec<u8>], flags: u8) -> Vec<u8> {
         let mut body = [&short(16)[..], &ids.0].concat();
         if self.version == 5 {
@@ -283,7 +283,7 @@ impl<S: Read + Write> Peer<S> {
 }
 
 impl Answer {
-    /// The code and the text of an error.
+    /// Returns code and text of an error.
     pub fn error(&self) -> (i32, String) {
         if self.opcode != ERROR {
             return (-1, String::new());
@@ -293,12 +293,12 @@ impl Answer {
         (code, String::from_utf8(self.body[6..6 + len].to_vec()).unwrap())
     }
 
-    /// What the client was told beside the answer.
+    /// Returns the warnings of the response.
     pub fn warnings(&self) -> Vec<String> {
         self.parts().0
     }
 
-    /// The warnings, and the body behind them. The identity of a trace is not looked at.
+    /// Returns the warnings, and the body after them; skips the trace id.
     fn parts(&self) -> (Vec<String>, &[u8]) {
         let (mut body, mut all) = (&self.body[..], vec![]);
         if self.flags & 0x08 != 0 {
@@ -317,19 +317,19 @@ impl Answer {
         (all, body)
     }
 
-    /// What kind of result it is.
+    /// Returns the type of a result.
     pub fn kind(&self) -> i32 {
         assert_eq!(self.opcode, RESULT, "{:?}", self.error());
         i32::from_be_bytes(self.parts().1[..4].try_into().unwrap())
     }
 
-    /// The flags of the columns of rows.
+    /// Returns the metadata flags of rows.
     pub fn rows_flags(&self) -> i32 {
         assert_eq!(self.kind(), 2);
         i32::from_be_bytes(self.body[4..8].try_into().unwrap())
     }
 
-    /// Whether these bytes are in it.
+    /// Reports whether the body contains these bytes.
     pub fn has(&self, bytes: &[u8]) -> bool {
         self.body.windows(bytes.len()).any(|w| w == bytes)
     }

@@ -1,11 +1,11 @@
-//! Statements that change something.
+//! Statements that write.
 
 use crate::differential::draft::Draft;
 use crate::differential::schema::{ColumnRole, DrawnColumn};
 use crate::differential::types::DrawnType;
 
 impl Draft<'_> {
-    /// INSERT, UPDATE or DELETE; with conditions where the table takes them.
+    /// Returns an INSERT, UPDATE or DELETE, with conditions if the table supports them.
     pub fn change(&mut self, conditions: bool) -> String {
         let conditions = conditions && (self.table.conditional && self.chance(2));
         match self.rng.below(10) {
@@ -16,7 +16,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Several changes as one.
+    /// Returns several changes as one batch.
     pub fn batch(&mut self) -> String {
         let kind = match (self.table.counts, self.rng.below(4)) {
             (true, 0) => " UNLOGGED",
@@ -45,12 +45,13 @@ impl Draft<'_> {
         columns.extend(self.some(&statics, if only_static { 1 } else { 4 }));
         if !only_static {
             let regular = self.table.of(ColumnRole::Regular);
-            // Without its value a row of a compact table is refused: there only when it is written.
+            // Without its value a row of a compact table is refused; Cassandra refuses it only at
+            // the write.
             let all = if self.table.compact { 1 } else { 2 };
             columns.extend(self.some(&regular, all));
         }
         let condition = if conditions { " IF NOT EXISTS" } else { "" };
-        // There a row of a compact table that has keys only is written by JSON without its marker.
+        // Cassandra's JSON insert writes a compact table's row with keys only without its marker.
         if !self.table.compact && self.chance(10) {
             return self.insert_json(&columns, condition);
         }
@@ -101,7 +102,7 @@ impl Draft<'_> {
         let sets: Vec<_> = columns[..len].iter().map(|c| self.assignment(c)).collect();
         let mut relations = self.partition(!conditions);
         if !only_static {
-            // There each row that is named adds to a list that is static.
+            // In Cassandra each named row adds to a static list.
             let adds = |c: &&DrawnColumn| {
                 c.role == ColumnRole::Static && matches!(c.of, DrawnType::List(_, false))
             };
@@ -174,7 +175,7 @@ impl Draft<'_> {
                 }
             }
         }
-        // Markers stand in the text's order: those of `parts` before that of the timestamp.
+        // Markers are in the order of the text: those of `parts` before that of the timestamp.
         if let Some(bound) = &mut self.bound
             && using.contains('?')
         {
@@ -195,7 +196,7 @@ impl Draft<'_> {
         format!("DELETE{parts} FROM {}{using} WHERE {relations}{condition}", self.table.name)
     }
 
-    /// A column, or an element of one.
+    /// Returns a column, or an element of one.
     fn part(&mut self, column: &DrawnColumn) -> String {
         let name = &column.name;
         match &column.of {
@@ -234,7 +235,7 @@ impl Draft<'_> {
                     let at = self.rng.below(3) as i64;
                     format!("{name}[{}] {sign} {}", self.number(at, 4), self.term(of))
                 }
-                // There values are compared as keys are.
+                // Cassandra compares these values like keys.
                 DrawnType::Map(key, of, _) if key == of && self.chance(3) => {
                     format!("{name}[{}] {sign} {}", self.term(key), self.term(of))
                 }

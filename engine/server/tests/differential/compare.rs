@@ -1,4 +1,4 @@
-//! Whether two answers are the same, and which differences are allowed: `allowed.txt`.
+//! Compares two answers; `allowed.txt` has the allowed differences.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use crate::differential::sides::{Answered, DiffAnswer, RowBytes, SpecText};
 use crate::differential::statement::DiffStatement;
 
-/// What later microseconds than this are: the clock's, and no timestamp that a statement names.
+/// Later microseconds are from the clock: no statement names such a timestamp.
 const CLOCK: i64 = 1_500_000_000_000_000;
-/// Times to live are drawn in steps that are far above this, in seconds.
+/// Drawn TTLs differ by far more than this, in seconds.
 const TTL_STEP: i32 = 50_000;
 
 fn timed(name: &str, bytes: &mut [u8]) {
@@ -24,7 +24,7 @@ fn timed(name: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Takes the clock out of a value: of a list, of each part.
+/// Removes the clock from a value; in a list, from each element.
 fn without_clock(name: &str, of: &str, bytes: &mut [u8]) {
     if !of.starts_with("List") {
         return timed(name, bytes);
@@ -39,7 +39,7 @@ fn without_clock(name: &str, of: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Whatever the sign is that a machine gives to what is no number.
+/// Normalizes the sign of NaN, which depends on the machine.
 fn one_nan(of: &str, value: &mut Option<Vec<u8>>) {
     let Some(bytes) = value else { return };
     match (of, &bytes[..]) {
@@ -66,16 +66,16 @@ fn plain_rows(columns: &[SpecText], pages: &[Vec<RowBytes>]) -> Vec<Vec<RowBytes
     for row in pages.iter_mut().flatten() {
         row.iter_mut().zip(columns).for_each(|(value, (_, of))| one_nan(of, value));
     }
-    // Whether the last page is known to be the last is for the server to tell as it can.
+    // Whether the last page is known to be the last may differ between servers.
     while pages.len() > 1 && pages.last().is_some_and(Vec::is_empty) {
         pages.pop();
     }
     pages
 }
 
-/// Whether a client would see the same; with `words` in the texts of errors, too: `here` may say more
-/// behind those of `there`, and has words of its own for what is no CQL. Of two faults of a statement
-/// either may be told.
+/// Reports whether a client would see the same. With `words` it compares the texts of errors, too:
+/// `here` may add text to those of `there`, and has its own texts for syntax errors. If a statement
+/// has two faults, either may be reported.
 pub fn is_same(statement: &DiffStatement, here: &Answered, there: &Answered, words: bool) -> bool {
     if here.markers != there.markers {
         return false;
@@ -83,7 +83,7 @@ pub fn is_same(statement: &DiffStatement, here: &Answered, there: &Answered, wor
     match (&here.answer, &there.answer) {
         (DiffAnswer::Rows { columns: a, pages: b }, DiffAnswer::Rows { columns: c, pages: d }) => {
             let (b, d) = (plain_rows(a, b), plain_rows(c, d));
-            // Of groups a page may have more there than it was asked for.
+            // With GROUP BY a page of Cassandra may exceed the page size.
             let is_grouped = statement.cql.contains(" GROUP BY ");
             a == c && (b == d || is_grouped && b.concat() == d.concat())
         }
@@ -96,7 +96,7 @@ pub fn is_same(statement: &DiffStatement, here: &Answered, there: &Answered, wor
     }
 }
 
-/// An answer in one line.
+/// Returns an answer in one line.
 pub fn shown(answered: &Answered) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     match &answered.answer {
@@ -113,13 +113,13 @@ pub fn shown(answered: &Answered) -> String {
     }
 }
 
-/// Whether the writes of the statement may have happened on the one side only.
+/// Reports whether only one side may have executed the writes of the statement.
 pub fn parts_ways(statement: &DiffStatement, here: &Answered, there: &Answered) -> bool {
     let refused = |a: &Answered| matches!(a.answer, DiffAnswer::Refused { .. });
     !(statement.asks() || refused(here) && refused(there))
 }
 
-/// What differs, without what is particular to the values: to tell differences apart.
+/// Returns the difference without particular values, to group differences.
 pub fn signature(statement: &DiffStatement, here: &Answered, there: &Answered) -> String {
     let rough = |answered: &Answered| match &answered.answer {
         DiffAnswer::Refused { class, text } => {
@@ -183,17 +183,17 @@ pub fn signature(statement: &DiffStatement, here: &Answered, there: &Answered) -
     format!("{verb} {what} here {here_rough} there {there_rough}")
 }
 
-/// What rows there are, beside those here.
+/// The rows of Cassandra, compared with Firn's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RowsThere {
-    /// Nothing is said.
+    /// Not compared.
     Any,
     None,
-    /// Some of those here, in their order.
+    /// Some of Firn's, in their order.
     Fewer,
-    /// Those here, and others between them.
+    /// Firn's, with others between them.
     More,
-    /// As many, in other words.
+    /// As many, with other values.
     AsMany,
 }
 
@@ -228,18 +228,18 @@ impl RowsThere {
     }
 }
 
-/// A difference that is allowed: patterns in which `*` stands for anything.
+/// An allowed difference: patterns in which `*` matches anything.
 #[derive(Debug)]
 pub struct Allowance {
     statement: String,
     here: String,
     there: String,
     rows: RowsThere,
-    /// Which kinds of differences were allowed by it, and how often.
+    /// The differences that it has allowed, with counts.
     used: Mutex<BTreeMap<String, usize>>,
 }
 
-/// Whether the text is as the pattern says.
+/// Reports whether the text matches the pattern.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(first) else { return false };
@@ -249,8 +249,8 @@ fn matches(pattern: &str, text: &str) -> bool {
     (0..=text.len()).any(|at| text.is_char_boundary(at) && matches(rest, &text[at..]))
 }
 
-/// Those of a text: blocks of `statement:`, `here:`, `there:`, perhaps `rows:`, and `why:`, in this
-/// order.
+/// Parses allowances: blocks of `statement:`, `here:`, `there:`, optionally `rows:`, and `why:`, in
+/// this order.
 pub fn allowances(text: &str) -> Vec<Allowance> {
     let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     blocks
@@ -283,8 +283,7 @@ impl Allowance {
         allows
     }
 
-    /// Which kinds of differences were allowed by it, and how often: whoever makes it narrower looks
-    /// at them.
+    /// Returns the differences that it has allowed, with counts, to help narrow it.
     pub fn tally(&self) -> String {
         let Allowance { statement, here, there, used, .. } = self;
         let used = used.lock().unwrap();

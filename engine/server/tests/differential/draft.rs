@@ -1,5 +1,4 @@
-//! What all statements are made of: terms that are written or bound, now and then a wrong one;
-//! names of columns; keys.
+//! Parts of statements: terms, written or bound and sometimes invalid; column names; keys.
 
 use firn_cql::Bound;
 use firn_testkit::rng::Rng;
@@ -8,14 +7,14 @@ use crate::differential::schema::{ColumnRole, DrawnColumn, DrawnSchema, DrawnTab
 use crate::differential::statement::DiffStatement;
 use crate::differential::types::{DrawnType, DrawnValue, draw_key_type};
 
-/// One statement while it is drawn.
+/// A statement being drawn.
 pub struct Draft<'a> {
     pub rng: &'a mut Rng,
     pub schema: &'a DrawnSchema,
     pub table: &'a DrawnTable,
-    /// What has been bound, where it will be prepared.
+    /// Bound values, if it will be prepared.
     pub bound: Option<Vec<Bound>>,
-    /// Moves on from statement to statement, so that later ones mostly win.
+    /// Grows from statement to statement, so that later ones usually win.
     pub step: u64,
 }
 
@@ -28,24 +27,24 @@ impl Draft<'_> {
         self.rng.one_in(one_in)
     }
 
-    /// A value of this type, drawn.
+    /// Draws a value of this type.
     pub fn value(&mut self, of: &DrawnType) -> DrawnValue {
         of.draw(self.rng, &self.schema.users)
     }
 
-    /// A term for a value of this column.
+    /// Draws a term for a value of this column.
     pub fn value_of(&mut self, column: &DrawnColumn) -> String {
         self.term_with(&column.of, !column.descending)
     }
 
-    /// A term for a value of this type: a literal, a marker or a call.
+    /// Draws a term for a value of this type: a literal, a marker or a call.
     pub fn term(&mut self, of: &DrawnType) -> String {
         self.term_with(of, true)
     }
 
-    /// The same; `computes`: perhaps arithmetic. There that is ambiguous in descending order, and
-    /// named otherwise in a selection; as a varint the bytes of an int are stored, as the decimal 3
-    /// the one that is written 3.0, and texts of floats are not always the shortest.
+    /// As [`term`](Draft::term); `computes` allows arithmetic. In Cassandra arithmetic is ambiguous
+    /// in descending order, and named differently in a selection. Cassandra stores the bytes of an
+    /// int as a varint, and the decimal 3 for 3.0. Its texts of floats are not always the shortest.
     pub fn term_with(&mut self, of: &DrawnType, computes: bool) -> String {
         const WHOLE: [&str; 4] = ["int", "bigint", "smallint", "tinyint"];
         let computes = computes && matches!(of, DrawnType::Native(name) if WHOLE.contains(name));
@@ -54,7 +53,7 @@ impl Draft<'_> {
             let bound = match self.rng.below(120) {
                 0 => Bound::Null,
                 1 => Bound::Unset,
-                // What ends in nulls is spelled shorter here, and true with one byte.
+                // Firn encodes trailing nulls shorter, and true as one byte.
                 2 if !of.has_odd_texts()
                     && !matches!(of, DrawnType::Tuple(_) | DrawnType::User(..))
                     && *of != DrawnType::Native("boolean") =>
@@ -90,13 +89,13 @@ impl Draft<'_> {
         }
     }
 
-    /// A marker with this value; the statement is prepared.
+    /// Binds this value and returns a marker; the statement will be prepared.
     pub fn bind(&mut self, value: Bound) -> String {
         self.bound.get_or_insert_default().push(value);
         "?".to_owned()
     }
 
-    /// A whole number, for `LIMIT`, `TIMESTAMP` and the like.
+    /// Returns a whole number for `LIMIT`, `TIMESTAMP` and so on.
     pub fn number(&mut self, n: i64, width: usize) -> String {
         if self.bound.is_some() && self.chance(2) {
             return self.bind(Bound::Bytes(n.to_be_bytes()[8 - width..].to_vec()));
@@ -108,13 +107,13 @@ impl Draft<'_> {
         self.rng.choose(of).copied()
     }
 
-    /// Some of them, in their order.
+    /// Draws a subset in the same order.
     pub fn some<'t>(&mut self, of: &[&'t DrawnColumn], one_in: u64) -> Vec<&'t DrawnColumn> {
         of.iter().filter(|_| self.rng.one_in(one_in)).copied().collect()
     }
 
-    /// What is written behind `USING`: with `ttl` perhaps a time to live. A time to live wants a
-    /// timestamp of its own: of two that expire in the same second, or not, another one wins.
+    /// Returns the text after `USING`; with `ttl` sometimes a TTL. A TTL needs its own timestamp:
+    /// of two cells that expire in the same second, or not, a different one wins.
     pub fn using(&mut self, ttl: bool) -> String {
         let mut parts = vec![];
         let ttl = ttl && self.chance(8);
@@ -131,7 +130,7 @@ impl Draft<'_> {
         }
         if self.chance(3) {
             parts.reverse();
-            // Markers are numbered by the order of the text.
+            // Markers are numbered in the order of the text.
             if let Some(bound) = &mut self.bound
                 && parts.iter().filter(|p| p.ends_with('?')).count() == 2
             {
@@ -142,7 +141,7 @@ impl Draft<'_> {
         if parts.is_empty() { String::new() } else { format!(" USING {}", parts.join(" AND ")) }
     }
 
-    /// `name = term` for each column of the partition key, or `IN`.
+    /// Returns `name = term` for each column of the partition key, or `IN`.
     pub fn partition(&mut self, many: bool) -> Vec<String> {
         let mut all = vec![];
         for column in self.table.of(ColumnRole::Partition) {
@@ -157,13 +156,13 @@ impl Draft<'_> {
         all
     }
 
-    /// `name IN (…)`.
+    /// Returns `name IN (…)`.
     pub fn within(&mut self, column: &DrawnColumn) -> String {
         let values: Vec<_> = (0..self.rng.below(4)).map(|_| self.value_of(column)).collect();
         format!("{} IN ({})", column.name, values.join(", "))
     }
 
-    /// Relations of the clustering columns that name a row, or several by `IN`.
+    /// Returns relations of the clustering columns for a row, or for several by `IN`.
     pub fn row(&mut self, many: bool) -> Vec<String> {
         let clustering = self.table.of(ColumnRole::Clustering);
         if !clustering.is_empty() && self.chance(12) {
@@ -189,7 +188,7 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// A slice of rows: some clustering columns are fixed, the next one is bounded.
+    /// Returns a slice of rows: some clustering columns fixed, the next one bounded.
     pub fn slice(&mut self) -> Vec<String> {
         let clustering = self.table.of(ColumnRole::Clustering);
         if clustering.is_empty() {

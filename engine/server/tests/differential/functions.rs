@@ -1,12 +1,12 @@
-//! Functions and aggregates of users. Their bodies are the only words that both sides do not share:
-//! each has one in the language that is spoken here and one in that of the others.
+//! User-defined functions and aggregates. Their bodies are the only difference between both sides:
+//! each has one in Firn's language and one in Cassandra's.
 
 use std::borrow::Cow;
 
 use firn_testkit::rng::Rng;
 
-/// A function: its name, the type that it takes, how it begins, and what follows its language, here
-/// and there.
+/// A function: name, argument type, the statement's head, and the text after LANGUAGE for both
+/// sides.
 struct UserFunction {
     name: &'static str,
     of: &'static str,
@@ -67,7 +67,7 @@ const FUNCTIONS: [UserFunction; 7] = [
     },
 ];
 
-/// Aggregates over them: name, the type that each takes, and what makes it.
+/// Aggregates over them: name, argument type, definition.
 const AGGREGATES: [(&str, &str, &str); 2] = [
     ("a_fold", "int", "a_fold (int) SFUNC f_step STYPE bigint INITCOND 1"),
     ("a_none", "int", "a_none (int) SFUNC f_step STYPE bigint FINALFUNC f_end INITCOND 0"),
@@ -85,28 +85,28 @@ fn all() -> impl Iterator<Item = &'static UserFunction> {
     FUNCTIONS.iter().chain([&END])
 }
 
-/// What makes all of them.
+/// Returns the statements that create all of them.
 pub fn definitions() -> Vec<String> {
     let functions = all().map(|f| format!("CREATE FUNCTION {} LANGUAGE {}", f.head, f.here));
     let aggregates = AGGREGATES.iter().map(|(_, _, text)| format!("CREATE AGGREGATE {text}"));
     functions.chain(aggregates).collect()
 }
 
-/// The name of a function that takes this type, now and then of one that doesn't.
+/// Returns the name of a function with this argument type, sometimes of another one.
 pub fn function_of(rng: &mut Rng, of: &str) -> Option<&'static str> {
     let odd = rng.one_in(40);
     let fits: Vec<_> = all().filter(|f| odd || f.of == of).map(|f| f.name).collect();
     rng.choose(&fits).copied()
 }
 
-/// The same of aggregates.
+/// Returns the name of an aggregate with this argument type, sometimes of another one.
 pub fn aggregate_of(rng: &mut Rng, of: &str) -> Option<&'static str> {
     let odd = rng.one_in(40);
     let fits: Vec<_> = AGGREGATES.iter().filter(|a| odd || a.1 == of).map(|a| a.0).collect();
     rng.choose(&fits).copied()
 }
 
-/// The statement with the bodies of the other side.
+/// Returns the statement with the function bodies of the other side.
 pub fn spoken_there(cql: &str) -> Cow<'_, str> {
     match all().find(|f| cql.ends_with(f.here)) {
         Some(f) => Cow::Owned(cql.replace(f.here, f.there)),

@@ -1,4 +1,4 @@
-//! A history: a schema and statements about it, all from one seed.
+//! A history: a schema and statements on it, all from one seed.
 
 use firn_testkit::rng::Rng;
 
@@ -6,7 +6,7 @@ use crate::differential::draft::Draft;
 use crate::differential::schema::DrawnSchema;
 use crate::differential::statement::DiffStatement;
 
-/// The same for the same seed and length.
+/// Returns the same history for the same seed and length.
 pub fn draw_history(seed: u64, length: usize) -> Vec<DiffStatement> {
     let mut rng = Rng::new(seed);
     let schema = DrawnSchema::draw(&mut rng);
@@ -16,14 +16,14 @@ pub fn draw_history(seed: u64, length: usize) -> Vec<DiffStatement> {
         let Some(table) = rng.choose(&schema.tables) else {
             continue;
         };
-        // What there would show hidden columns is left as it is.
+        // Skips tables for which Cassandra would show hidden columns.
         if table.is_dense() && rng.one_in(500) {
             let cql = format!("ALTER TABLE {} DROP COMPACT STORAGE", table.name);
             all.push(DiffStatement::plain(cql));
             continue;
         }
         let bound = rng.one_in(2).then(Vec::new);
-        // Nobody may write to a view.
+        // Views are not writable.
         let what = match rng.below(20) {
             0..10 if table.view.is_some() && !rng.one_in(50) => 10,
             what => what,

@@ -1,13 +1,13 @@
-//! The same random statements before two who answer them: a client must see the same.
+//! Runs the same random statements on two sides: a client must see the same.
 //!
-//! Without more, a session in this process and a server are compared, which shows that the server
-//! adds nothing and loses nothing. With `FIRN_CASSANDRA=127.0.0.1:9042` Firn's server is compared
-//! with the server of Cassandra 5.0 that listens there, in keyspaces `firn_diff_…`.
-//! `FIRN_DIFF_STATEMENTS` says how many statements, `FIRN_DIFF_SEED` which seed is the first,
-//! `FIRN_DIFF_THREADS` how many histories are played side by side. What differs is shrunk (with as
-//! many tries as `FIRN_DIFF_TRIES` says), and stands in a file which `FIRN_DIFF_SCRIPT=FILE` plays
-//! again. Differences that are allowed stand in `allowed.txt` with their reasons. Texts of errors are
-//! compared where `FIRN_DIFF_WORDS` is set; their classes always are.
+//! By default it compares a session in this process with a server, which shows that the server
+//! neither adds nor loses anything. With `FIRN_CASSANDRA=127.0.0.1:9042` it compares Firn's server
+//! with the Cassandra 5.0 server at that address, in keyspaces `firn_diff_…`.
+//! `FIRN_DIFF_STATEMENTS` is the number of statements, `FIRN_DIFF_SEED` the first seed,
+//! `FIRN_DIFF_THREADS` the number of parallel histories. A difference is shrunk (with at most
+//! `FIRN_DIFF_TRIES` tries) and written to a file, which `FIRN_DIFF_SCRIPT=FILE` replays.
+//! `allowed.txt` has the allowed differences with their reasons. Error texts are compared if
+//! `FIRN_DIFF_WORDS` is set; error classes always.
 
 #![allow(clippy::disallowed_methods, reason = "it writes reports, and nothing of a store")]
 
@@ -35,21 +35,21 @@ use history::draw_history;
 use sides::{Answered, DiffAnswer, Side};
 use statement::DiffStatement;
 
-/// How many shorter histories are tried.
+/// Maximum number of shorter histories to try.
 const TRIES: usize = 40;
-/// How many differences of one history are told: what comes behind a few has mostly the same cause.
+/// Maximum reported differences of one history: later ones mostly have the same cause.
 const FOUND: usize = 3;
-/// How many statements of one a report shows: the last ones.
+/// Maximum statements in a report: the last ones.
 const SHOWN: usize = 12;
 
-/// Of the keyspaces.
+/// Replication of the keyspaces.
 const REPLICATION: &str = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Something that differs: the statement, and both answers.
+/// A difference: the statement, and both answers.
 #[derive(Clone)]
 struct Difference {
     statement: DiffStatement,
@@ -62,7 +62,7 @@ impl Difference {
         signature(&self.statement, &self.here, &self.there)
     }
 
-    /// What both answered, in lines.
+    /// Formats both answers in lines.
     fn answers(&self) -> String {
         let (here, there) = (shown(&self.here), shown(&self.there));
         let answers = format!("  here:  {here}\n  there: {there}\n");
@@ -76,37 +76,37 @@ impl Difference {
     }
 }
 
-/// What is compared, and what all threads know of it.
+/// A comparison, shared by all threads.
 struct Comparison<'a> {
-    /// Makes two who are compared.
+    /// Creates the two sides.
     pair: &'a (dyn Fn() -> [Side; 2] + Sync),
     allowed: Vec<Allowance>,
-    /// How many statements a history has behind its definitions: a server with a disk takes its time
-    /// for those.
+    /// Number of statements of a history after its definitions: a server with a disk is slow at
+    /// those.
     length: usize,
     prefix: &'static str,
-    /// Whether texts of errors are compared.
+    /// Whether error texts are compared.
     words: bool,
-    /// Whether the other one has functions in Java.
+    /// Whether the other side has functions in Java.
     java: bool,
-    /// How many keyspaces have been made.
+    /// Number of created keyspaces.
     keyspaces: AtomicUsize,
-    /// How many statements of drawn histories were answered.
+    /// Number of answered statements of drawn histories.
     asked: AtomicUsize,
-    /// How many of those by both with anything but an error.
+    /// Number of those without an error on both sides.
     sound: AtomicUsize,
-    /// How many were answered otherwise the second time by the other one alone.
+    /// Number of statements that the other side alone answered differently the second time.
     fickle: AtomicUsize,
-    /// Which kinds of differences have a report.
+    /// Groups of differences that have a report.
     known: Mutex<BTreeSet<String>>,
 }
 
-/// What came of a history.
+/// Result of a history.
 #[derive(Default)]
 struct Played {
     asked: usize,
     sound: usize,
-    /// What differs and is not allowed.
+    /// Differences that are not allowed.
     found: Vec<Difference>,
 }
 
@@ -127,8 +127,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Plays a history in a keyspace of its own. It ends where the data might not be the same any
-    /// more, and where enough was found.
+    /// Plays a history in its own keyspace. It ends when the data may differ, and after enough
+    /// differences.
     fn play(&self, [one, other]: &mut [Side; 2], history: &[DiffStatement]) -> Played {
         let keyspace = self.keyspaces.fetch_add(1, Ordering::Relaxed) + 1;
         let keyspace = format!("{}{keyspace}", self.prefix);
@@ -155,7 +155,7 @@ impl<'a> Comparison<'a> {
             if is_same(statement, &here, &there, self.words) {
                 continue;
             }
-            // Under load that server now and then ends a scan too early.
+            // Under load Cassandra sometimes ends a scan too early.
             if statement.asks() && is_same(statement, &here, &other.answer(statement), self.words) {
                 self.fickle.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -174,8 +174,8 @@ impl<'a> Comparison<'a> {
         played
     }
 
-    /// Plays histories of the seeds that come until so many statements were answered; the reports of
-    /// what differs, one of each kind.
+    /// Plays histories of increasing seeds until this many statements were answered. Returns
+    /// reports of the differences, one of each group.
     fn compare(&self, seeds: &AtomicU64, statements: usize) -> Vec<String> {
         let mut pair = (self.pair)();
         let mut reports = vec![];
@@ -195,7 +195,7 @@ impl<'a> Comparison<'a> {
         reports
     }
 
-    /// Makes the history shorter, keeps it in a file, and tells of it.
+    /// Shrinks the history, writes it to a file, and reports it.
     fn report(
         &self,
         pair: &mut [Side; 2],
@@ -205,7 +205,7 @@ impl<'a> Comparison<'a> {
         kind: &str,
     ) -> String {
         let at = history.iter().position(|s| *s == found.statement).unwrap_or(history.len() - 1);
-        // What was asked before changes nothing.
+        // Earlier reads have no effect.
         let before = history[..at].iter().filter(|s| !s.asks());
         let history = before.chain([&history[at]]).cloned().collect();
         let mut last = found.clone();
@@ -230,7 +230,8 @@ impl<'a> Comparison<'a> {
         report
     }
 
-    /// Compares as many statements as the variables say, or this many, and tells what was found.
+    /// Compares this many statements, unless the variables have another number, and prints the
+    /// result.
     fn compare_many(&self, statements: usize) {
         if let Ok(file) = std::env::var("FIRN_DIFF_SCRIPT") {
             let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
@@ -286,7 +287,7 @@ fn cassandra_answers_the_same() {
     comparison.compare_many(2_000);
 }
 
-/// What stands in a file is what was played.
+/// A written history can be replayed.
 #[test]
 fn a_history_is_read_as_it_was_written() {
     for seed in 0..20 {

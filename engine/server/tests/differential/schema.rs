@@ -1,11 +1,11 @@
-//! Tables, drawn: what the statements of a history are about.
+//! Random tables for the statements of a history.
 
 use firn_testkit::rng::Rng;
 
 use crate::differential::functions;
 use crate::differential::types::{DrawnType, UserType, draw_key_type, draw_type};
 
-/// Which part of a row a column is in.
+/// The part of the primary key, or of the row, that a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ColumnRole {
     Partition,
@@ -24,7 +24,7 @@ pub struct DrawnColumn {
     pub descending: bool,
 }
 
-/// What answers for an index.
+/// The implementation of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DrawnClass {
     Local,
@@ -42,25 +42,25 @@ pub struct DrawnIndex {
     pub class: DrawnClass,
 }
 
-/// A view of a table.
+/// A materialized view of a table.
 #[derive(Clone, Debug)]
 pub struct DrawnView {
     base: String,
-    /// What is asked of the base's rows, besides that the key is there.
+    /// A condition on the base's rows, besides IS NOT NULL.
     condition: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct DrawnTable {
     pub name: String,
-    /// What it is a view of; `None`: it is a table.
+    /// Its definition as a view; `None` for a table.
     pub view: Option<DrawnView>,
-    /// Whether it is stored as the older interface stored rows.
+    /// Whether it has compact storage.
     pub compact: bool,
     pub columns: Vec<DrawnColumn>,
     pub counts: bool,
-    /// Whether writes have no timestamps and conditions, or the one and not the other: conditions
-    /// write at the server's time.
+    /// Whether writes have no timestamps and conditions, or one but not the other: conditional
+    /// writes use the server's time.
     pub conditional: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct DrawnTable {
 pub struct DrawnSchema {
     pub users: Vec<UserType>,
     pub tables: Vec<DrawnTable>,
-    /// Whether it has functions of users.
+    /// Whether it has user-defined functions.
     pub functions: bool,
 }
 
@@ -77,13 +77,13 @@ impl DrawnTable {
         self.columns.iter().filter(|c| c.role == role).collect()
     }
 
-    /// Whether each row has one cell.
+    /// Reports whether each row has one cell.
     pub fn is_dense(&self) -> bool {
         let [clustering, regular] = [ColumnRole::Clustering, ColumnRole::Regular];
         self.compact && !self.of(clustering).is_empty() && !self.of(regular).is_empty()
     }
 
-    /// The key of the row as the table has it, without what is in no key.
+    /// Returns the primary key of the table.
     fn key(&self) -> Vec<&DrawnColumn> {
         let roles = [ColumnRole::Partition, ColumnRole::Clustering];
         roles.iter().flat_map(|role| self.of(*role)).collect()
@@ -139,7 +139,7 @@ impl DrawnTable {
         table
     }
 
-    /// Of the older interface: one column behind clustering columns, or only columns.
+    /// Draws a compact table: one column after clustering columns, or only columns.
     fn draw_compact(rng: &mut Rng, name: String, users: &[UserType]) -> DrawnTable {
         let counts = rng.one_in(8);
         let value = |rng: &mut Rng| match counts {
@@ -170,8 +170,7 @@ impl DrawnTable {
         DrawnTable { name, view: None, compact: true, columns, counts, conditional: false }
     }
 
-    /// A view of the table: its key in another order, perhaps with one column more, which is that
-    /// of a value.
+    /// Draws a view of the table: its key in another order, sometimes with a regular column.
     fn draw_view(&self, rng: &mut Rng, name: String, users: &[UserType]) -> DrawnTable {
         let mut key: Vec<DrawnColumn> = self.key().into_iter().cloned().collect();
         let regular = self.of(ColumnRole::Regular);
@@ -193,8 +192,9 @@ impl DrawnTable {
             .collect();
         key.extend(more);
         rng.shuffle(&mut key);
-        // There what descends in the base does so as a part of the partition key of a view, too.
-        // Here nothing is in a view whose partition key would be empty, which values of these may be.
+        // In Cassandra a descending base column stays descending in the partition key of a view. In
+        // Firn rows with an empty partition key are not in a view; values of these types may be
+        // empty.
         let may_be_empty =
             |of: &DrawnType| matches!(of, DrawnType::Native("text" | "ascii" | "blob"));
         key.sort_by_key(|column| (column.descending, may_be_empty(&column.of)));
@@ -213,8 +213,7 @@ impl DrawnTable {
         DrawnTable { name, view, columns, ..self.clone() }
     }
 
-    /// The class, with its options, of an index on this column of a table whose indexes are of that
-    /// class; `None`: it gets none.
+    /// Draws an index of this class on this column; `None`: no index.
     fn draw_class(rng: &mut Rng, class: &DrawnClass, column: &DrawnColumn) -> Option<DrawnClass> {
         let odd = rng.one_in(30);
         match (class, &column.of) {
@@ -236,7 +235,7 @@ impl DrawnTable {
             {
                 Some(DrawnClass::StorageAttached("{'case_sensitive': 'false'}"))
             }
-            // In descending order there all types have ranges.
+            // In descending order all types have ranges in Cassandra.
             (
                 DrawnClass::StorageAttached(_),
                 DrawnType::Native("text" | "ascii" | "uuid" | "boolean"),
@@ -275,7 +274,8 @@ impl DrawnTable {
         }
     }
 
-    /// What alters it, and then asks for all of it. Nothing of it is as it was drawn any more.
+    /// Returns an alteration followed by a read of all rows. The drawn schema is no longer valid
+    /// then.
     pub fn alterations(&self, rng: &mut Rng) -> Vec<String> {
         let name = &self.name;
         let Some(column) = rng.choose(&self.columns).map(|c| &c.name) else { return vec![] };
@@ -288,7 +288,7 @@ impl DrawnTable {
         vec![format!("ALTER TABLE {name} {change}"), format!("SELECT * FROM {name}")]
     }
 
-    /// What makes a view.
+    /// Returns the statement that creates a view.
     fn view_statement(&self, view: &DrawnView) -> String {
         let names = |all: Vec<&DrawnColumn>| -> Vec<String> {
             all.iter().map(|c| c.name.clone()).collect()
@@ -309,7 +309,7 @@ impl DrawnTable {
         )
     }
 
-    /// What a definition ends with.
+    /// Returns the end of a definition.
     fn with(&self) -> String {
         let orders: Vec<_> = self
             .of(ColumnRole::Clustering)
@@ -392,7 +392,7 @@ impl DrawnSchema {
         DrawnSchema { users, tables, functions: rng.one_in(5) }
     }
 
-    /// What makes it.
+    /// Returns the statements that create the schema.
     pub fn statements(&self) -> Vec<String> {
         let mut all = vec![];
         for (name, fields) in &self.users {

@@ -1,4 +1,4 @@
-//! Statements that ask.
+//! Statements that read.
 
 use crate::differential::draft::Draft;
 use crate::differential::functions::{aggregate_of, function_of};
@@ -51,13 +51,13 @@ impl Draft<'_> {
                     true => self.aggregate(column),
                     false => self.selector(column),
                 };
-                // What depends on the clock is found by the name of its column.
+                // Columns that depend on the clock are recognized by name.
                 let timed = selector.contains("ttl(") || selector.contains("writetime(");
                 let selector = match timed && head.contains("JSON") {
                     true => column.name.clone(),
                     false => selector,
                 };
-                // There a quote within a string is not doubled in a name, and fields come in any order.
+                // Cassandra does not double a quote in a column name, and field order varies.
                 let is_odd = selector.contains("it''s") || selector.contains("{f");
                 let selector = if is_odd && timed { column.name.clone() } else { selector };
                 selected.push(match is_odd || !timed && self.chance(20) {
@@ -92,7 +92,7 @@ impl Draft<'_> {
         text
     }
 
-    /// What is near a vector.
+    /// Returns an ANN query on a vector column.
     fn select_nearest(&mut self, column: &DrawnColumn) -> String {
         let conditions = match self.chance(4) {
             true => format!(" WHERE {}", self.relations().0.join(" AND ")),
@@ -154,7 +154,7 @@ impl Draft<'_> {
             return format!("{f}({name})");
         }
         match (self.rng.below(24), &column.of) {
-            // There functions of these are other ones, or none.
+            // Cassandra has other functions for these, or none.
             (5..10, _) if column.descending => name.clone(),
             (0..3, of) => {
                 let f = ["writetime", "ttl", "maxwritetime"][self.rng.below(3) as usize];
@@ -197,7 +197,7 @@ impl Draft<'_> {
             (9, DrawnType::Native("date")) => format!("toTimestamp({name})"),
             (9, DrawnType::Native("timeuuid")) => format!("toUnixTimestamp({name})"),
             (9, of) if of.is_number() => {
-                // Of numbers of any length the others are not computed here.
+                // Firn does not compute the others for arbitrary-precision numbers.
                 let long = matches!(of, DrawnType::Native("varint" | "decimal"));
                 let all = ["abs", "round", "exp", "log", "log10"];
                 let f = all[self.rng.below(if long { 2 } else { 5 }) as usize];
@@ -231,7 +231,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What rows are asked for, and whether they are all of one partition.
+    /// Draws the relations, and whether all rows are of one partition.
     fn relations(&mut self) -> (Vec<String>, bool) {
         let mut all = vec![];
         let mut one = false;
@@ -256,7 +256,7 @@ impl Draft<'_> {
                     true => format!("token({names}) {sign} token({})", terms.join(", ")),
                     false => {
                         let token = (self.rng.next_u64() as i64) >> self.rng.below(30);
-                        // What the terms have bound is not written.
+                        // Bound values of unused terms are removed.
                         let unused = terms.iter().filter(|t| *t == "?").count();
                         let inner: usize = terms.iter().map(|t| t.matches('?').count()).sum();
                         if let Some(bound) = &mut self.bound {
@@ -287,7 +287,7 @@ impl Draft<'_> {
         (all, one)
     }
 
-    /// `name IN (…)` of values: what comes behind null finds nothing there.
+    /// Returns `name IN (…)` of literals: Cassandra finds nothing after a null.
     fn among(&mut self, column: &DrawnColumn) -> String {
         let values = (0..self.rng.below(4)).map(|_| self.value(&column.of).literal);
         let values: Vec<_> = values.collect();
@@ -298,7 +298,7 @@ impl Draft<'_> {
         let name = &column.name;
         let sign = ["=", "=", "=", "<", "<=", ">", ">="][self.rng.below(7) as usize];
         match &column.of {
-            // There these are no collections.
+            // Cassandra does not treat these as collections.
             _ if column.descending => format!("{name} {sign} {}", self.value_of(column)),
             DrawnType::List(of, _) | DrawnType::Set(of, _) if !self.chance(4) => {
                 format!("{name} CONTAINS {}", self.term(of))
@@ -318,7 +318,7 @@ impl Draft<'_> {
                         let at = self.rng.below(all.len() as u64) as usize;
                         return format!("{name} LIKE '{}'", all[at]);
                     }
-                    // Both ends of a stretch of an index.
+                    // Both ends of an index range.
                     (Some(DrawnClass::Sasi(_) | DrawnClass::StorageAttached(_)), _)
                         if self.chance(3) =>
                     {

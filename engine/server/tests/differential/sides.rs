@@ -1,4 +1,4 @@
-//! Who answers, and what: the answer of a session, of Firn's server or of Cassandra, in one form.
+//! The sides of a comparison: a session, Firn's server or Cassandra, with answers in one form.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::differential::statement::DiffStatement;
 
 /// A name and a type.
 pub type SpecText = (String, String);
-/// The values of a row.
+/// Values of a row.
 pub type RowBytes = Vec<Option<Vec<u8>>>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub enum DiffAnswer {
     Refused { class: String, text: String },
 }
 
-/// What a statement was answered, and before it its preparation.
+/// The answer to a statement and to its preparation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     pub markers: Option<Vec<SpecText>>,
@@ -28,27 +28,27 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Whether the server forgot a statement that it had just prepared, as it does where there are
-    /// many.
+    /// Reports whether the server has evicted a statement right after preparing it, as happens with
+    /// many statements.
     fn is_forgotten(&self) -> bool {
         matches!(&self.answer, DiffAnswer::Refused { class, .. } if class == "Unprepared")
     }
 }
 
-/// One who answers.
+/// A side of a comparison.
 pub enum Side {
     Session(Session),
     /// With its address.
     Client(Box<CqlClient>, String),
 }
 
-/// How often a statement is prepared again.
+/// Maximum number of repeated preparations.
 const AGAIN: usize = 5;
 
-/// Many pages without an end would be a fault by themselves.
+/// More pages would be a fault by themselves.
 const MAX_PAGES: usize = 10_000;
 
-/// What `min` and `max` of timeuuids have there, as whose values they are read.
+/// Cassandra's type for `min` and `max` of timeuuids, in which values are read.
 const OLD_TIMEUUID: &str = "Custom(Custom(\"org.apache.cassandra.db.marshal.LegacyTimeUUIDType\"))";
 
 fn specs(of: &[ColumnSpec]) -> Vec<SpecText> {
@@ -73,7 +73,7 @@ fn refused_here(error: &Error) -> DiffAnswer {
     DiffAnswer::Refused { class: error.class().name().to_owned(), text }
 }
 
-/// Asks for page after page.
+/// Reads page after page.
 fn pages(
     mut ask: impl FnMut(Option<firn_cql::PagingState>) -> Result<Rows, DiffAnswer>,
 ) -> DiffAnswer {
@@ -128,13 +128,13 @@ impl Side {
         }
     }
 
-    /// Runs what is known to be right.
+    /// Runs a statement that must succeed.
     pub fn must(&mut self, cql: &str) {
         let answered = self.answer(&DiffStatement::plain(cql));
         assert!(!matches!(answered.answer, DiffAnswer::Refused { .. }), "{cql}: {answered:?}");
     }
 
-    /// Waits until an index can be asked: other servers build it behind the definition.
+    /// Waits until an index is usable: Cassandra builds it after the definition.
     pub fn await_index(&mut self, keyspace: &str, index: &str) {
         let Side::Client(client, _) = self else { return };
         let cql = format!(

@@ -1,5 +1,5 @@
-//! A statement of a history, and its line in a file: JSON, so that a history can be kept, cut by
-//! hand and played again.
+//! A statement of a history, and its JSON line in a file, so that a history can be stored, edited
+//! and replayed.
 
 use firn_cql::Bound;
 use serde_json::{Value as Json, json};
@@ -9,7 +9,7 @@ use crate::differential::functions::spoken_there;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffStatement {
     pub cql: String,
-    /// What is bound, where it is prepared.
+    /// Bound values, if it is prepared.
     pub values: Option<Vec<Bound>>,
     pub page_size: Option<usize>,
 }
@@ -28,17 +28,17 @@ impl DiffStatement {
         DiffStatement { cql: cql.into(), values: None, page_size: None }
     }
 
-    /// The same with functions in the other language.
+    /// Returns the statement with functions in the other language.
     pub fn in_java(&self) -> DiffStatement {
         DiffStatement { cql: spoken_there(&self.cql).into_owned(), ..self.clone() }
     }
 
-    /// Whether it only asks.
+    /// Reports whether it only reads.
     pub fn asks(&self) -> bool {
         self.cql.starts_with("SELECT")
     }
 
-    /// The name of the index that it makes.
+    /// Returns the name of the index that it creates.
     pub fn index(&self) -> Option<&str> {
         let what = self.cql.strip_prefix("CREATE ")?;
         what.strip_prefix("CUSTOM ").unwrap_or(what).strip_prefix("INDEX ")?.split(' ').next()
@@ -61,7 +61,7 @@ impl DiffStatement {
         line.to_string()
     }
 
-    /// `None` where the line is none of these.
+    /// Reads a line; `None` if it is not a statement.
     pub fn read(line: &str) -> Option<DiffStatement> {
         let line: Json = serde_json::from_str(line).ok()?;
         let value = |value: &Json| match value {

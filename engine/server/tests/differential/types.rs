@@ -1,10 +1,10 @@
-//! Types, and values of them in three spellings: as a literal, as bytes that are bound, and as JSON.
+//! Types, and values in three forms: as a literal, as bound bytes, and as JSON.
 
 use std::collections::BTreeSet;
 
 use firn_testkit::rng::Rng;
 
-/// A type of a column, or of a part of one.
+/// The type of a column, or of an element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DrawnType {
     Native(&'static str),
@@ -12,27 +12,27 @@ pub enum DrawnType {
     Set(Box<DrawnType>, bool),
     Map(Box<DrawnType>, Box<DrawnType>, bool),
     Tuple(Vec<DrawnType>),
-    /// Of so many floats.
+    /// With this many floats.
     Vector(usize),
-    /// A user type by its number in the schema; the flag, as of collections: frozen.
+    /// A user type by its index in the schema; the flag, as for collections: frozen.
     User(usize, bool),
 }
 
 /// A user type: its name, and its fields with their names.
 pub type UserType = (String, Vec<(String, DrawnType)>);
 
-/// A value in its three spellings.
+/// A value in three forms.
 #[derive(Clone, Debug)]
 pub struct DrawnValue {
     pub literal: String,
     pub bytes: Vec<u8>,
     pub json: String,
-    /// Whether the bytes may be bound: those of a frozen set or map are in order and without twins
-    /// here, and stay as they are there, so that only short ones are the same.
+    /// Whether the bytes may be bound. Firn sorts and deduplicates bytes of a frozen set or map,
+    /// Cassandra does not, so only short ones are equal.
     pub binds: bool,
 }
 
-/// Those that may be keys and elements of sets, the usual ones more often.
+/// Types for keys and set elements, common ones more often.
 const KEYS: [&str; 23] = [
     "int",
     "int",
@@ -59,12 +59,12 @@ const KEYS: [&str; 23] = [
     "varint",
 ];
 
-/// A native type that can be compared.
+/// Draws a native type that can be compared.
 pub fn draw_key_type(rng: &mut Rng) -> DrawnType {
     DrawnType::Native(KEYS[rng.below(KEYS.len() as u64) as usize])
 }
 
-/// A type of a part: what is composed in it is frozen.
+/// Draws an element type: composed types are frozen.
 fn draw_part(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
     if deep > 0 && rng.one_in(3) {
         return draw_type(rng, users, deep - 1).frozen();
@@ -72,7 +72,7 @@ fn draw_part(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
     draw_key_type(rng)
 }
 
-/// Any type, nested up to this depth.
+/// Draws any type, nested up to this depth.
 pub fn draw_type(rng: &mut Rng, users: usize, deep: u32) -> DrawnType {
     let frozen = rng.one_in(3);
     match rng.below(16) {
@@ -104,7 +104,7 @@ impl DrawnType {
         }
     }
 
-    /// Whether its elements are cells of their own.
+    /// Reports whether its elements are separate cells.
     pub fn is_multicell(&self) -> bool {
         matches!(
             self,
@@ -125,13 +125,13 @@ impl DrawnType {
         matches!(self, DrawnType::Native(name) if NUMBERS.contains(name))
     }
 
-    /// Whether some values have other texts there: times that are none, moments before the first year,
-    /// and numbers that are not written as short as can be.
+    /// Reports whether some values have other texts in Cassandra: invalid times, times before year
+    /// 1, and numbers that are not in their shortest form.
     pub fn has_odd_texts(&self) -> bool {
         matches!(self, DrawnType::Native("time" | "timestamp" | "decimal" | "double" | "float"))
     }
 
-    /// Whether a duration is in it, which has no order.
+    /// Reports whether it contains a duration, which has no order.
     pub fn has_duration(&self, users: &[UserType]) -> bool {
         match self {
             DrawnType::Native(name) => *name == "duration",
@@ -143,7 +143,7 @@ impl DrawnType {
         }
     }
 
-    /// As a statement names it.
+    /// Returns its CQL name.
     pub fn cql(&self, users: &[UserType]) -> String {
         let frozen = |is: bool, name: String| if is { format!("frozen<{name}>") } else { name };
         match self {
@@ -162,7 +162,7 @@ impl DrawnType {
         }
     }
 
-    /// A value, from a small pool, so that values meet again.
+    /// Draws a value from a small pool, so that values repeat.
     pub fn draw(&self, rng: &mut Rng, users: &[UserType]) -> DrawnValue {
         match self {
             DrawnType::Native(name) => native(name, rng),
@@ -179,8 +179,8 @@ impl DrawnType {
             DrawnType::Map(k, v, frozen) => {
                 let mut parts: Vec<_> =
                     (0..rng.below(4)).map(|_| (k.draw(rng, users), v.draw(rng, users))).collect();
-                // Which of two values of a key counts is left to the server. What is composed can
-                // be equal in other bytes.
+                // It is unspecified which of two values of a key counts. Composed values can be
+                // equal with different bytes.
                 let mut seen = BTreeSet::new();
                 parts.retain(|(key, _)| seen.insert(key.bytes.clone()));
                 if !matches!(**k, DrawnType::Native(_)) {
@@ -192,7 +192,7 @@ impl DrawnType {
             }
             DrawnType::Tuple(of) => {
                 let mut parts: Vec<_> = of.iter().map(|t| part(t, rng, users)).collect();
-                // The last one is there: in keys, what ends in nulls is spelled shorter here.
+                // Set the last field: in keys, Firn encodes trailing nulls shorter.
                 if let (Some(last @ None), Some(of)) = (parts.last_mut(), of.last()) {
                     *last = Some(of.draw(rng, users));
                 }
@@ -240,7 +240,7 @@ fn part(of: &DrawnType, rng: &mut Rng, users: &[UserType]) -> Option<DrawnValue>
     (!rng.one_in(8)).then(|| of.draw(rng, users))
 }
 
-/// A value behind its size, or that there is none.
+/// Returns a value with its length, or null.
 fn sized(part: &Option<DrawnValue>) -> Vec<u8> {
     match part {
         None => vec![0xff; 4],
@@ -265,7 +265,7 @@ fn sequence(parts: &[DrawnValue], open: char, close: char) -> DrawnValue {
     }
 }
 
-/// One that was hardly drawn before: of those that are equally near either may come first.
+/// Draws a vector that rarely repeats: the order of equally near ones is unspecified.
 fn vector(len: usize, rng: &mut Rng) -> DrawnValue {
     let all: Vec<f32> = (0..len).map(|_| rng.below(4096) as f32 - 1024.5).collect();
     let texts: Vec<_> = all.iter().map(f32::to_string).collect();
@@ -293,7 +293,7 @@ fn map(parts: &[(DrawnValue, DrawnValue)]) -> DrawnValue {
     }
 }
 
-/// The shortest bytes of a whole number.
+/// Returns the shortest bytes of a whole number.
 fn varint(n: i128) -> Vec<u8> {
     let all = n.to_be_bytes();
     let mut at = 0;
@@ -303,7 +303,7 @@ fn varint(n: i128) -> Vec<u8> {
     all[at..].to_vec()
 }
 
-/// A number of variable length with its sign in the lowest bit, as durations have three of.
+/// Returns a variable-length number with its sign in the lowest bit; a duration has three.
 fn vint(n: i64) -> Vec<u8> {
     let n = ((n << 1) ^ (n >> 63)) as u64;
     let bits = 64 - n.leading_zeros().min(63);
@@ -344,7 +344,7 @@ fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// In all spellings, where JSON has it in quotes.
+/// Returns all forms of a value that JSON quotes.
 fn quoted(text: &str, bytes: Vec<u8>) -> DrawnValue {
     let json = text.replace('\\', "\\\\").replace('"', "\\\"");
     DrawnValue {
@@ -481,7 +481,7 @@ fn native(name: &str, rng: &mut Rng) -> DrawnValue {
             value.json = format!("\"{text}\"");
             value
         }
-        // A counter, which is never written as a value.
+        // A counter is never written as a value.
         _ => plain("1", 1_i64.to_be_bytes().to_vec()),
     }
 }

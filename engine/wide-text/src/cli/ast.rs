@@ -1,4 +1,4 @@
-//! Statements as data.
+//! Syntax tree of the statements.
 
 use super::attributes::Attribute;
 use super::help::CliTopic;
@@ -61,7 +61,7 @@ pub enum CliStatement {
     },
     /// `get family[key][column]`.
     Get {
-        /// What to get.
+        /// The columns to read.
         path: Path,
         /// `as type`.
         shown_as: Option<String>,
@@ -79,25 +79,25 @@ pub enum CliStatement {
     },
     /// `set family[key][column] = value [with ttl = n]`.
     Set {
-        /// What to set.
+        /// The column to write.
         path: Path,
-        /// To what.
+        /// The new value.
         value: CliTerm,
-        /// For how many seconds.
+        /// TTL in seconds.
         ttl: Option<u32>,
     },
     /// `incr family[key][column] [by n]`.
     Increment {
-        /// What to count up.
+        /// The counter.
         path: Path,
-        /// By how much: 1 where nothing is said.
+        /// The increment; 1 by default.
         by: i64,
     },
     /// `decr family[key][column] [by n]`.
     Decrement {
-        /// What to count down.
+        /// The counter.
         path: Path,
-        /// By how much: 1 where nothing is said.
+        /// The decrement; 1 by default.
         by: i64,
     },
     /// `del family[key][column]`.
@@ -112,11 +112,11 @@ pub enum CliStatement {
         start: Option<CliTerm>,
         /// The last key.
         end: Option<CliTerm>,
-        /// How many rows.
+        /// Maximum number of rows.
         limit: Option<u32>,
-        /// How many columns of each row.
+        /// Maximum columns of each row.
         columns: Option<u32>,
-        /// Whether the last columns, and those from last to first.
+        /// Whether to return the last columns, in reverse order.
         reversed: bool,
     },
     /// `truncate family`.
@@ -134,12 +134,12 @@ pub enum CliStatement {
     ConsistencyLevel(String),
 }
 
-/// A keyspace or column family as `create` and `update` have it.
+/// A keyspace or column family in `create` and `update`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Its name.
     pub name: String,
-    /// What is said of it, in order.
+    /// Its attributes, in order.
     pub attributes: Vec<Attribute>,
 }
 
@@ -154,15 +154,15 @@ pub struct Path {
     pub columns: Vec<CliTerm>,
 }
 
-/// A key, a name or a value: text that a type reads, or a function that says which type.
+/// A key, a name or a value: text that a type reads, or a function that determines the type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CliTerm {
     /// A word or a number.
     Text(String),
-    /// A string: the same, but never hexadecimal where bytes are expected, unless it begins with
-    /// `0x`. (Strictly it is one.)
+    /// A string: like [`Text`](CliTerm::Text), but never hexadecimal where bytes are expected,
+    /// unless it begins with `0x`. (In strict mode it is hexadecimal.)
     Quoted(String),
-    /// `function('argument')`; without argument, a fresh value.
+    /// `function('argument')`; without argument, a generated value.
     Call {
         /// The function, as written.
         function: String,
@@ -176,9 +176,9 @@ pub enum CliTerm {
 pub struct CliCondition {
     /// The column.
     pub column: CliTerm,
-    /// How it is compared.
+    /// The operator.
     pub operator: CliOperator,
-    /// With what.
+    /// The value to compare with.
     pub value: CliTerm,
 }
 

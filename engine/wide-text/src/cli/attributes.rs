@@ -1,5 +1,4 @@
-//! What `create` and `update` can say of keyspaces and column families: attributes as they were
-//! written, and what they mean.
+//! Attributes of keyspaces and column families in `create` and `update`: their syntax and meaning.
 
 use std::collections::BTreeMap;
 
@@ -27,15 +26,15 @@ pub enum AttributeValue {
     List(Vec<AttributeValue>),
 }
 
-/// The attributes of keyspaces, and what their values are.
+/// The attributes of keyspaces, with the types of their values.
 pub const KEYSPACE: [(&str, ExpectedKind); 3] = [
     ("placement_strategy", ExpectedKind::PlacementStrategy),
     ("strategy_options", ExpectedKind::Options),
     ("durable_writes", ExpectedKind::Boolean),
 ];
 
-/// The attributes of column families, and what their values are. Those about memtables mean nothing
-/// any more. The last ones came with servers after 1.1 ([`AFTER_1_1`]).
+/// The attributes of column families, with the types of their values. Those about memtables have no
+/// effect any more. The last ones came with servers after 1.1 ([`AFTER_1_1`]).
 pub const FAMILY: [(&str, ExpectedKind); 26] = [
     ("column_type", ExpectedKind::ColumnType),
     ("comparator", ExpectedKind::Class),
@@ -65,10 +64,10 @@ pub const FAMILY: [(&str, ExpectedKind); 26] = [
     ("cells_per_row_to_cache", ExpectedKind::AttributeValue),
 ];
 
-/// Attributes of column families that cassandra-cli of 1.1 did not know.
+/// Number of column family attributes that cassandra-cli of 1.1 does not know.
 pub const AFTER_1_1: usize = 6;
 
-/// The keys of `column_metadata`, and what their values are.
+/// The keys of `column_metadata`, with the types of their values.
 pub const METADATA: [(&str, ExpectedKind); 5] = [
     ("column_name", ExpectedKind::Column),
     ("validation_class", ExpectedKind::Class),
@@ -77,8 +76,8 @@ pub const METADATA: [(&str, ExpectedKind); 5] = [
     ("index_options", ExpectedKind::Options),
 ];
 
-/// What a name of `table` has for a value; [`ExpectedKind::AttributeValue`] for a name that isn't
-/// in it.
+/// Returns the value type of a name in `table`; [`ExpectedKind::AttributeValue`] for an unknown
+/// name.
 pub(super) fn value_of(table: &[(&str, ExpectedKind)], name: &str) -> ExpectedKind {
     table
         .iter()
@@ -86,10 +85,10 @@ pub(super) fn value_of(table: &[(&str, ExpectedKind)], name: &str) -> ExpectedKi
         .map_or(ExpectedKind::AttributeValue, |(_, what)| *what)
 }
 
-/// What a statement says of a keyspace; `None` where it says nothing.
+/// Changes to a keyspace; `None` for an attribute that the statement does not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceChange {
-    /// The class that places replicas, as written.
+    /// The replication strategy class, as written.
     pub placement_strategy: Option<String>,
     /// Its options.
     pub strategy_options: Option<BTreeMap<String, String>>,
@@ -97,7 +96,7 @@ pub struct KeyspaceChange {
     pub durable_writes: Option<bool>,
 }
 
-/// What a statement says of a column family; `None` where it says nothing.
+/// Changes to a column family; `None` for an attribute that the statement does not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FamilyChange {
     /// `Standard` or `Super`, as written.
@@ -106,51 +105,51 @@ pub struct FamilyChange {
     pub comparator: Option<String>,
     /// The type of the names in super columns.
     pub subcomparator: Option<String>,
-    /// For people.
+    /// Comment.
     pub comment: Option<String>,
     /// Between 0 and 1.
     pub read_repair_chance: Option<f64>,
     /// Between 0 and 1.
     pub dclocal_read_repair_chance: Option<f64>,
-    /// Seconds before a tombstone may vanish.
+    /// Seconds before a tombstone may be purged.
     pub gc_grace: Option<i32>,
-    /// What is known of single columns.
+    /// Metadata of single columns.
     pub column_metadata: Option<Vec<ColumnChange>>,
-    /// The type of values of columns of which nothing is known.
+    /// The type of values of columns without metadata.
     pub default_validation_class: Option<String>,
-    /// How many tables of a size make a compaction.
+    /// Minimum number of SSTables of a size for a compaction.
     pub min_compaction_threshold: Option<i32>,
-    /// How many tables one compaction takes at most.
+    /// Maximum number of SSTables of a compaction.
     pub max_compaction_threshold: Option<i32>,
     /// For counters.
     pub replicate_on_write: Option<bool>,
     /// The type of row keys.
     pub key_validation_class: Option<String>,
-    /// The class that chooses compactions.
+    /// The compaction strategy class.
     pub compaction_strategy: Option<String>,
     /// Its options.
     pub compaction_strategy_options: Option<BTreeMap<String, String>>,
-    /// How tables are compressed.
+    /// Compression of SSTables.
     pub compression_options: Option<BTreeMap<String, String>>,
-    /// Of the filters of tables.
+    /// False-positive chance of the SSTables' Bloom filters.
     pub bloom_filter_fp_chance: Option<f64>,
     /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
     pub caching: Option<String>,
-    /// Seconds that a column lives that is written without a time to live.
+    /// Default TTL in seconds.
     pub default_time_to_live: Option<i32>,
-    /// When another replica is asked.
+    /// When to query another replica speculatively.
     pub speculative_retry: Option<String>,
-    /// How often memtables are written out.
+    /// Interval of memtable flushes.
     pub memtable_flush_period_in_ms: Option<i32>,
-    /// Of the indexes of files.
+    /// Minimum interval of index samples.
     pub min_index_interval: Option<i32>,
-    /// Of the indexes of files.
+    /// Maximum interval of index samples.
     pub max_index_interval: Option<i32>,
-    /// Of the cache of rows.
+    /// Cells of a row that the row cache stores.
     pub cells_per_row_to_cache: Option<String>,
 }
 
-/// What a statement says of one column.
+/// Changes to a column's metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnChange {
     /// Its name, as text of the comparator.
@@ -166,10 +165,10 @@ pub struct ColumnChange {
 }
 
 impl KeyspaceChange {
-    /// The meaning of attributes.
+    /// Interprets attributes.
     ///
     /// # Errors
-    /// An attribute that isn't one of a keyspace, or a value that it can't have.
+    /// An attribute that is none of a keyspace, or an invalid value.
     pub fn new(attributes: &[Attribute]) -> Result<KeyspaceChange, SyntaxFailure> {
         let mut change = KeyspaceChange::default();
         for a in attributes {
@@ -185,10 +184,10 @@ impl KeyspaceChange {
 }
 
 impl FamilyChange {
-    /// The meaning of attributes.
+    /// Interprets attributes.
     ///
     /// # Errors
-    /// An attribute that isn't one of a column family, or a value that it can't have.
+    /// An attribute that is none of a column family, or an invalid value.
     pub fn new(attributes: &[Attribute]) -> Result<FamilyChange, SyntaxFailure> {
         let mut change = FamilyChange::default();
         for a in attributes {
@@ -237,10 +236,10 @@ impl FamilyChange {
     }
 }
 
-/// Refuses what cassandra-cli of 1.1 did not know.
+/// Refuses attributes that cassandra-cli of 1.1 does not know.
 ///
 /// # Errors
-/// The first attribute of a column family that is younger.
+/// The first newer attribute of a column family.
 pub(super) fn check_known_in_1_1(attributes: &[Attribute]) -> Result<(), SyntaxFailure> {
     let (known, younger) = FAMILY.split_at(FAMILY.len() - AFTER_1_1);
     let is_younger =
@@ -287,7 +286,7 @@ impl Attribute {
         self.parsed("a whole number")
     }
 
-    /// A number from 0 to 1.
+    /// Parses a number from 0 to 1.
     fn chance(&self) -> Result<f64, SyntaxFailure> {
         let chance: f64 = self.parsed("a number")?;
         if (0.0..=1.0).contains(&chance) {
@@ -376,12 +375,12 @@ fn index_type(text: &str) -> Result<IndexType, SyntaxFailure> {
 }
 
 impl AttributeValue {
-    /// The text of a word, a number or a string.
+    /// Returns the text of a word, a number or a string.
     pub fn text(&self) -> Option<&str> {
         if let AttributeValue::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Names and texts of a map, or of the maps of a list together; `null` is no options.
+    /// Returns the entries of a map, or of all maps of a list; `null` means no options.
     fn options(&self) -> Option<BTreeMap<String, String>> {
         match self {
             AttributeValue::Text(text) => text.eq_ignore_ascii_case("null").then(BTreeMap::new),

@@ -1,12 +1,12 @@
-//! Which characters are words, and which are blanks.
+//! Character classes: words and blanks.
 
-/// Whether a word goes on with this character.
+/// Reports whether a character can continue a word.
 pub(super) fn in_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// Whether a character is nothing but space: what comes with text that was copied from a page is
-/// space too.
+/// Reports whether a character is blank, including the byte order mark that copied text may
+/// contain.
 pub(super) fn blank(c: char) -> bool {
     c.is_whitespace() || c == '\u{feff}'
 }

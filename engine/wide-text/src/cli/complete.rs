@@ -1,5 +1,5 @@
-//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
-//! knows the whole language.
+//! Completion of the text at the cursor. It asks the parser for the expected tokens, so it covers
+//! the whole language.
 
 use super::attributes;
 use super::lex::{self, LexStop, TokenKind};
@@ -7,26 +7,25 @@ use super::parse::expected_after;
 use super::split::Splitter;
 use super::syntax::{ExpectedKind, ExpectedToken};
 
-/// The names that completion knows beside the language.
+/// The names that completion offers in addition to the language.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompletionNames {
     /// Keyspaces.
     pub keyspaces: Vec<String>,
-    /// The chosen keyspace's column families, with the columns that are known of each.
+    /// The column families of the current keyspace, with their known columns.
     pub families: Vec<(String, Vec<String>)>,
 }
 
-/// What could replace the text from `start` to the cursor.
+/// Replacements for the text from `start` to the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// A byte of the text before the cursor.
+    /// Byte offset in the text before the cursor.
     pub start: usize,
-    /// Sorted, each beginning with what stands there, whatever its case.
+    /// Sorted; each begins with the replaced text, ignoring case.
     pub candidates: Vec<String>,
 }
 
-/// The functions that say a type, which are also short names of types, and the types, in the order
-/// in which they are listed.
+/// The functions of types, which are also short type names, with their classes, in listing order.
 pub const FUNCTIONS: [(&str, &str); 9] = [
     ("bytes", "BytesType"),
     ("integer", "IntegerType"),
@@ -57,11 +56,11 @@ const TYPES: [&str; 15] = [
     "UUIDType",
 ];
 
-/// The consistency levels, in the order in which they are listed.
+/// The consistency levels, in listing order.
 pub const LEVELS: [&str; 8] =
     ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "ANY"];
 
-/// What could stand at the end of `before`, the text in front of the cursor.
+/// Completes `before`, the text before the cursor.
 pub fn complete(before: &str, names: &CompletionNames) -> Completion {
     let mut splitter = Splitter::new();
     splitter.feed(before);

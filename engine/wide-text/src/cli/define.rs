@@ -1,4 +1,4 @@
-//! From attributes to definitions.
+//! Converts attributes to definitions.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::terms::Wrapped;
 
 const NETWORK_TOPOLOGY: &str = "org.apache.cassandra.locator.NetworkTopologyStrategy";
 
-/// A keyspace as `create keyspace` says it. Strictly, one that says nothing is spread over data
-/// centres, as in 2012.
+/// Returns the keyspace of `create keyspace`. In strict mode, the default is
+/// NetworkTopologyStrategy, as in 2012.
 pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, SyntaxFailure> {
     let base = KsDef::new(&d.name);
     let base = if strict {
@@ -30,7 +30,7 @@ pub(super) fn new_keyspace(d: &Definition, strict: bool) -> Result<KsDef, Syntax
     changed_keyspace(base, &d.attributes)
 }
 
-/// A keyspace with what attributes say.
+/// Returns a keyspace with these attributes applied.
 pub(super) fn changed_keyspace(
     mut def: KsDef,
     attributes: &[Attribute],
@@ -54,7 +54,7 @@ pub(super) fn changed_keyspace(
     Ok(def)
 }
 
-/// A family with what attributes say. Notices for the user go to `out`.
+/// Returns a column family with these attributes applied. Notices for the user go to `out`.
 pub(super) fn family(
     session: &CliSession,
     mut def: CfDef,
@@ -66,7 +66,7 @@ pub(super) fn family(
     }
     let change = FamilyChange::new(attributes)?;
     if let Some(columns) = &change.column_metadata {
-        // In 2012 names were read when the list was met, with the types that were known by then.
+        // In 2012 the command read the names when it met the list, with the types known by then.
         let at = attributes
             .iter()
             .rposition(|a| a.name.eq_ignore_ascii_case("column_metadata"))
@@ -112,7 +112,7 @@ fn set<T>(field: &mut T, said: Option<T>) {
     }
 }
 
-/// The type of the names in `column_metadata`.
+/// Returns the type of the names in `column_metadata`.
 fn name_type(
     session: &CliSession,
     def: &CfDef,

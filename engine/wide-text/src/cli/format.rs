@@ -1,6 +1,6 @@
-//! Results to text, exactly as the command of 2012 printed them (model 2.10, 6.17). Pure functions
-//! over plain data: names and values come as text, so nothing here knows types or the store. Every
-//! text ends with a line end.
+//! Formats results exactly as the command of 2012 did (model 2.10, 6.17). Pure functions over plain
+//! data: names and values are already text, so nothing here depends on types or the store. Every
+//! text ends with a newline.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,26 +15,26 @@ pub struct CliColumn {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// As the client gave it.
+    /// The client's timestamp.
     pub timestamp: i64,
-    /// Seconds that it was given to live.
+    /// Its TTL in seconds.
     pub ttl: Option<i32>,
 }
 
-/// What a row is made of.
+/// A cell of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CliCell {
     /// A column.
     Column(CliColumn),
-    /// A counter: its name and its value.
+    /// A counter: name and value.
     Counter(String, i64),
-    /// A super column: its name and its columns.
+    /// A super column: name and columns.
     Super(String, Vec<CliColumn>),
-    /// A super column of counters: its name, and the name and value of each.
+    /// A super column of counters: its name, and the name and value of each counter.
     CounterSuper(String, Vec<(String, i64)>),
 }
 
-/// A row, possibly without cells: it was deleted not long ago.
+/// A row; without cells if it was deleted recently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliRow {
     /// Its key.
@@ -43,7 +43,7 @@ pub struct CliRow {
     pub cells: Vec<CliCell>,
 }
 
-/// `column=…, value=…, timestamp=…[, ttl=…]`
+/// Formats `column=…, value=…, timestamp=…[, ttl=…]`.
 fn column(out: &mut String, column: &CliColumn) {
     let CliColumn { name, value, timestamp, ttl } = column;
     let _ = write!(out, "(column={name}, value={value}, timestamp={timestamp}");
@@ -53,7 +53,7 @@ fn column(out: &mut String, column: &CliColumn) {
     out.push(')');
 }
 
-/// A cell, as `get` of a column and lines of rows show it.
+/// Formats a cell, as in `get` of a column and in rows.
 pub fn cell(out: &mut String, cell: &CliCell) {
     out.push_str("=> ");
     match cell {
@@ -80,13 +80,13 @@ pub fn cell(out: &mut String, cell: &CliCell) {
     out.push('\n');
 }
 
-/// The cells of one row or super column, and how many there are.
+/// Formats the cells of one row or super column, and their number.
 pub fn slice(out: &mut String, cells: &[CliCell]) {
     cells.iter().for_each(|c| cell(out, c));
     let _ = writeln!(out, "Returned {} results.", cells.len());
 }
 
-/// Rows, and how many there are.
+/// Formats rows, and their number.
 pub fn rows(out: &mut String, rows: &[CliRow]) {
     for row in rows {
         let _ = writeln!(out, "-------------------\nRowKey: {}", row.key);
@@ -96,12 +96,12 @@ pub fn rows(out: &mut String, rows: &[CliRow]) {
         writeln!(out, "\n{} Row{} Returned.", rows.len(), if rows.len() > 1 { "s" } else { "" });
 }
 
-/// What ends the answer of `get`, `set` and `list`.
+/// Formats the last line of `get`, `set` and `list`.
 pub fn elapsed(out: &mut String, milliseconds: u64) {
     let _ = writeln!(out, "Elapsed time: {milliseconds} msec(s).");
 }
 
-/// What `list` says first where nothing was said of rows or columns.
+/// Formats the first lines of `list` without explicit limits.
 pub fn default_limits(out: &mut String, rows: bool, columns: bool) {
     if rows {
         out.push_str("Using default limit of 100\n");
@@ -111,7 +111,7 @@ pub fn default_limits(out: &mut String, rows: bool, columns: bool) {
     }
 }
 
-/// What follows a change of the schema.
+/// Formats the message after a change of the schema.
 pub fn schema_changed(out: &mut String, schema_id: &str) {
     let _ = writeln!(
         out,
@@ -119,20 +119,20 @@ pub fn schema_changed(out: &mut String, schema_id: &str) {
     );
 }
 
-/// The prompt of a session in a keyspace, or in none.
+/// Returns the prompt for a keyspace, or without one.
 pub fn prompt(keyspace: Option<&str>) -> String {
     format!("[default@{}] ", keyspace.unwrap_or("unknown"))
 }
 
-/// The prompt of a statement's further lines.
+/// Prompt for the continuation lines of a statement.
 pub const MORE: &str = "...\t";
 
-/// Tells the name of a column as text, in the type of the family's names of cells.
+/// Formats the name of a column, in the type of the column family's cell names.
 pub type Namer<'a> = dyn Fn(&CfDef, &[u8]) -> String + 'a;
 
 const LOCATOR: &str = "org.apache.cassandra.locator.";
 
-/// A text between single quotes, so that reading it gives it back.
+/// Quotes a text so that it reads back unchanged.
 fn quoted(text: &str) -> String {
     let mut out = String::from("'");
     for c in text.chars() {
@@ -156,7 +156,7 @@ fn short<'a>(class: &'a str, package: &str) -> &'a str {
     class.strip_prefix(package).unwrap_or(class)
 }
 
-/// Numbers as Java prints them: `0.0`, `0.1`.
+/// Formats numbers as Java does: `0.0`, `0.1`.
 fn number(n: f64) -> String {
     format!("{n:?}")
 }
@@ -167,7 +167,7 @@ fn pairs(options: &BTreeMap<String, String>) -> String {
     format!("{{{}}}", list.join(", "))
 }
 
-/// The statements that make keyspaces anew, as `show schema` prints them.
+/// Formats the statements that recreate keyspaces, for `show schema`.
 pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
     for keyspace in keyspaces {
         let own_name = name(&keyspace.name);
@@ -196,7 +196,7 @@ pub fn schema(out: &mut String, keyspaces: &[KsDef], namer: &Namer<'_>) {
     out.push('\n');
 }
 
-/// A name as a statement has it: in quotes where it isn't a word.
+/// Formats a name for a statement: in quotes unless it is a word.
 fn name(text: &str) -> String {
     let word = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(super::chars::in_word);
@@ -204,7 +204,7 @@ fn name(text: &str) -> String {
 }
 
 fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
-    // As the servers print it, though a name may begin with a digit.
+    // As the servers print it, although a name may begin with a digit.
     let shown = if f.name.starts_with(|c: char| c.is_ascii_digit()) {
         quoted(&f.name)
     } else {
@@ -249,7 +249,7 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
             f.column_metadata.iter().map(|c| column_statement(c, &namer(f, &c.name))).collect();
         attribute("column_metadata", &format!("[\n{}]", columns.join(",\n")));
     }
-    // What is not said is the default, which compresses.
+    // The default, without the option, is to compress.
     let compression = if f.compression_options.is_empty() {
         "null".to_owned()
     } else {
@@ -259,7 +259,7 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     out.push_str(";\n\n");
 }
 
-/// The attributes that servers after 1.1 have, where they are set, as a statement has them.
+/// Formats the attributes of servers after 1.1 that are set, as in a statement.
 fn after_1_1(f: &CfDef) -> Vec<(&'static str, String)> {
     let number = |n: Option<i32>| n.map(|n| n.to_string());
     let text = |text: &Option<String>| text.as_deref().map(quoted);
@@ -294,12 +294,12 @@ fn column_statement(c: &ColumnDef, text: &str) -> String {
     out
 }
 
-/// A type in `column_metadata`: bare, unless it isn't a word.
+/// Formats a type in `column_metadata`: without quotes if it is a word.
 fn name_of_class(class: &str) -> String {
     name(short(class, PACKAGE))
 }
 
-/// A keyspace, as `describe` and `show keyspaces` print it.
+/// Formats a keyspace, for `describe` and `show keyspaces`.
 pub fn describe_keyspace(out: &mut String, keyspace: &KsDef, namer: &Namer<'_>) {
     let _ = writeln!(out, "Keyspace: {}:", keyspace.name);
     let _ = writeln!(out, "  Replication Strategy: {}", keyspace.strategy_class);
@@ -311,7 +311,7 @@ pub fn describe_keyspace(out: &mut String, keyspace: &KsDef, namer: &Namer<'_>) 
     keyspace.cf_defs.iter().for_each(|f| describe_family(out, f, namer));
 }
 
-/// A column family, as `describe` prints it.
+/// Formats a column family, for `describe`.
 pub fn describe_family(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     let kind = if f.subcomparator_type.is_some() { " (Super)" } else { "" };
     let _ = writeln!(out, "    ColumnFamily: {}{kind}", f.name);
@@ -374,7 +374,7 @@ fn describe_column(out: &mut String, c: &ColumnDef, text: &str) {
     }
 }
 
-/// What `describe cluster` prints; `versions` are those of the schema, and who has each.
+/// Formats `describe cluster`; `versions` are the schema versions with their nodes.
 pub fn cluster(
     out: &mut String,
     snitch: &str,

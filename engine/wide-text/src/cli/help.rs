@@ -1,22 +1,22 @@
-//! What `help` says: a page for each statement, in our own words, with an example.
+//! Texts of `help`: a page for each statement, with an example.
 
 use std::fmt::Write as _;
 
-/// A page of the help.
+/// A help page.
 #[derive(Debug)]
 pub struct HelpPage {
     words: &'static [&'static str],
-    /// The statement's form.
+    /// Syntax of the statement.
     pub form: &'static str,
-    /// What it does, in a line.
+    /// Summary, one line.
     pub summary: &'static str,
-    /// More about it, possibly nothing.
+    /// Details; may be empty.
     pub more: &'static str,
-    /// A statement that works.
+    /// A valid example.
     pub example: &'static str,
 }
 
-/// What help is asked about.
+/// A topic of the help.
 #[derive(Clone, Copy)]
 pub struct CliTopic(&'static HelpPage);
 
@@ -46,18 +46,18 @@ impl CliTopic {
         all
     };
 
-    /// The words after `help` that ask for it.
+    /// Returns the words after `help` that select it.
     pub fn words(self) -> &'static [&'static str] {
         self.0.words
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(self) -> &'static HelpPage {
         self.0
     }
 }
 
-/// What `help` prints: an overview, or the page of a topic. Ends with a line end.
+/// Formats the overview, or the page of a topic. Ends with a newline.
 pub fn help(topic: Option<CliTopic>) -> String {
     let mut out = String::new();
     let Some(CliTopic(page)) = topic else {

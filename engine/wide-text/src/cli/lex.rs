@@ -1,11 +1,10 @@
-//! Text to tokens. A token remembers where it stands; lines and columns are counted only when an
-//! error needs them.
+//! Lexer. A token records its byte offsets; lines and columns are computed only for errors.
 
 use super::chars::{blank, in_word};
 use super::split::CliSource;
 use super::syntax::CliSyntaxError;
 
-/// What a token is.
+/// The type of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// Letters, digits, `_` and `-`, beginning with a letter or a digit, and not all digits.
@@ -25,13 +24,13 @@ pub enum TokenKind {
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliToken {
-    /// What it is.
+    /// Its type.
     pub kind: TokenKind,
-    /// Its characters; those of a string without quotes and escapes.
+    /// Its characters; for a string, without quotes and escapes.
     pub text: String,
-    /// Where it begins, in bytes.
+    /// Byte offset of its start.
     pub start: usize,
-    /// Where it ends, in bytes.
+    /// Byte offset of its end.
     pub end: usize,
 }
 
@@ -41,25 +40,25 @@ pub const SIGNS: [&str; 17] =
 
 const SIGNS_TEXT: &str = "a word, a number, a string or a sign of the language";
 
-/// Why the lexer stopped.
+/// The reason why the lexer stopped.
 #[derive(Debug)]
 pub(super) enum LexStop {
-    /// A character that begins no token.
+    /// A character that cannot begin a token.
     Character,
-    /// A string that begins here has no end.
+    /// A string that begins here is not closed.
     OpenString,
-    /// A comment that begins here has no end.
+    /// A comment that begins here is not closed.
     OpenComment,
-    /// `\x` or `\u` without its hexadecimal digits, or digits that are no character.
+    /// `\x` or `\u` without its hexadecimal digits, or with an invalid code point.
     Escape,
-    /// Digits and points that are no number and no address.
+    /// Digits and points that form neither a number nor an address.
     Number,
 }
 
-/// All tokens of a statement, comments and blanks left out.
+/// Returns all tokens of a statement, without comments and blanks.
 ///
 /// # Errors
-/// A character that begins no token, or a string or comment without an end.
+/// A character that cannot begin a token, or an unclosed string or comment.
 pub fn lex(source: &CliSource) -> Result<Vec<CliToken>, CliSyntaxError> {
     let (tokens, stop) = tokens(&source.text);
     match stop {
@@ -83,7 +82,7 @@ fn error(source: &CliSource, at: usize, stop: &LexStop) -> CliSyntaxError {
     CliSyntaxError::new(source, at, met_text, expected, at, short)
 }
 
-/// The tokens up to the end or to what is none, and then where and why.
+/// Returns the tokens up to the end or to the first error, with its position and reason.
 pub(super) fn tokens(text: &str) -> (Vec<CliToken>, Option<(usize, LexStop)>) {
     let mut out = Vec::new();
     let mut at = 0;
@@ -151,8 +150,8 @@ fn word_or_number(rest: &str) -> Result<(TokenKind, String, usize), LexStop> {
     number(rest, kind, end)
 }
 
-/// A number that ends at `end`, where nothing of a word may follow: whether `--` begins a comment
-/// would depend on what a number is, and the splitter does not know numbers.
+/// Checks a number that ends at `end`: no word character may follow. Otherwise the meaning of `--`
+/// would depend on numbers, which the splitter does not know.
 fn number(rest: &str, kind: TokenKind, end: usize) -> Result<(TokenKind, String, usize), LexStop> {
     if rest[end..].starts_with(in_word) {
         Err(LexStop::Number)
@@ -161,7 +160,7 @@ fn number(rest: &str, kind: TokenKind, end: usize) -> Result<(TokenKind, String,
     }
 }
 
-/// A string in quotes, its escapes resolved.
+/// Lexes a string in quotes and resolves its escapes.
 fn string(rest: &str, quote: char) -> Result<(TokenKind, String, usize), LexStop> {
     let mut text = String::new();
     let mut chars = rest.char_indices().skip(1);
@@ -185,8 +184,8 @@ fn string(rest: &str, quote: char) -> Result<(TokenKind, String, usize), LexStop
                     't' => text.push('\t'),
                     'v' => text.push('\u{b}'),
                     '0' => text.push('\0'),
-                    // After `\` the digits are ASCII or there are none, so `at + 2` is a boundary
-                    // of characters.
+                    // After `\` the digits are ASCII or absent, so `at + 2` is a character
+                    // boundary.
                     'x' | 'u' => match hexadecimal(&rest[at + 2..], e) {
                         Some((c, digits)) => {
                             text.push(c);
@@ -203,8 +202,8 @@ fn string(rest: &str, quote: char) -> Result<(TokenKind, String, usize), LexStop
     Err(LexStop::OpenString)
 }
 
-/// The character that `\xHH`, `\uHHHH` or a pair of surrogates `\uHHHH\uHHHH` stands for, and how
-/// many characters it takes after the first letter.
+/// Decodes `\xHH`, `\uHHHH` or a surrogate pair `\uHHHH\uHHHH`. Returns the character and its
+/// number of characters after the first letter.
 fn hexadecimal(rest: &str, letter: char) -> Option<(char, usize)> {
     let number = |s: &str, digits: usize| {
         let s = s.get(..digits)?;

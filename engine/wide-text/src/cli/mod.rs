@@ -1,13 +1,12 @@
-//! The language of `cassandra-cli` (model 2.10): statements in, the texts that the command of 2012
-//! printed out.
+//! The language of `cassandra-cli` (model 2.10), with the output of the command of 2012.
 //!
 //! A text passes through [`split`] (statements end at `;`), [`lex`] (tokens) and [`parse()`] (a
-//! [`CliStatement`]). None of these knows the store, and none panics on any text. A [`CliSession`] runs
-//! it against a [`CliStore`]: a database of this process, or a server. The language is
-//! in `grammar.md` beside this file.
+//! [`CliStatement`]). None of these accesses the store, and none panics on any text. A
+//! [`CliSession`] runs it against a [`CliStore`]: a database of this process, or a server.
+//! `grammar.md` beside this file has the grammar.
 //!
-//! Two voices: *lenient*, which takes what people mean, and *strict*, which answers what the server
-//! of 1.1.12 answered. A [`CliSyntaxError`] and a [`SyntaxFailure`] carry both texts.
+//! There are two modes: *lenient* accepts input by its intention, and *strict* answers like the
+//! server 1.1.12. A [`CliSyntaxError`] and a [`SyntaxFailure`] carry the texts of both.
 
 pub mod ast;
 pub mod attributes;

@@ -1,7 +1,7 @@
-//! Tokens to a [`CliStatement`], by recursive descent; the grammar is in `grammar.md`.
+//! Recursive descent parser from tokens to a [`CliStatement`]; the grammar is in `grammar.md`.
 //!
-//! The parser notes what it would take at the place where it stands. An error message lists it, and
-//! completion offers it, so neither can forget an alternative.
+//! The parser records the tokens that it would accept at its position. Error messages list them,
+//! and completion offers them, so neither can miss an alternative.
 
 use super::ast::{CliCondition, CliOperator, CliStatement, CliTerm, Definition, Path};
 use super::attributes::{self, Attribute, AttributeValue};
@@ -12,10 +12,10 @@ use super::syntax::{
     CliSyntaxError, ExpectedKind, ExpectedToken, MAX_DEPTH, MAX_STATEMENT, alternatives,
 };
 
-/// The statement of a text, which may end with `;`.
+/// Parses a statement, which may end with `;`.
 ///
 /// # Errors
-/// When it is none: line, column, what was met and what was expected.
+/// A syntax error, with line, column, actual and expected tokens.
 pub fn parse(source: &CliSource) -> Result<CliStatement, CliSyntaxError> {
     if source.text.len() > MAX_STATEMENT {
         let (met, most) = (
@@ -36,16 +36,17 @@ pub fn parse(source: &CliSource) -> Result<CliStatement, CliSyntaxError> {
     parser.statement().map_err(|miss| parser.error(source, miss))
 }
 
-/// What the parser would take after these tokens, and the column family that they name.
+/// Returns the tokens that the parser would accept after these, and the column family that they
+/// name.
 pub(super) fn expected_after(tokens: &[CliToken]) -> (Vec<ExpectedToken>, Option<String>) {
     let mut parser = CliParser::new(tokens);
-    // The notes are about the place where the parser stands, whether the statement is whole there
-    // or not.
+    // The recorded tokens are those at the parser's position, whether the statement is complete or
+    // not.
     let _ = parser.statement();
     (if parser.at == tokens.len() { parser.expected } else { Vec::new() }, parser.family)
 }
 
-/// Why parsing stopped, in the words of 2012's parser generator.
+/// The reason why parsing stopped, in terms of the parser generator of 2012.
 pub(super) enum Miss {
     /// One token was expected, by this name.
     Token(&'static str),

@@ -1,4 +1,4 @@
-//! The part of a session that reads and writes rows.
+//! Statements of a session that read and write rows.
 
 use firn_wide::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
@@ -12,10 +12,10 @@ use super::store::CliTrouble;
 use super::syntax::SyntaxFailure;
 use super::terms::{self, Types, Wrapped};
 
-/// Rows of `list` and of `get … where`, and columns of their rows, where nothing is said.
+/// Default limit of rows of `list` and of `get … where`, and of columns of their rows.
 const DEFAULT_LIMIT: i32 = 100;
 
-/// Columns of `get` where nothing is said.
+/// Default limit of columns of `get`.
 const WHOLE_ROW: i32 = 1_000_000;
 
 fn wrong_path() -> SyntaxFailure {
@@ -89,7 +89,7 @@ impl CliSession {
         Ok(())
     }
 
-    /// Which words of a path were taken as hexadecimal.
+    /// Returns notices for the words of a path that were read as hexadecimal.
     fn taken(&self, path: &Path, types: &Types<'_>) -> String {
         let mut taken = String::new();
         if !self.strict {
@@ -187,8 +187,8 @@ impl CliSession {
             return Err(SyntaxFailure::same(format!("Invalid limit {bad}")));
         }
         format::default_limits(out, rows.is_none(), columns.is_none());
-        // The command of 2012 read these keys as bytes unless told otherwise, whatever the schema
-        // said.
+        // The command of 2012 read these keys as bytes, regardless of the schema, unless `assume`
+        // set a type.
         let t =
             if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
         let key = |term: Option<&CliTerm>| {
@@ -303,7 +303,7 @@ impl CliSession {
             terms::note_hexadecimal("value", written, t, &mut taken);
         }
         let done = self.store.insert(self.chosen()?, &key, &parent, &column).map_err(refused);
-        // The command of 2012 learnt from what was refused, too.
+        // The command of 2012 remembered the types of refused writes, too.
         if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
             self.assumptions(&family).columns.insert(column.name, t);
         }

@@ -1,10 +1,10 @@
-//! A session: runs statements against a store, as cassandra-cli did (model 2.10).
+//! A session runs statements against a store like cassandra-cli (model 2.10).
 //!
-//! It holds what the command held: the chosen keyspace, assumptions about types, what functions
-//! taught about columns. *Strict* is the command of 1.1.12, its refusals and its stale memory of
-//! dropped families included; *lenient* (model 2.10, 6.17, 6.18) takes text where bytes are
-//! expected and it is not hexadecimal, and a column without `validation_class` takes the family's
-//! default.
+//! It has the state of that command: the current keyspace, assumed types, and column types learned
+//! from functions. *Strict* mode is the command of 1.1.12, including its refusals and its stale
+//! memory of dropped column families. *Lenient* mode (model 2.10, 6.17, 6.18) accepts text where
+//! bytes are expected if it is not hexadecimal. A column without `validation_class` has the column
+//! family's default.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,27 +21,27 @@ use super::syntax::SyntaxFailure;
 use super::terms::{self, Assumed, Fresh, Types, Wrapped};
 use super::{CliSource, define, help};
 
-/// What a statement came to.
+/// The result of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliAnswer {
-    /// What is printed; ends with a line end or is empty.
+    /// Output; ends with a newline or is empty.
     pub text: String,
-    /// Why the statement was not done, to be printed after the text.
+    /// Error to print after the text.
     pub failure: Option<SyntaxFailure>,
-    /// Whether the user wants to leave.
+    /// Whether the session ends.
     pub exit: bool,
 }
 
-/// A conversation with a store, or with a server.
+/// A session with a store, or with a server.
 pub struct CliSession {
     pub(super) store: Box<dyn CliStore>,
     env: Arc<dyn Env>,
     pub(super) strict: bool,
     keyspace: Option<String>,
-    /// By keyspace and family.
+    /// By keyspace and column family.
     assumed: BTreeMap<(String, String), Assumed>,
-    /// Families that this session dropped and, strictly, still believes in until it asks for the
-    /// schema again.
+    /// Column families that this session dropped. In strict mode they remain known until the schema
+    /// is read again.
     ghosts: Vec<Arc<Family>>,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Debug for CliSession {
 
 pub(super) type CliRun<T = ()> = Result<T, SyntaxFailure>;
 
-/// A refusal of the server, as most statements printed it: with the exception after it.
+/// Returns an error of the server as most statements printed it: followed by the exception.
 pub(super) fn refused(e: CliTrouble) -> SyntaxFailure {
     match e {
         CliTrouble::Invalid(why) => {
@@ -66,13 +66,13 @@ pub(super) fn refused(e: CliTrouble) -> SyntaxFailure {
     }
 }
 
-/// A refusal of the server, as definitions and conditions printed it.
+/// Returns an error of the server as definitions and conditions printed it.
 pub(super) fn refused_plainly(e: CliTrouble) -> SyntaxFailure {
     SyntaxFailure::same(e.to_string())
 }
 
 impl CliSession {
-    /// A session without a keyspace. `env` gives randomness to fresh UUIDs.
+    /// Creates a session without a keyspace. `env` has the randomness for UUIDs.
     pub fn new(store: impl CliStore + 'static, env: Arc<dyn Env>, strict: bool) -> CliSession {
         CliSession {
             store: Box::new(store),
@@ -84,17 +84,17 @@ impl CliSession {
         }
     }
 
-    /// What asks for the next statement.
+    /// Returns the prompt for the next statement.
     pub fn prompt(&self) -> String {
         format::prompt(self.keyspace_name())
     }
 
-    /// The chosen keyspace.
+    /// Returns the current keyspace.
     pub fn keyspace_name(&self) -> Option<&str> {
         self.keyspace.as_deref()
     }
 
-    /// What completion offers.
+    /// Returns the names that completion offers.
     pub fn names(&self) -> CompletionNames {
         let Ok(schema) = self.store.schema() else { return CompletionNames::default() };
         let keyspaces = schema.keyspaces().map(|k| k.name().to_owned()).collect();
@@ -107,12 +107,12 @@ impl CliSession {
         CompletionNames { keyspaces, families: families.unwrap_or_default() }
     }
 
-    /// What a failure says in this session.
+    /// Returns the text of a failure in the mode of this session.
     pub fn say<'a>(&self, failure: &'a SyntaxFailure) -> &'a str {
         if self.strict { &failure.historical } else { &failure.plain }
     }
 
-    /// Reads and runs a statement.
+    /// Parses and runs a statement.
     pub fn run(&mut self, source: &CliSource) -> CliAnswer {
         match super::parse(source) {
             Ok(statement) => self.execute(&statement),
@@ -154,7 +154,7 @@ impl CliSession {
             CliStatement::ShowClusterName => {
                 line(out, &self.store.describe_cluster_name().map_err(refused_plainly)?)
             }
-            // That of the command of 2012 and of its server, which are both in this process.
+            // The version of the command of 2012 and of its server, which are both in this process.
             CliStatement::ShowApiVersion if self.strict && !self.store.is_remote() => {
                 line(out, "19.33.0")
             }
@@ -223,7 +223,7 @@ impl CliSession {
         })
     }
 
-    /// A keyspace by its name, or by its name in another case.
+    /// Finds a keyspace by name, exactly or ignoring case.
     fn keyspace_called(&self, name: &str) -> CliRun<String> {
         let schema = self.store.schema().map_err(refused_plainly)?;
         if schema.keyspace(name).is_ok() {
@@ -236,7 +236,7 @@ impl CliSession {
         }
     }
 
-    /// A family of the chosen keyspace by its name, or by its name in another case.
+    /// Finds a column family of the current keyspace by name, exactly or ignoring case.
     pub(super) fn family(&self, name: &str) -> CliRun<Arc<Family>> {
         let keyspace = self.chosen()?;
         let schema = self.store.schema().map_err(refused_plainly)?;
@@ -274,13 +274,13 @@ impl CliSession {
 
     // ---- texts
 
-    /// The bytes of a text.
+    /// Parses a text.
     pub(super) fn read(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
     }
 
-    /// The bytes of a text in quotes, and of a name in a definition: where bytes are expected it
-    /// stands for its characters, unless it begins with `0x`.
+    /// Parses a text in quotes, or a name in a definition. Where bytes are expected it is its
+    /// characters, unless it begins with `0x`.
     pub(super) fn read_name(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         match terms::hexadecimal_of(text) {
             None if !self.strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
@@ -302,7 +302,7 @@ impl CliSession {
         }
     }
 
-    /// The type that a function says, and what it makes of its argument.
+    /// Returns the type of a function, and the value for its argument.
     pub(super) fn call(&self, function: &str, argument: Option<&str>) -> CliRun<(Type, Vec<u8>)> {
         let t = terms::function_type(&self.store.registry(), function).ok_or_else(|| {
             SyntaxFailure::same(format!(
@@ -367,7 +367,7 @@ impl CliSession {
             None => self.keyspace_name().map(str::to_owned),
         };
         let mut all = self.store.describe_keyspaces().map_err(refused_plainly)?;
-        // A server's own keyspaces can't be made.
+        // The keyspaces of the server itself cannot be created.
         let is_own = |k: &KsDef| k.name == "system" || k.name.starts_with("system_");
         all.retain(|k| match &name {
             Some(name) => *name == k.name,
@@ -380,7 +380,7 @@ impl CliSession {
         Ok(())
     }
 
-    /// A column's name in a statement that makes its family anew.
+    /// Formats a column's name for a statement that recreates its column family.
     fn schema_name(&self, t: &Type, name: &[u8]) -> String {
         match t {
             Type::Bytes => terms::text(t, name, self.strict),
@@ -388,7 +388,7 @@ impl CliSession {
         }
     }
 
-    /// The type of the names of cells.
+    /// Returns the type of cell names.
     fn name_type(&self, f: &CfDef) -> Option<Type> {
         let class = if f.column_type == "Super" {
             f.subcomparator_type.as_deref()?
@@ -398,7 +398,7 @@ impl CliSession {
         Type::parse(class, &self.store.registry()).ok()
     }
 
-    /// A column's name in descriptions: of bytes also the text, where they are one.
+    /// Formats a column's name for descriptions; bytes also as text if they are valid.
     fn described_name(&self, f: &CfDef, name: &[u8]) -> String {
         let Some(t) = self.name_type(f) else { return terms::hexadecimal(name) };
         match std::str::from_utf8(name) {
@@ -439,8 +439,8 @@ impl CliSession {
         Ok(())
     }
 
-    /// After a change of the schema: says so, and forgets what the command of 2012 forgot when it
-    /// asked for the keyspace anew.
+    /// Reports a change of the schema, and clears the state that the command of 2012 lost when it
+    /// read the keyspace again.
     fn changed(&mut self, version: &str, keyspace: &str, out: &mut String) -> CliRun {
         format::schema_changed(out, version);
         if self.strict {
@@ -452,7 +452,7 @@ impl CliSession {
         Ok(())
     }
 
-    /// A refusal of a definition; of a type that is not known, also which ones are.
+    /// Returns an error of a definition; for an unknown type, with the known ones.
     fn refused_definition(&self, e: CliTrouble) -> SyntaxFailure {
         let why = e.to_string();
         if why.starts_with(NO_SUCH_TYPE) {
@@ -506,7 +506,7 @@ impl CliSession {
         let def = define::family(self, family.def().clone(), &d.attributes, out)?;
         let version =
             self.store.system_update_column_family(&def).map_err(|e| self.refused_definition(e))?;
-        // What the definition says now counts, not what functions said before.
+        // The definition takes precedence over types learned from functions.
         self.assumptions(&family).columns.clear();
         self.changed(&version, family.keyspace(), out)
     }

@@ -1,15 +1,15 @@
-//! Cuts a text into statements: a statement ends at a `;` outside strings and comments, also after
-//! several lines.
+//! Splits a text into statements: a statement ends at a `;` outside strings and comments, possibly
+//! after several lines.
 //!
-//! A line that holds nothing but `?`, `help`, `exit` or `quit` is a statement without a `;`. What
-//! the splitter takes for a string or a comment is what the lexer takes for one.
+//! A line that contains only `?`, `help`, `exit` or `quit` is a statement without a `;`. Splitter
+//! and lexer agree on strings and comments.
 
 use super::chars::{blank, in_word};
 
-/// One statement's text, its `;` included, and where it begins.
+/// The text of a statement, including its `;`, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliSource {
-    /// The text, from the first character that is neither a blank nor in a comment.
+    /// The text from the first character that is neither blank nor in a comment.
     pub text: String,
     /// The line of its first character, from 1.
     pub line: u32,
@@ -18,12 +18,12 @@ pub struct CliSource {
 }
 
 impl CliSource {
-    /// A statement that is the whole text.
+    /// Creates a statement from the whole text.
     pub fn new(text: impl Into<String>) -> CliSource {
         CliSource { text: text.into(), line: 1, column: 1 }
     }
 
-    /// Line and column of the character at byte `at`, counted from the beginning of the whole text.
+    /// Returns line and column of the character at byte `at`, in the whole text.
     pub fn position(&self, at: usize) -> (u32, u32) {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let lines = before.matches('\n').count() as u32;
@@ -31,14 +31,14 @@ impl CliSource {
         (self.line + lines, if lines == 0 { self.column + last } else { last + 1 })
     }
 
-    /// The statement as the command of 2012 saw it: its lines without blanks around them and
-    /// without those that are comments, joined by single blanks.
+    /// Returns the statement as the command of 2012 saw it: its lines trimmed, without comment
+    /// lines, joined by single blanks.
     pub fn one_line(&self) -> String {
         join(&self.text)
     }
 
-    /// Where the character at byte `at` stands in [`one_line`](CliSource::one_line), in characters
-    /// from 0.
+    /// Returns the position in [`one_line`](CliSource::one_line) of the character at byte `at`, in
+    /// characters from 0.
     pub fn offset_in_one_line(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -56,11 +56,11 @@ fn join(lines: &str) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SplitState {
-    /// Nothing of a statement yet.
+    /// Before the statement.
     Before,
     /// Between tokens.
     Between,
-    /// In a word or a number, where `-` is a character like others.
+    /// In a word or a number, where `-` is an ordinary character.
     Word,
     String(char),
     Escape(char),
@@ -68,16 +68,16 @@ enum SplitState {
     Block,
 }
 
-/// Takes text piece by piece and gives statements.
+/// Splits text that arrives in pieces.
 #[derive(Debug)]
 pub struct Splitter {
     text: String,
-    /// Bytes of `text` that were looked at.
+    /// Processed bytes of `text`.
     seen: usize,
     state: SplitState,
-    /// Whether a statement had begun when a comment did.
+    /// Whether a statement had begun before the comment.
     begun: bool,
-    /// Where the statement begins in `text`.
+    /// Start of the statement in `text`.
     start: usize,
     line: u32,
     column: u32,
@@ -91,7 +91,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// A splitter at the beginning of a text.
+    /// Creates a splitter at the start of a text.
     pub fn new() -> Splitter {
         let (state, origin) = (SplitState::Before, (1, 1));
         Splitter {
@@ -106,17 +106,16 @@ impl Splitter {
         }
     }
 
-    /// Adds text; a piece ends where it likes.
+    /// Adds a piece of text of any length.
     pub fn feed(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// The next statement that is whole.
+    /// Returns the next complete statement.
     pub fn next_statement(&mut self) -> Option<CliSource> {
         while let Some(c) = self.text[self.seen..].chars().next() {
             let rest = &self.text[self.seen..];
-            // Two characters decide about a comment, and the whole line about a word that is a
-            // statement by itself.
+            // A comment needs two characters, and a word without `;` needs the whole line.
             if matches!(c, '-' | '/' | '*') && rest.len() == 1 {
                 return None;
             }
@@ -134,7 +133,7 @@ impl Splitter {
         None
     }
 
-    /// Whether a statement has begun and not ended: the shell then asks for more.
+    /// Reports whether a statement has begun and not ended: the shell then prompts for more.
     pub fn pending(&self) -> bool {
         let commented = matches!(self.state, SplitState::Line | SplitState::Block);
         if commented {
@@ -144,12 +143,12 @@ impl Splitter {
         }
     }
 
-    /// How many bytes wait for their statement's end.
+    /// Returns the number of bytes of the incomplete statement.
     pub fn waiting(&self) -> usize {
         self.text.len() - self.start
     }
 
-    /// What is left at the end of the text: a statement without `;`, or nothing.
+    /// Returns the rest at the end of the text: a statement without `;`, or nothing.
     pub fn finish(mut self) -> Option<CliSource> {
         self.feed("\n");
         if let Some(last) = self.next_statement() {
@@ -164,13 +163,13 @@ impl Splitter {
         (!text.is_empty()).then_some(CliSource { text, line, column })
     }
 
-    /// Forgets what has begun: the user gave up on it.
+    /// Discards the incomplete statement.
     pub fn abandon(&mut self) {
         let (line, column) = (self.line, self.column);
         *self = Splitter { line, column, origin: (line, column), ..Splitter::new() };
     }
 
-    /// Takes one character; true at a statement's end.
+    /// Processes one character; returns true at a statement's end.
     fn step(&mut self, c: char) -> bool {
         let rest = &self.text[self.seen..];
         let begins = |comment: &str| rest.starts_with(comment);
@@ -246,7 +245,7 @@ impl Splitter {
     fn cut(&mut self) -> CliSource {
         let text = self.text[self.start..self.seen].to_owned();
         let (line, column) = self.origin;
-        // Dropping what is behind only when it is most of the text keeps the whole linear.
+        // Dropping consumed text only when it is most of the buffer makes the total linear.
         if self.seen > self.text.len() / 2 {
             self.text.drain(..self.seen);
             self.seen = 0;
@@ -257,7 +256,7 @@ impl Splitter {
     }
 }
 
-/// How far is looked for the end of a line that may be a statement without `;`.
+/// Maximum length of a line that may be a statement without `;`.
 const LONGEST_LONE_LINE: usize = 80;
 
 enum Lone {
@@ -266,7 +265,7 @@ enum Lone {
     No,
 }
 
-/// Whether the rest of the line is one of the words that need no `;`.
+/// Reports whether the rest of the line is a word that needs no `;`.
 fn lone_word(rest: &str) -> Lone {
     const WORDS: [&str; 4] = ["?", "help", "exit", "quit"];
     let Some(end) = rest.bytes().take(LONGEST_LONE_LINE).position(|b| b == b'\n') else {
@@ -285,7 +284,7 @@ fn lone_word(rest: &str) -> Lone {
     }
 }
 
-/// Every statement of a text; the last may lack its `;`.
+/// Returns every statement of a text; the last may lack its `;`.
 pub fn split(text: &str) -> Vec<CliSource> {
     let mut splitter = Splitter::new();
     splitter.feed(text);

@@ -1,5 +1,4 @@
-//! What a session speaks to: the database of this process, or a server that has Thrift's interface.
-//! The session knows no difference.
+//! The backend of a session: the database of this process, or a server with Thrift's interface.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,14 +10,14 @@ use firn_wide::{
     IndexClause, KeyRange, KeySlice, KsDef, Registry, SlicePredicate, Wide,
 };
 
-/// Why an operation did nothing.
+/// An error of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CliTrouble {
     /// `NotFoundException`.
     NotFound,
     /// `InvalidRequestException`, with the reason.
     Invalid(String),
-    /// All else: of the engine, or of the connection.
+    /// Any other error of the engine or of the connection.
     Other(String),
 }
 
@@ -41,31 +40,31 @@ impl From<Error> for CliTrouble {
     }
 }
 
-/// What an operation gives.
+/// Result of an operation.
 pub type CliResult<T = ()> = Result<T, CliTrouble>;
 
-/// The operations of the interface that a session needs, by their names there. Those about rows
-/// begin with the keyspace.
+/// The operations of the Thrift interface that a session needs, under the same names. Those about
+/// rows have the keyspace as first argument.
 #[allow(missing_docs)] // they are those of `firn_wide::Wide` and `Keyspace`
 pub trait CliStore {
-    /// Speaks to another server; what to print. `None`: there are no servers here.
+    /// Connects to another server; returns the text to print. `None`: not supported.
     fn connect(
         &self,
         host: &str,
         port: u32,
         login: Option<&(String, String)>,
     ) -> CliResult<Option<String>>;
-    /// Whether a server answers, and not this process.
+    /// Reports whether the backend is a server.
     fn is_remote(&self) -> bool {
         false
     }
-    /// The types that names may mean.
+    /// Returns the known types.
     fn registry(&self) -> Arc<Registry>;
-    /// Microseconds since 1970, never the same twice.
+    /// Returns unique microseconds since 1970.
     fn timestamp(&self) -> i64;
-    /// What reads and writes are to be sure of, by its name.
+    /// Sets the consistency level of reads and writes by name.
     fn set_consistency(&self, level: &str);
-    /// All definitions, resolved.
+    /// Returns the resolved schema.
     fn schema(&self) -> CliResult<Schema>;
     fn describe_keyspaces(&self) -> CliResult<Vec<KsDef>>;
     fn describe_keyspace(&self, name: &str) -> CliResult<KsDef>;

@@ -1,28 +1,27 @@
-//! What the parser can expect, and how it says that it met something else.
+//! Expected tokens of the parser, and syntax errors.
 
 use std::fmt;
 
 use super::split::CliSource;
 
-/// The longest statement, in bytes: the largest value a request of the article's era could carry,
-/// written as hex, fits.
+/// Longest statement in bytes: fits the largest value of a request of that time, in hexadecimal.
 pub const MAX_STATEMENT: usize = 32 << 20;
 
-/// How deep the value of an attribute may be nested.
+/// Maximum nesting of an attribute's value.
 pub const MAX_DEPTH: usize = 8;
 
-/// Something that the parser would take next.
+/// A token that the parser would accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedToken {
     /// A word of the language, in lower case.
     Word(&'static str),
     /// A sign.
     Sign(&'static str),
-    /// A name or a value that the user chooses.
+    /// A name or a value chosen by the user.
     Any(ExpectedKind),
 }
 
-/// What a name or a value stands for.
+/// The meaning of a name or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedKind {
     /// A keyspace that exists.
@@ -43,7 +42,7 @@ pub enum ExpectedKind {
     Argument,
     /// The name of a type's class.
     Class,
-    /// The name of a type, or of the function that says it.
+    /// The name of a type, or of its function.
     Type,
     /// An attribute of a keyspace.
     KeyspaceAttribute,
@@ -63,17 +62,17 @@ pub enum ExpectedKind {
     ColumnType,
     /// `true` or `false`.
     Boolean,
-    /// What caches hold.
+    /// Cache settings.
     Caching,
-    /// How keyspaces are placed on nodes.
+    /// A replication strategy.
     PlacementStrategy,
-    /// How tables are merged.
+    /// A compaction strategy.
     CompactionStrategy,
     /// `KEYS`.
     IndexType,
     /// A consistency level.
     Level,
-    /// What an assumption is about.
+    /// The target of an assumption.
     Assumption,
     /// A whole number that isn't negative.
     Count,
@@ -132,29 +131,29 @@ impl fmt::Display for ExpectedToken {
     }
 }
 
-/// A statement that isn't one: where, what was met, what would have been taken.
+/// A syntax error: position, actual and expected tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CliSyntaxError {
-    /// The line, from 1, counted from the beginning of the whole text.
+    /// Line, from 1, in the whole text.
     pub line: u32,
-    /// The column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: u32,
-    /// What was met.
+    /// The actual token.
     pub met: String,
-    /// What was expected, in words.
+    /// The expected tokens as text.
     pub expected: String,
     historical: String,
 }
 
 impl CliSyntaxError {
-    /// The message of 2012, without line and column: `Syntax error at position 4: …`, where
+    /// Returns the message of 2012, without line and column: `Syntax error at position 4: …`, where
     /// positions count from 0 in the statement as one line.
     pub fn historical(&self) -> &str {
         &self.historical
     }
 
-    /// An error at byte `at` of the statement. `short` is the message of 2012, which names the
-    /// position of byte `place`.
+    /// Creates an error at byte `at` of the statement. `short` is the message of 2012, which names
+    /// the position of byte `place`.
     pub(super) fn new(
         source: &CliSource,
         at: usize,
@@ -173,7 +172,7 @@ impl CliSyntaxError {
         )
     }
 
-    /// The same, where the message of 2012 named no position.
+    /// As [`new`](CliSyntaxError::new), for a message of 2012 without a position.
     pub(super) fn said(
         source: &CliSource,
         at: usize,
@@ -198,7 +197,7 @@ impl fmt::Display for CliSyntaxError {
 
 impl std::error::Error for CliSyntaxError {}
 
-/// `a`, `a or b`, `a, b or c`.
+/// Formats `a`, `a or b`, `a, b or c`.
 pub(super) fn alternatives(list: &[ExpectedToken]) -> String {
     let mut words: Vec<String> = Vec::new();
     for e in list {
@@ -214,23 +213,23 @@ pub(super) fn alternatives(list: &[ExpectedToken]) -> String {
     }
 }
 
-/// A statement that was understood and can't be done: why, in our words and in those of 2012.
+/// The error of a valid statement, in Firn's words and in those of 2012.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxFailure {
-    /// For people of today.
+    /// Firn's message.
     pub plain: String,
-    /// What the command of 2012 printed, possibly several lines.
+    /// The output of the command of 2012, possibly several lines.
     pub historical: String,
 }
 
 impl SyntaxFailure {
-    /// A failure that both voices put in the same words.
+    /// Creates a failure with the same text for both modes.
     pub fn same(text: impl Into<String>) -> SyntaxFailure {
         let plain = text.into();
         SyntaxFailure { historical: plain.clone(), plain }
     }
 
-    /// A failure with a text for each voice.
+    /// Creates a failure with a text for each mode.
     pub fn new(plain: impl Into<String>, historical: impl Into<String>) -> SyntaxFailure {
         SyntaxFailure { plain: plain.into(), historical: historical.into() }
     }

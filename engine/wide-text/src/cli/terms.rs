@@ -1,5 +1,5 @@
-//! Texts of statements to bytes and back, by the family's types, by what the session assumes and by
-//! functions.
+//! Conversion between texts of statements and bytes, by the column family's types, the session's
+//! assumptions and functions.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::format::{CliCell, CliColumn};
 use super::store::CliStore;
 use super::syntax::SyntaxFailure;
 
-/// What is expected where nothing else is said.
+/// The default type.
 pub(super) static BYTES: Type = Type::Bytes;
 
-/// What a session takes a family's texts for, in the place of what the schema says.
+/// A session's assumptions, which override the schema of a column family.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assumed {
     pub comparator: Option<Type>,
@@ -28,7 +28,7 @@ pub(super) struct Assumed {
     pub columns: BTreeMap<Vec<u8>, Type>,
 }
 
-/// How deep the command of 2012 had wrapped an error about a text when it printed it.
+/// Number of exceptions in which the command of 2012 had wrapped an error when it printed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wrapped {
     Not,
@@ -38,7 +38,7 @@ pub(super) enum Wrapped {
 }
 
 impl Wrapped {
-    /// The printed text.
+    /// Returns the printed text.
     pub fn text(self, exception: &str, message: &str) -> String {
         match self {
             Wrapped::Not => message.to_owned(),
@@ -59,23 +59,23 @@ impl Wrapped {
     }
 }
 
-/// What texts such as `now` need: the store's time, which is never the same twice, and randomness.
+/// Sources for texts such as `now`: the store's unique time, and randomness.
 pub(super) struct Fresh<'a> {
     pub store: &'a dyn CliStore,
     pub env: &'a dyn Env,
 }
 
 impl Fresh<'_> {
-    /// A version 1 UUID; a random node and sequence tell it from those of other stores, and from
-    /// another of the same time.
+    /// Returns a version 1 UUID. A random node and sequence distinguish it from those of other
+    /// stores, and from another one of the same time.
     fn uuid_at(&self, micros: i64) -> [u8; 16] {
-        // A node that is no card's address has this bit.
+        // The multicast bit marks a node id that is no hardware address.
         const NO_CARD: u64 = 1 << 40;
         let (sequence, node) = (self.env.random(), self.env.random());
         uuids::time_uuid(micros, 0, sequence as u16, node | NO_CARD)
     }
 
-    /// A version 4 UUID.
+    /// Returns a version 4 UUID.
     pub fn random_uuid(&self) -> [u8; 16] {
         let bits = u128::from(self.env.random()) << 64 | u128::from(self.env.random());
         uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().into_bytes()
@@ -96,13 +96,13 @@ impl TimeSource for Fresh<'_> {
     }
 }
 
-/// The bytes of a text that says that it is hexadecimal, by `0x` before its digits.
+/// Returns the bytes of a text with an explicit `0x`.
 pub(super) fn hexadecimal_of(text: &str) -> Option<Vec<u8>> {
     hex_to_bytes(text.strip_prefix("0x")?).ok()
 }
 
-/// Says that a word was taken as hexadecimal where bytes are expected, since a reader may have
-/// meant its characters.
+/// Prints a notice that a word was read as hexadecimal where bytes are expected, because the user
+/// may have meant its characters.
 pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut String) {
     let CliTerm::Text(text) = term else { return };
     if *t != Type::Bytes || text.is_empty() {
@@ -117,8 +117,8 @@ pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut S
     }
 }
 
-/// The bytes of a text. Leniently, what is not hexadecimal where bytes are expected stands for its
-/// own characters.
+/// Parses a text. In lenient mode, where bytes are expected, a text that is not hexadecimal stands
+/// for its own characters.
 pub(super) fn bytes(
     t: &Type,
     text: &str,
@@ -127,7 +127,7 @@ pub(super) fn bytes(
     wrapped: Wrapped,
 ) -> Result<Vec<u8>, SyntaxFailure> {
     if t.is_counter() {
-        // The exception of hexadecimal digits, which one place fewer caught.
+        // The exception for invalid hexadecimal digits was wrapped once less.
         return hex_to_bytes(text).map_err(|e| {
             SyntaxFailure::new(
                 e.0.clone(),
@@ -149,10 +149,9 @@ pub(super) fn bytes(
     }
 }
 
-/// The text of bytes. Leniently, where bytes are expected those that are the characters of a text
-/// are shown as that text, and others with `0x` before their digits, so that what is shown can be
-/// written in quotes; and characters of texts that would move a terminal's cursor are shown as
-/// escapes.
+/// Formats bytes. In lenient mode, bytes that are valid text are shown as text, and others as `0x`
+/// with digits, so that the output can be written in quotes. Control characters, which would move a
+/// terminal's cursor, are shown as escapes.
 pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     if strict {
         return t.to_text(bytes, Wording::Cli);
@@ -170,7 +169,7 @@ pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     }
 }
 
-/// A text whose control characters are escapes.
+/// Escapes control characters.
 fn visible(text: String) -> String {
     if !text.chars().any(char::is_control) {
         return text;
@@ -187,28 +186,28 @@ fn visible(text: String) -> String {
     })
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The names of all functions, as messages list them.
+/// Lists the names of all functions for messages.
 pub(super) fn functions() -> String {
     FUNCTIONS.map(|(name, _)| name).join(", ")
 }
 
-/// The type of a function.
+/// Returns the type of a function.
 pub(super) fn function_type(registry: &Registry, name: &str) -> Option<Type> {
     let (_, class) = FUNCTIONS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Type::parse(class, registry).ok()
 }
 
-/// The type of a name: a function's or a class's.
+/// Returns the type of a function name or class name.
 pub(super) fn named_type(registry: &Registry, name: &str) -> Option<Type> {
     function_type(registry, name).or_else(|| Type::parse(name, registry).ok())
 }
 
-/// A family's types as a session sees them.
+/// The types of a column family as seen by a session.
 pub(super) struct Types<'a> {
     pub family: &'a Family,
     pub assumed: Option<&'a Assumed>,
@@ -220,7 +219,7 @@ impl Types<'_> {
         self.assumed_keys().unwrap_or(self.family.key_validator())
     }
 
-    /// The type that was assumed for keys.
+    /// Returns the type that was assumed for keys.
     pub fn assumed_keys(&self) -> Option<&Type> {
         self.assumed?.keys.as_ref()
     }
@@ -229,14 +228,14 @@ impl Types<'_> {
         self.assumed.and_then(|a| a.comparator.as_ref()).unwrap_or(self.family.comparator())
     }
 
-    /// The type of names in super columns.
+    /// Returns the type of names in super columns.
     pub fn subcomparator(&self) -> &Type {
         let known =
             self.assumed.and_then(|a| a.subcomparator.as_ref()).or(self.family.subcomparator());
         known.unwrap_or(&BYTES)
     }
 
-    /// Of a column's values, and whether something is known of that very column.
+    /// Returns the type of a column's values, and whether it is specific to this column.
     pub fn validator(&self, column: &[u8]) -> (&Type, bool) {
         if let Some(t) = self.assumed.and_then(|a| a.columns.get(column)) {
             return (t, true);
@@ -260,14 +259,14 @@ impl Types<'_> {
         self.text(self.keys(), key)
     }
 
-    /// A column with its texts; `inside` a super column or not.
+    /// Formats a column, `inside` a super column or not.
     pub fn column(&self, c: &firn_wide::Column, inside: bool) -> CliColumn {
         let name = if inside { self.subcomparator() } else { self.comparator() };
         let value = self.text(self.validator(&c.name).0, &c.value);
         CliColumn { name: self.text(name, &c.name), value, timestamp: c.timestamp, ttl: c.ttl }
     }
 
-    /// A cell with its texts; `inside` a super column or not.
+    /// Formats a cell, `inside` a super column or not.
     pub fn cell(&self, cell: &ColumnOrSuperColumn, inside: bool) -> CliCell {
         let name = |name: &[u8], inside: bool| {
             self.text(if inside { self.subcomparator() } else { self.comparator() }, name)

@@ -1,8 +1,8 @@
-//! The article's blog: its storage-conf.xml, all that it shows of its four families, and its three
-//! queries.
+//! The article's blog: its storage-conf.xml, all of its example data in four column families, and
+//! its three queries.
 //!
-//! Where the article says `...`, texts are made up. Its `__notag__` has two columns of one name,
-//! `timeuuid_2b`, which would be one column: here each post has a name of its own, the same in the
+//! Texts that the article abbreviates as `...` are invented. Its `__notag__` has two columns of one
+//! name, `timeuuid_2b`, which would be one column. Here each post has its own name, the same in the
 //! row of each of its tags.
 
 use firn_wide::uuids::{micros_of, time_uuid};
@@ -14,19 +14,19 @@ use uuid::Uuid;
 use super::Story;
 use crate::storage_conf::StorageConf;
 
-/// The article's storage-conf.xml, as it is printed there: blanks in odd places, comments and all.
+/// The article's storage-conf.xml as printed, including misplaced blanks and comments.
 pub const CONF: &str = include_str!("storage-conf.xml");
 
-/// The key of the row of all posts.
+/// Key of the row of all posts.
 const ALL: &str = "__notag__";
 
-/// Name; number of posts, twitter, address, about him.
+/// Name; number of posts, twitter, address, biography.
 const AUTHORS: &[(&str, [&str; 4])] = &[
     ("Arin Sarkissian", ["11", "phatduckk", "arin@example.com", "bla bla bla"]),
     ("Author 2", ["1", "author2", "author2@example.com", "writes about movies"]),
 ];
 
-/// Slug, title, body, author, tags as the article keeps them; second of publication.
+/// Slug, title, body, author, tags as in the article; time of publication in seconds.
 const POSTS: &[([&str; 5], i64)] = &[
     (
         [
@@ -60,7 +60,7 @@ const POSTS: &[([&str; 5], i64)] = &[
     ),
 ];
 
-/// Slug, commenter, address, text; second. The newer one of a post is written first.
+/// Slug, commenter, address, text; time in seconds. The newer one of a post is written first.
 const COMMENTS: &[([&str; 4], i64)] = &[
     (
         [
@@ -86,11 +86,11 @@ const COMMENTS: &[([&str; 4], i64)] = &[
     ),
 ];
 
-/// Makes the keyspace `BloggyAppy` from the article's storage-conf.xml, loads its data, and tells
-/// what is there and how the article's three queries are answered.
+/// Creates the keyspace `BloggyAppy` from the article's storage-conf.xml and loads its data.
+/// Returns a description of the contents and of the article's three queries.
 ///
 /// # Errors
-/// `InvalidRequest` when there is such a keyspace already; errors of the engine.
+/// `InvalidRequest` if the keyspace exists already; errors of the engine.
 pub fn bloggy(wide: &Wide) -> Result<String> {
     let mut story = Story::default();
     define(wide, &mut story)?;
@@ -163,8 +163,7 @@ fn load(blog: &Keyspace) -> Result<()> {
     Ok(())
 }
 
-/// A post, and its slug in the row of each of its tags and in that of all posts: together or not at
-/// all.
+/// Writes a post, and atomically its slug in the row of each of its tags and of all posts.
 fn publish(
     blog: &Keyspace,
     [slug, title, body, author, list]: &[&str; 5],
@@ -186,12 +185,12 @@ fn publish(
     batch.commit()
 }
 
-/// A name that sorts by this second.
+/// Returns a name that sorts by this second.
 fn at(second: i64) -> [u8; 16] {
     time_uuid(second * 1_000_000, 0, 1, 2)
 }
 
-/// The tags in a comma list; after a comma at the end there is none.
+/// Splits a comma-separated list of tags; a comma at the end is ignored.
 fn tags(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').filter(|tag| !tag.is_empty())
 }
@@ -200,7 +199,7 @@ fn date(second: i64) -> String {
     Type::Timestamp.to_text(&(second * 1000).to_be_bytes(), Wording::Cli)
 }
 
-/// A name as text, and when it was, if it is a time-uuid.
+/// Formats a name; for a time UUID, with its time.
 fn name_text(name: &[u8]) -> (String, Option<String>) {
     let uuid = <[u8; 16]>::try_from(name).ok();
     match uuid.and_then(|u| Some((u, micros_of(u)?))) {
@@ -211,7 +210,7 @@ fn name_text(name: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// A family in the article's notation.
+/// Formats a column family in the article's notation.
 fn show_family(family: &ColumnFamily, story: &mut Story) -> Result<()> {
     story.line(0, format!("{} : {{", family.name()));
     for row in family.rows().iter()? {
@@ -245,18 +244,18 @@ fn show_family(family: &ColumnFamily, story: &mut Story) -> Result<()> {
     Ok(())
 }
 
-/// A column as text, and its name for what was read.
+/// Returns the text of a column that was read, by name.
 fn text(row: &Row, name: &str) -> Result<String> {
     Ok(row.value(name)?.unwrap_or_default())
 }
 
-/// The names of a row's columns.
+/// Returns the names of a row's columns.
 fn names(row: &Row) -> Result<String> {
     let names: Result<Vec<String>> = row.slice().columns()?.map(|c| c?.name_as()).collect();
     Ok(names?.join(", "))
 }
 
-/// The article's eight steps, each with what it read.
+/// Runs the article's eight steps, each with its result.
 fn last_posts(blog: &Keyspace, tag: &str, story: &mut Story) -> Result<()> {
     let (entries, authors) = (blog.family("BlogEntries")?, blog.family("Authors")?);
     let newest = blog.family("TaggedPosts")?.row(tag).slice().reversed().limit(10).columns()?;

@@ -1,9 +1,9 @@
-//! The applications that the source texts design, told while they run: a blog with authors, posts,
-//! tags and comments; a music site with likes and counters. The examples `bloggy` and `songs` and
-//! the command `firn demo` print them.
+//! The applications of the source texts, described while they run: a blog with authors, posts, tags
+//! and comments; a music site with likes and counters. The examples `bloggy` and `songs` and the
+//! command `firn demo` print them.
 //!
-//! Invariant: a story told to a new database is always the same text. Names that are times are made
-//! from the times of the texts.
+//! Invariant: on a new database the description is always the same text. Time UUIDs are made from
+//! the times of the texts.
 
 mod blog;
 mod music;
@@ -11,12 +11,12 @@ mod music;
 pub use blog::{CONF, bloggy};
 pub use music::{SCHEMA, songs};
 
-/// A text in the making.
+/// A description being written.
 #[derive(Default)]
 struct Story(String);
 
 impl Story {
-    /// A line, indented by four blanks for each level.
+    /// Adds a line, indented by four blanks for each level.
     fn line(&mut self, level: usize, text: impl AsRef<str>) {
         let text = text.as_ref();
         if !text.is_empty() {
@@ -26,7 +26,7 @@ impl Story {
         self.0.push('\n');
     }
 
-    /// A heading.
+    /// Adds a heading.
     fn part(&mut self, title: &str) {
         if !self.0.is_empty() {
             self.line(0, "");

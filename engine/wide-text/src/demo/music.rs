@@ -1,5 +1,5 @@
-//! The music site of the answer about likes: its statements as written, likes in its
-//! seven steps, and many users at once.
+//! The music site of the answer about likes: its statements as written, likes in its seven steps,
+//! and many concurrent users.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use uuid::Uuid;
 use super::Story;
 use crate::cli::{CliSession, Splitter};
 
-/// A keyspace, and in it the families of the answer, in its own words. cassandra-cli would refuse
-/// the last statement: its names are in no type of text, and its columns have no class. Here they
-/// are text, and counters like the rest of the family.
+/// A keyspace and its column families, in the words of the answer. cassandra-cli would refuse the
+/// last statement: its names have no text type, and its columns no class. Here they are text, and
+/// counters like the rest of the column family.
 pub const SCHEMA: &str = include_str!("music.txt");
 
 const USERS: [&str; 4] = ["arin", "bob", "eve", "joey"];
 const SONGS: [&str; 2] = ["Blackbird", "Hurt"];
 /// User, text.
 const COMMENTS: [(usize, &str); 2] = [(1, "what kind of guitar is it?"), (2, "again!")];
-/// How often each of the threads goes round.
+/// Number of rounds of each thread.
 const ROUNDS: usize = 25;
 
-/// What a user thinks of a song: the values of `user_likes`; 0 or no column is nothing.
+/// A user's opinion of a song: the values of `user_likes`; 0 or no column means none.
 #[derive(Clone, Copy, PartialEq)]
 enum Opinion {
     Dislike = 1,
@@ -38,7 +38,7 @@ impl Opinion {
             .find(|&o| value == [o as u8])
     }
 
-    /// The counter of `song_data` that counts it.
+    /// Returns the counter of `song_data` for this opinion.
     fn counter(self) -> &'static str {
         match self {
             Opinion::Dislike => "dislikes",
@@ -48,7 +48,7 @@ impl Opinion {
     }
 }
 
-/// A UUID of its own for each number.
+/// Returns a unique UUID for each number.
 fn id(number: usize) -> [u8; 16] {
     time_uuid(1_300_000_000_000_000 + number as i64 * 1_000_000, 0, 1, 2)
 }
@@ -61,11 +61,11 @@ fn song(n: usize) -> [u8; 16] {
     id(100 + n)
 }
 
-/// Makes the keyspace `Music` by the answer's statements, and tells how users like and dislike
-/// songs, one at a time and many at once.
+/// Creates the keyspace `Music` by the answer's statements, and describes how users like and
+/// dislike songs, one at a time and concurrently.
 ///
 /// # Errors
-/// `InvalidRequest` when there is such a keyspace already; errors of the engine.
+/// `InvalidRequest` if the keyspace exists already; errors of the engine.
 pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
     let mut story = Story::default();
     define(wide, env, &mut story)?;
@@ -137,8 +137,8 @@ fn load(music: &Keyspace) -> Result<()> {
     batch.commit()
 }
 
-/// Says what a user thinks of a song, in the answer's steps, alone with the rows of both. Whether
-/// it was news, and the steps in words.
+/// Records a user's opinion of a song in the answer's steps, with exclusive access to both rows.
+/// Returns whether it was new, and a description of the steps.
 fn say(
     music: &Keyspace,
     user: [u8; 16],
@@ -171,7 +171,7 @@ fn say(
     })
 }
 
-/// Two threads for each user.
+/// Runs two threads for each user.
 fn crowd(music: &Keyspace) -> Result<()> {
     let work = |who: usize| -> Result<()> {
         for _ in 0..ROUNDS {
@@ -192,7 +192,7 @@ fn crowd(music: &Keyspace) -> Result<()> {
     })
 }
 
-/// The counters of a song, those at 0 too.
+/// Returns the counters of a song, including those at 0.
 fn counters(music: &Keyspace, n: usize) -> Result<String> {
     let columns = music.family("song_data")?.row(song(n)).slice().counters()?;
     let each = columns.iter().map(|c| format!("{}: {}", String::from_utf8_lossy(&c.name), c.value));

@@ -1,6 +1,6 @@
-//! Rows as Cassandra's `sstabledump` prints them (model 5.1), in the form that 3.x gives families
-//! (model 2.12): a column of a Standard family is a row whose clustering is its name, a super
-//! column a row whose columns are elements of a map without a name.
+//! Formats rows like Cassandra's `sstabledump` (model 5.1), in the form that 3.x gives column
+//! families (model 2.12). A column of a Standard family is a row whose clustering is its name. A
+//! super column is a row whose columns are elements of a map without a name.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use super::times::Times;
 use crate::files::{BoundText, DescribedFile, bound};
 use crate::text::{self, ShownText};
 
-/// Prints entries, which must come in the order of their keys.
+/// Prints entries, which must come in key order.
 pub struct Dump<W: Write> {
     family: DescribedFile,
     times: Times,
@@ -37,7 +37,7 @@ impl<W: Write> std::fmt::Debug for Dump<W> {
 }
 
 impl<W: Write> Dump<W> {
-    /// Begins; `now` is the second since 1970 that tells what has expired.
+    /// Creates a dump; `now`, in seconds since 1970, determines expired cells.
     pub fn new(family: DescribedFile, times: Times, now: i64, out: W) -> Dump<W> {
         let mut emit = Emit::new(out);
         emit.open(b'[');
@@ -54,10 +54,11 @@ impl<W: Write> Dump<W> {
         }
     }
 
-    /// Prints an entry: the partition part of its key, the partition's key, its place and what it
-    /// says.
+    /// Prints an entry: the partition part of its key, the partition key, its position and its
+    /// contents.
     ///
     /// # Errors
+    /// Errors of the output, and `Corrupt`.
     /// Errors of the output, and `Corrupt`.
     pub fn entry(
         &mut self,
@@ -96,7 +97,7 @@ impl<W: Write> Dump<W> {
                 self.cells = true;
             }
             Body::Cell(cell) => self.cell(place, cell)?,
-            // Families have no complex columns.
+            // Column families have no complex columns.
             Body::ComplexDeletion(_) => {}
         }
         Ok(())
@@ -161,7 +162,7 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    /// What a cell says, and the end of it.
+    /// Prints a cell's contents, and its end.
     fn said(&mut self, cell: &Cell<'_>, of: &Type) -> io::Result<()> {
         match cell.state {
             CellState::Live(v) | CellState::Expiring { value: v, .. } => {
@@ -225,7 +226,7 @@ impl<W: Write> Dump<W> {
         Ok(())
     }
 
-    /// Prints what is left.
+    /// Ends the dump.
     ///
     /// # Errors
     /// Errors of the output.

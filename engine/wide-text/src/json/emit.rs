@@ -1,10 +1,10 @@
-//! Strict JSON, written as it comes: members one a line, indented by how deep they lie.
+//! Streaming writer of strict JSON: one member a line, indented by depth.
 
 use std::io::{self, Write};
 
 use crate::text::ShownText;
 
-/// Writes JSON. Who calls it opens and closes what belongs together.
+/// JSON writer. The caller balances opened and closed containers.
 pub struct Emit<W: Write> {
     out: W,
     line: Vec<u8>,
@@ -20,7 +20,7 @@ impl<W: Write> std::fmt::Debug for Emit<W> {
 }
 
 impl<W: Write> Emit<W> {
-    /// Begins with nothing.
+    /// Creates a writer.
     pub fn new(out: W) -> Emit<W> {
         Emit { out, line: vec![], depth: 0, filled: false }
     }
@@ -38,7 +38,7 @@ impl<W: Write> Emit<W> {
         self.line.resize(self.line.len() + 2 * self.depth, b' ');
     }
 
-    /// Begins a member of the innermost container, on a line of its own.
+    /// Begins a member of the innermost container, on its own line.
     ///
     /// # Errors
     /// Errors of the output.
@@ -54,7 +54,7 @@ impl<W: Write> Emit<W> {
         Ok(())
     }
 
-    /// Begins a member with a name.
+    /// Begins a named member.
     ///
     /// # Errors
     /// Errors of the output.
@@ -82,12 +82,12 @@ impl<W: Write> Emit<W> {
         self.filled = true;
     }
 
-    /// What is JSON already.
+    /// Writes JSON as is.
     pub fn raw(&mut self, json: &str) {
         self.line.extend_from_slice(json.as_bytes());
     }
 
-    /// A string.
+    /// Writes a string.
     ///
     /// # Errors
     /// Errors of the output.
@@ -95,7 +95,7 @@ impl<W: Write> Emit<W> {
         Ok(serde_json::to_writer(&mut self.line, text)?)
     }
 
-    /// A value.
+    /// Writes a value.
     ///
     /// # Errors
     /// Errors of the output.
@@ -107,7 +107,7 @@ impl<W: Write> Emit<W> {
         self.quote(&shown.text)
     }
 
-    /// Hands on everything that was written.
+    /// Writes the buffered rest.
     ///
     /// # Errors
     /// Errors of the output.

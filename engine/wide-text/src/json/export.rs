@@ -1,4 +1,4 @@
-//! Families as JSON, in the article's two notations.
+//! Exports column families as JSON, in the article's two notations.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::times::Times;
 use crate::files::DescribedFile;
 use crate::text;
 
-/// What is written of each column.
+/// The exported parts of each column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
-    /// Triples of name, value and timestamp, with times to live, tombstones and deletions: all that
-    /// there is to a family.
+    /// Triples of name, value and timestamp, with TTLs, tombstones and deletions: the complete
+    /// contents of a column family.
     Full,
-    /// Names and values of what is alive.
+    /// Names and values of live columns.
     Short,
 }
 
-/// What covers the cells that a forward, raw reader shows.
+/// The deletions that cover the cells of a forward, raw reader.
 #[derive(Default)]
 pub(super) struct JsonCover {
     partition: Option<i64>,
@@ -35,7 +35,7 @@ pub(super) struct JsonCover {
 }
 
 impl JsonCover {
-    /// Whether what lies at a place says anything, taking deletions in.
+    /// Reports whether an entry is visible, given the deletions.
     pub fn shows(&mut self, place: &KeyPlace<'_>, body: &Body<'_>) -> bool {
         if self.in_row != place.row {
             self.in_row.clear();
@@ -64,19 +64,19 @@ struct Export<'a, W: Write> {
     now: i64,
     emit: Emit<&'a mut W>,
     key: Vec<u8>,
-    /// Whether the row is open, and the components of the super column that is.
+    /// Whether the row is open, and the components of the open super column.
     row: bool,
     super_column: Vec<u8>,
     name: Vec<u8>,
     counts: Counts,
 }
 
-/// Writes families of a keyspace, all of one moment. Without names: every family but those of types
-/// that this program does not know.
+/// Exports column families of a keyspace from one snapshot. Without names: every family except
+/// those of types unknown to this program.
 ///
 /// # Errors
-/// `InvalidRequest` for a family that is not there, or that holds what the notation can't say;
-/// errors of the store and of `out`.
+/// `InvalidRequest` for an unknown column family, or one with contents that the notation cannot
+/// express; errors of the store and of `out`.
 pub fn export<W: Write>(
     wide: &Wide,
     keyspace: &str,
@@ -255,7 +255,7 @@ impl<W: Write> Export<'_, W> {
         };
         let value = match cell.state {
             CellState::Live(value) => Some(value),
-            // What has expired has no value, whether compactions have cut it yet or not.
+            // An expired cell has no value, whether a compaction has removed it yet or not.
             CellState::Expiring { value, expires, .. } => {
                 Some(if expires <= self.now { &[][..] } else { value })
             }
@@ -270,10 +270,11 @@ impl<W: Write> Export<'_, W> {
     }
 }
 
-/// Writes a family as `sstabledump` prints a table: what its deletions leave of it, and they.
+/// Writes a column family like `sstabledump` prints a table: its data without covered entries, and
+/// its deletions.
 ///
 /// # Errors
-/// `InvalidRequest` for a family that is not there; errors of the store and of `out`.
+/// `InvalidRequest` for an unknown column family; errors of the store and of `out`.
 pub fn dump<W: Write>(
     wide: &Wide,
     keyspace: &str,

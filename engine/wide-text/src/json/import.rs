@@ -1,4 +1,4 @@
-//! Families from JSON, in the article's notations, mixed as one likes.
+//! Imports column families from JSON, in any mix of the article's notations.
 //!
 //! ```text
 //! document     ::= "{" families "}" | families          families ::= (name ":" "{" rows "}")*
@@ -9,9 +9,9 @@
 //! listed       ::= "{" name: …, attribute* "}" | "{" name: …, value: "{" (column | deletion)* "}" "}"
 //! attribute    ::= name, value, timestamp, ttl, expires, deleted, counter
 //! ```
-//! A super column is in the full form when its `value` is an object. A colon may be left out before
-//! an object. Columns may also come alone, for a row that is named elsewhere
-//! ([`ImportOptions::row`]): as members, as `listed`, or as a list of those.
+//! A super column is in the full form if its `value` is an object. A colon may be omitted before an
+//! object. Columns may also come alone, for a row that is named elsewhere ([`ImportOptions::row`]):
+//! as members, as `listed`, or as a list of those.
 
 use std::io::Read;
 
@@ -23,12 +23,12 @@ use super::lex::{JsonLexer, Word};
 use super::reading::{CLOSE, Import, ImportOptions, JsonAttributes, JsonRow, LIST, LIST_END, OPEN};
 use super::report::{ImportReport, SeenNames, StandIns};
 
-/// Reads a document into families of a keyspace, which must be there. `watch` is told, after each
-/// row, of the bytes that were read and of what was written.
+/// Imports a document into existing column families of a keyspace. After each row, `watch` receives
+/// the bytes read and the counts written.
 ///
 /// # Errors
-/// What is wrong with the document, with its line; what the families refuse; errors of the store.
-/// Chunks before it are written then.
+/// Errors of the document, with the line; refusals of the column families; errors of the store.
+/// Chunks before the error are written.
 pub fn import<R: Read>(
     keyspace: &Keyspace,
     source: R,
@@ -80,7 +80,7 @@ impl<R: Read> Import<'_, R> {
         Chunks::new(self.keyspace, family, self.options.chunk, self.options.durability)
     }
 
-    /// A document that is columns of the row of this key.
+    /// Imports a document that consists of columns of the row of this key.
     fn columns_alone(&mut self, key: &str) -> Result<(), JsonFailure> {
         let Some(family) = &self.options.family else {
             return Err(invalid("columns of a row need the name of their family").into());
@@ -139,7 +139,7 @@ impl<R: Read> Import<'_, R> {
         Ok(())
     }
 
-    /// The members of a row or of a super column, up to its end.
+    /// Reads the members of a row or of a super column, up to its end.
     fn columns(&mut self, row: &mut JsonRow<'_>, end: Word) -> Result<(), JsonFailure> {
         let mut first = true;
         while self.member(end, &mut first)? {
@@ -148,7 +148,7 @@ impl<R: Read> Import<'_, R> {
         Ok(())
     }
 
-    /// Columns or super columns that say their names themselves, up to the end.
+    /// Reads columns or super columns with their names inside, up to the end.
     fn listed(&mut self, row: &mut JsonRow<'_>, end: Word) -> Result<(), JsonFailure> {
         let mut first = true;
         loop {
@@ -175,7 +175,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// A column or super column that has just said its name: the lexer's text.
+    /// Reads a column or super column after its name, which is the lexer's text.
     fn listed_one(&mut self, row: &mut JsonRow<'_>) -> Result<(), JsonFailure> {
         let family = row.chunks.family();
         let is_super = family.is_super();
@@ -270,7 +270,7 @@ impl<R: Read> Import<'_, R> {
         self.release(row, &mut held)
     }
 
-    /// What comes behind `value: {`.
+    /// Reads the contents after `value: {`.
     fn full_super_column(
         &mut self,
         row: &mut JsonRow<'_>,
@@ -296,7 +296,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// Writes the column `name` that was held back.
+    /// Writes the postponed column `name`.
     fn release(
         &mut self,
         row: &mut JsonRow<'_>,

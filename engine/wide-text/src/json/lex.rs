@@ -1,18 +1,17 @@
-//! The words of relaxed JSON, one after the other: what the article's listings are written in, and
-//! strict JSON.
+//! Lexer of relaxed JSON, the notation of the article's listings, and of strict JSON.
 //!
-//! Beyond JSON: keys and values without quotes (to the end of the line, `,`, `:`, `=`, a bracket or
-//! a comment), quotes of either kind, `=` for `:`, comments (`// …`, `/* … */`), and lines of dots
-//! that say that something is left out. In a value without quotes a comma is part of the text
-//! unless a name follows it, or nothing, and so is `:` or `=` with a letter, a digit or a slash
-//! right behind it. Commas may be missing at the end of a line, or be too many at the end of a
-//! list; that is the reader's to judge, which is told where lines end.
+//! It accepts more than JSON: keys and values without quotes (to the end of the line, `,`, `:`,
+//! `=`, a bracket or a comment), quotes of either type, `=` for `:`, comments (`// …`, `/* … */`),
+//! and lines of dots for omissions. In a value without quotes, a comma is part of the text unless a
+//! name or nothing follows it. A `:` or `=` is part of the text if a letter, a digit or a slash
+//! follows it directly. Commas may be missing at the end of a line, or be superfluous at the end of
+//! a list; the reader decides this from the line ends.
 
 use std::io::{ErrorKind, Read};
 
 use super::JsonFailure;
 
-/// The longest text, in bytes: the largest value in hexadecimal.
+/// Longest text, in bytes: the largest value in hexadecimal.
 pub const MAX_TEXT: usize = 2 * firn_kv::MAX_VALUE_LEN + 16;
 
 const BUFFER: usize = 256 << 10;
@@ -24,23 +23,23 @@ pub enum Word {
     Sign(u8),
     /// A text, with or without quotes: [`JsonLexer::text`].
     Text,
-    /// Nothing is left.
+    /// End of the input.
     End,
 }
 
-/// Reads words.
+/// The lexer.
 pub struct JsonLexer<R: Read> {
     source: R,
     buffer: Vec<u8>,
-    /// Where in the buffer the next byte is, and where what was read into it ends.
+    /// Offsets in the buffer: of the next byte, and of the end of the read bytes.
     next: usize,
     end: usize,
     line: u64,
     column: u64,
-    /// Where the word that was read last begins.
+    /// Position of the last word.
     at: (u64, u64),
     broke: bool,
-    /// Whether the word that was read last is a colon: what follows is a value.
+    /// Whether the last word is a colon: a value follows.
     is_value: bool,
     text: Vec<u8>,
     peeked: Option<Word>,
@@ -66,33 +65,33 @@ impl<R: Read> JsonLexer<R> {
         }
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes read.
     pub fn read(&self) -> u64 {
         self.read
     }
 
-    /// The text of the word that was read last.
+    /// Returns the text of the last word.
     pub fn text(&self) -> &str {
         // Checked when it was read.
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
-    /// The line of the word that was read last.
+    /// Returns the line of the last word.
     pub fn line(&self) -> u64 {
         self.at.0
     }
 
-    /// What is wrong with the word that was read last.
+    /// Returns an error at the last word.
     pub fn wrong(&self, why: impl Into<String>) -> JsonFailure {
         JsonFailure::Syntax { line: self.at.0, column: self.at.1, why: why.into() }
     }
 
-    /// Whether a line ended between the last word and the one before.
+    /// Reports whether a line ended between the last word and the one before.
     pub fn after_line_end(&self) -> bool {
         self.broke
     }
 
-    /// The bytes at hand: at least so many, unless the input ends.
+    /// Returns the buffered bytes: at least `least`, unless the input ends.
     fn ahead(&mut self, least: usize) -> Result<&[u8], JsonFailure> {
         while self.end - self.next < least {
             self.buffer.copy_within(self.next..self.end, 0);
@@ -115,7 +114,7 @@ impl<R: Read> JsonLexer<R> {
         Ok(self.ahead(1)?.first().copied())
     }
 
-    /// The byte behind the next one.
+    /// Returns the byte after the next one.
     fn second(&mut self) -> Result<Option<u8>, JsonFailure> {
         Ok(self.ahead(2)?.get(1).copied())
     }
@@ -168,20 +167,20 @@ impl<R: Read> JsonLexer<R> {
         Err(self.wrong("a comment does not end"))
     }
 
-    /// The next word, which stays the next.
+    /// Returns the next word without consuming it.
     pub fn peek(&mut self) -> Result<Word, JsonFailure> {
         let word = self.next()?;
         self.peeked = Some(word);
         Ok(word)
     }
 
-    /// The next word.
+    /// Returns the next word.
     pub fn next(&mut self) -> Result<Word, JsonFailure> {
         if let Some(word) = self.peeked.take() {
             return Ok(word);
         }
         self.broke = false;
-        // What some editors put before a text.
+        // Skip the byte order mark of some editors.
         if self.read == 0 && self.ahead(3)?.starts_with("\u{feff}".as_bytes()) {
             (self.next, self.read) = (self.next + 3, 3);
         }
@@ -192,7 +191,7 @@ impl<R: Read> JsonLexer<R> {
         Ok(word)
     }
 
-    /// The word that begins here.
+    /// Reads the word that begins here.
     fn word(&mut self) -> Result<Word, JsonFailure> {
         let Some(b) = self.byte()? else { return Ok(Word::End) };
         match b {
@@ -221,7 +220,7 @@ impl<R: Read> JsonLexer<R> {
         self.wrong(format!("a text has more than {MAX_TEXT} bytes"))
     }
 
-    /// Takes bytes up to one that ends the text.
+    /// Reads bytes up to one that ends the text.
     fn run(&mut self, ends: impl Fn(u8) -> bool) -> Result<Option<u8>, JsonFailure> {
         loop {
             if self.ahead(1)?.is_empty() {
@@ -322,7 +321,7 @@ impl<R: Read> JsonLexer<R> {
         char::from_u32(n).ok_or_else(|| self.wrong("half of a pair of \\u escapes"))
     }
 
-    /// A text without quotes, its blanks inside kept.
+    /// Reads a text without quotes, preserving its inner blanks.
     fn bare(&mut self) -> Result<Word, JsonFailure> {
         self.text.clear();
         loop {
@@ -340,7 +339,7 @@ impl<R: Read> JsonLexer<R> {
                     self.take();
                     self.push(b",")?;
                 }
-                // A time, an address.
+                // Part of a time or an address.
                 Some(b @ (b':' | b'='))
                     if self.is_value
                         && self
@@ -357,8 +356,8 @@ impl<R: Read> JsonLexer<R> {
         self.checked()
     }
 
-    /// Whether the comma that is next belongs to the value that it is in: there is more text behind
-    /// it, and that text is no name.
+    /// Reports whether the next comma belongs to the current value: more text follows, and that
+    /// text is no name.
     fn comma_is_text(&mut self) -> Result<bool, JsonFailure> {
         let (mut least, mut blank) = (64, true);
         loop {

@@ -1,8 +1,9 @@
-//! Families as JSON, out and in (model 1.1), and as `sstabledump` shows tables (model 5.1).
+//! Export and import of column families as JSON (model 1.1), and in the form of `sstabledump`
+//! (model 5.1).
 //!
-//! - [`export`], [`import`]: the article's two notations. The full one holds all that there is to a
-//!   family, so that an empty family that it is read into is the same in every read and gives the
-//!   same text again:
+//! - [`export`], [`import`]: the article's two notations. The full one has the complete contents of
+//!   a column family. After import into an empty family, every read returns the same, and so does
+//!   another export:
 //!   ```text
 //!   {"UserProfile": {
 //!     "phatduckk": {
@@ -12,21 +13,21 @@
 //!       "visit": {"name": "visit", "value": "x", "timestamp": 9, "ttl": 60, "expires": 1250558064}}}}
 //!   ```
 //!   A super column is `{"name": …, "value": {its deletion and columns}}`, a counter
-//!   `{"name": …, "counter": n, "timestamp": …}`. What a deletion covers, and the value of what has
-//!   expired, is not written: it can't be read any more. The short notation holds names and values
-//!   of what is alive.
-//! - [`bytes_of`]: a text as the bytes of a type, for whoever has rows from elsewhere.
+//!   `{"name": …, "counter": n, "timestamp": …}`. Data covered by a deletion, and values of
+//!   expired cells, are not written: they can't be read any more. The short notation has names and
+//!   values of live columns.
+//! - [`bytes_of`]: converts a text to the bytes of a type, for rows from other sources.
 //! - [`Dump`]: rows as `sstabledump` prints them.
 //!
-//! Nothing here grows with what is read or written, but a chunk of rows and the longest text.
+//! Memory use does not grow with the document, except for a chunk of rows and the longest text.
 //!
-//! A name that stands twice in a row is reported with its line, and the later value counts. Where a
+//! A duplicate name in a row is reported with its line, and the later value wins. Where a
 //! `TimeUUIDType` is expected, a word such as `timeuuid_1` stands for a new UUID, the same one
-//! wherever the word stands in the document; where it stands twice in one row, for another one the
-//! second time. All that is in the [`ImportReport`].
+//! everywhere in the document. A word that repeats in one row stands for another UUID the second
+//! time. The [`ImportReport`] has all of this.
 //!
-//! How bytes become text: text types and `BytesType` as they are where that is text, other types as
-//! CQL writes them, and what that would not give back exactly as `0x` and hexadecimal digits.
+//! Conversion of bytes to text: text types, and `BytesType` values that are text, are unchanged.
+//! Other types are as in CQL. Values that would not read back exactly are `0x` and hexadecimal digits.
 
 mod dump;
 mod emit;
@@ -54,22 +55,22 @@ use firn_wide::{Error, Type};
 
 use crate::text::{self, Ticks};
 
-/// Why JSON could not be read or written.
+/// An error of reading or writing JSON.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JsonFailure {
-    /// A document that is wrong, or holds what its family refuses.
+    /// An invalid document, or contents that its column family refuses.
     Syntax {
-        /// The line, from 1.
+        /// Line, from 1.
         line: u64,
-        /// The character in the line, from 1.
+        /// Character in the line, from 1.
         column: u64,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The document could not be read or written.
     Io(io::Error),
-    /// The database refused.
+    /// An error of the database.
     Data(Error),
 }
 
@@ -107,11 +108,10 @@ impl From<Error> for JsonFailure {
     }
 }
 
-/// The bytes of a type that a text means; of text types and `BytesType` the text itself, byte for
-/// byte.
+/// Parses a text of a type; for text types and `BytesType`, returns its bytes unchanged.
 ///
 /// # Errors
-/// `InvalidRequest` for a text that isn't of the type.
+/// `InvalidRequest` for a text that is invalid for the type.
 pub fn bytes_of<'a>(of: &Type, written: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
     match (of.unreversed(), std::str::from_utf8(written)) {
         (Type::Utf8 | Type::Ascii | Type::Bytes, _) => Ok(written.into()),

@@ -1,5 +1,4 @@
-//! What readers of a document share: its members, the texts of names and values, and the columns
-//! that it says.
+//! Common parts of the importers: members, texts of names and values, and attributes of columns.
 
 use std::io::Read;
 
@@ -12,19 +11,19 @@ use super::lex::{JsonLexer, Word};
 use super::report::{ImportReport, SeenNames, StandIns};
 use crate::text;
 
-/// How a document is read.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// Takes the document's rows, whatever family they are said to be of.
+    /// Imports all rows into this column family, regardless of the family in the document.
     pub family: Option<String>,
-    /// The document is columns of this row of [`family`](ImportOptions::family), which must be
-    /// named then; a text of the key's type.
+    /// The document has columns of this row of [`family`](ImportOptions::family), which must be set
+    /// then; a text of the key's type.
     pub row: Option<String>,
-    /// Of columns that have none; a fresh one for each row when it is `None`.
+    /// Timestamp of columns without one; `None`: a new one for each row.
     pub timestamp: Option<i64>,
     /// Columns in an atomic chunk.
     pub chunk: usize,
-    /// What each chunk waits for.
+    /// Durability of each chunk.
     pub durability: Durability,
 }
 
@@ -40,7 +39,7 @@ impl Default for ImportOptions {
     }
 }
 
-/// A document that is being read.
+/// A document being imported.
 pub struct Import<'a, R: Read> {
     pub lexer: JsonLexer<R>,
     pub keyspace: &'a Keyspace,
@@ -48,32 +47,32 @@ pub struct Import<'a, R: Read> {
     pub times: StandIns,
     pub watch: &'a mut dyn FnMut(u64, Counts),
     pub report: ImportReport,
-    /// Columns that later ones of the same name replace.
+    /// Number of columns replaced by later ones of the same name.
     pub replaced: u64,
 }
 
-/// A row that is being read.
+/// A row being imported.
 pub struct JsonRow<'a> {
     pub chunks: &'a mut Chunks,
-    /// Of columns that have none.
+    /// Timestamp of columns without one.
     pub timestamp: i64,
     pub super_column: Option<Vec<u8>>,
     pub name: Vec<u8>,
-    /// The names that columns have, each behind that of its super column.
+    /// Names of the columns so far, each with its super column as prefix.
     pub seen: SeenNames,
-    /// The words that stand for names, in the same way.
+    /// Words that stand for UUIDs so far, in the same form.
     pub words: SeenNames,
 }
 
 impl<'a> JsonRow<'a> {
-    /// A row that holds nothing yet.
+    /// Creates an empty row.
     pub fn new(chunks: &'a mut Chunks, timestamp: i64) -> JsonRow<'a> {
         let (seen, words) = (SeenNames::default(), SeenNames::default());
         JsonRow { chunks, timestamp, super_column: None, name: vec![], seen, words }
     }
 }
 
-/// What was said of a column or a deletion.
+/// Attributes of a column or a deletion.
 #[derive(Default)]
 pub struct JsonAttributes {
     pub value: Option<Vec<u8>>,
@@ -90,7 +89,8 @@ pub const LIST: Word = Word::Sign(b'[');
 pub const LIST_END: Word = Word::Sign(b']');
 
 impl<R: Read> Import<'_, R> {
-    /// Goes to the next member of an object: its name is the lexer's text. False at the end.
+    /// Advances to the next member of an object: its name is the lexer's text. Returns false at the
+    /// end.
     pub fn member(&mut self, end: Word, first: &mut bool) -> Result<bool, JsonFailure> {
         let mut word = self.lexer.next()?;
         if word == Word::Sign(b',') && !*first {
@@ -111,7 +111,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// The colon behind a name, which may be left out before an object.
+    /// Reads the colon after a name, which may be omitted before an object.
     pub fn expect_colon(&mut self) -> Result<(), JsonFailure> {
         match self.lexer.peek()? {
             Word::Sign(b':') => self.lexer.next().map(drop),
@@ -127,7 +127,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// How often the row of this key stands already, which is reported.
+    /// Returns the number of earlier rows with this key, and reports a repetition.
     pub fn repeats_row(&mut self, chunks: &Chunks, keys: &mut SeenNames, key: &[u8]) -> i64 {
         let line = self.lexer.line();
         let Some(before) = keys.add(key, line) else { return 0 };
@@ -140,8 +140,8 @@ impl<R: Read> Import<'_, R> {
         before.times
     }
 
-    /// Appends the name that the lexer's text means. A word that stands for a name in this row, or
-    /// in this super column of it, already stands for another one.
+    /// Appends the name of the lexer's text. A word that has already been used as a name in this
+    /// row, or in this super column, stands for another UUID.
     pub fn read_name(
         &mut self,
         of: &Type,
@@ -164,7 +164,8 @@ impl<R: Read> Import<'_, R> {
         self.times.read(of, written, &mut self.report, out)
     }
 
-    /// How often the row has a column of the name that it is at, which is reported.
+    /// Returns the number of earlier columns of the row with the current name, and reports a
+    /// repetition.
     pub fn repeats_name(&mut self, row: &mut JsonRow<'_>) -> i64 {
         let super_column = row.super_column.as_deref().unwrap_or_default();
         let length = (super_column.len() as u64).to_be_bytes();
@@ -185,7 +186,7 @@ impl<R: Read> Import<'_, R> {
         before.times
     }
 
-    /// What the store refuses is told with the line; failures of the store are not the document's.
+    /// Adds the line to a refusal of the store; failures of the store itself are unchanged.
     pub fn refused(&self, e: Error) -> JsonFailure {
         match e {
             Error::InvalidRequest(why) => self.lexer.wrong(why),
@@ -193,7 +194,7 @@ impl<R: Read> Import<'_, R> {
         }
     }
 
-    /// The value that the lexer's text means for the row's column.
+    /// Returns the value of the lexer's text for the row's column.
     pub fn value(&mut self, row: &JsonRow<'_>) -> Result<Vec<u8>, JsonFailure> {
         let mut value = vec![];
         let of = row.chunks.family().validator(&row.name);
@@ -212,8 +213,8 @@ impl<R: Read> Import<'_, R> {
         })
     }
 
-    /// The attributes of a column, or of a deletion (no row); `first`: nothing of the object was
-    /// read but its bracket.
+    /// Reads the attributes of a column, or of a deletion (no row); `first`: only the opening
+    /// bracket was read.
     pub fn attributes(
         &mut self,
         row: Option<&JsonRow<'_>>,
@@ -249,7 +250,7 @@ impl<R: Read> Import<'_, R> {
         Ok(all)
     }
 
-    /// The name within an object must be the one that it stands under.
+    /// Checks that the name within an object equals the name before it.
     pub fn check_name(&mut self, row: &JsonRow<'_>) -> Result<(), JsonFailure> {
         if self.lexer.next()? != Word::Text {
             return Err(self.lexer.wrong("here should be a name"));
@@ -283,7 +284,7 @@ impl<R: Read> Import<'_, R> {
     }
 
     pub fn put(&mut self, row: &mut JsonRow<'_>, a: JsonAttributes) -> Result<(), JsonFailure> {
-        // Columns that say their times may have one name: the newest counts, as in a store.
+        // Columns with explicit timestamps may have one name: the newest wins, as in a store.
         let timestamp = match a.timestamp {
             Some(timestamp) => timestamp,
             None => row.timestamp.saturating_add(self.repeats_name(row)),
@@ -341,7 +342,7 @@ impl<R: Read> Import<'_, R> {
                 let ttl =
                     u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
                 match (ttl, expires) {
-                    // As in a client's write: no time to live, the family's default neither.
+                    // As in a client's write: no TTL, not even the column family's default.
                     (0, None) => CellState::Live(value),
                     (_, expires) => {
                         let expires = expires

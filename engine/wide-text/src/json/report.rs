@@ -1,5 +1,4 @@
-//! What a reader of a document should know about it beside its counts: names that stand twice, and
-//! words that stand for new UUIDs.
+//! Report of an import besides its counts: repeated names, and words that stand for new UUIDs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,22 +8,21 @@ use uuid::Uuid;
 
 use crate::text::{self, Ticks};
 
-/// Notes that are kept; others are counted.
+/// Maximum number of stored notes; others are only counted.
 const MAX_NOTES: usize = 1000;
-/// Names of one row, or rows of one family, that are looked for again.
+/// Maximum number of names of one row, or rows of one family, that are checked for repetition.
 const MAX_NAMES: usize = 1 << 16;
 
-/// What was read from a document.
+/// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Rows that hold something, and columns. Of columns with one name in a row only the one that
-    /// counts.
+    /// Numbers of non-empty rows, and of columns. Columns of one name in a row count once.
     pub counts: Counts,
-    /// Names that stand twice, each with its line: at most 1000.
+    /// Repeated names, each with its line: at most 1000.
     pub repeated: Vec<String>,
-    /// Texts that stand for new UUIDs, in the order of their first places: at most 1000.
+    /// Words that stand for new UUIDs, in the order of their first use: at most 1000.
     pub stand_ins: Vec<(String, Uuid)>,
-    /// Notes of either kind that are not listed.
+    /// Notes of either type that are not listed.
     pub left_out: u64,
 }
 
@@ -38,21 +36,21 @@ impl ImportReport {
     }
 }
 
-/// Names and the lines that they first stand in: the first 65,536.
+/// Names with their first lines: the first 65,536.
 #[derive(Debug, Default)]
 pub struct SeenNames(HashMap<Vec<u8>, SeenName>);
 
-/// A name that stands somewhere.
+/// A name that was seen before.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenName {
     /// Its first line.
     pub line: u64,
-    /// How often it stands before this time.
+    /// Number of earlier occurrences.
     pub times: i64,
 }
 
 impl SeenNames {
-    /// Notes a name; where it stands already, if it does.
+    /// Adds a name; returns its earlier occurrence, if any.
     pub fn add(&mut self, name: &[u8], line: u64) -> Option<SeenName> {
         if let Some(seen) = self.0.get_mut(name) {
             let before = *seen;
@@ -66,39 +64,39 @@ impl SeenNames {
     }
 }
 
-/// Reads texts of types. A text of a UUID that is none, such as `timeuuid_1`, a date or `now`,
-/// means a new one.
+/// Parses texts of types. For a UUID type, a text that is no UUID, such as `timeuuid_1`, a date or
+/// `now`, generates a new one.
 #[derive(Debug)]
 pub struct StandIns {
     times: Ticks,
-    /// What words that stand for UUIDs mean in the whole document.
+    /// UUIDs of the words, for the whole document.
     words: BTreeMap<String, [u8; 16]>,
 }
 
-/// Whether a text is a word that stands for a UUID: `timeuuid`, `timeuuid_1b`.
+/// Reports whether a text is a word that stands for a UUID: `timeuuid`, `timeuuid_1b`.
 fn is_word(text: &str) -> bool {
     const WORD: &str = "timeuuid";
     text.get(..WORD.len()).is_some_and(|head| head.eq_ignore_ascii_case(WORD))
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Whether values of this type are read from words that stand for UUIDs.
+/// Reports whether a type accepts words that stand for UUIDs.
 fn takes_words(of: &Type) -> bool {
     matches!(of.unreversed(), Type::TimeUuid | Type::Uuid)
 }
 
 impl StandIns {
-    /// New UUIDs have times from this one on, in microseconds.
+    /// Creates the state; new UUIDs have times from this one on, in microseconds.
     pub fn new(micros: i64) -> StandIns {
         StandIns { times: Ticks(micros), words: BTreeMap::new() }
     }
 
-    /// Whether a text of this type is a word that stands for a UUID.
+    /// Reports whether a text of this type is a word that stands for a UUID.
     pub fn stands(&self, of: &Type, text: &str) -> bool {
         takes_words(of) && is_word(text)
     }
 
-    /// A UUID that this word has not stood for.
+    /// Returns a UUID that this word has not stood for.
     pub fn another(&mut self, word: &str, report: &mut ImportReport) -> [u8; 16] {
         let made = self.times.time_uuid();
         self.note(word, made, report);
@@ -113,10 +111,10 @@ impl StandIns {
         }
     }
 
-    /// Appends the value that a text of this type means.
+    /// Appends the value of a text of this type.
     ///
     /// # Errors
-    /// Why it means none.
+    /// The reason for an invalid text.
     pub fn read(
         &mut self,
         of: &Type,

@@ -1,30 +1,30 @@
-//! Times as `sstabledump` prints them.
+//! Times as in `sstabledump`.
 
 use firn_wide::{Type, Wording};
 
-/// How times are printed.
+/// Format of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// ISO 8601, UTC, where they are microseconds of the years 1 to 9999.
+    /// ISO 8601, UTC, for the years 1 to 9999.
     Dates,
-    /// Numbers, as they are stored, in quotes as `sstabledump -t` has them.
+    /// Stored numbers in quotes, as in `sstabledump -t`.
     Raw,
 }
 
 impl Times {
-    /// A timestamp in microseconds since 1970, as JSON.
+    /// Formats a timestamp in microseconds since 1970 as JSON.
     pub fn micros(self, micros: i64) -> String {
         let date = self.date(micros.div_euclid(1000)).map(|date| with_micros(&date, micros));
         date.unwrap_or_else(|| format!("\"{micros}\""))
     }
 
-    /// A second since 1970, as JSON.
+    /// Formats seconds since 1970 as JSON.
     pub fn second(self, second: i64) -> String {
         let date = second.checked_mul(1000).and_then(|millis| self.date(millis));
         date.map_or_else(|| format!("\"{second}\""), |date| format!("\"{date}Z\""))
     }
 
-    /// `2009-08-16T15:53:24` in the years 1 to 9999.
+    /// Formats `2009-08-16T15:53:24` for the years 1 to 9999.
     fn date(self, millis: i64) -> Option<String> {
         const FIRST: i64 = -62_135_596_800_000;
         const LAST: i64 = 253_402_300_799_999;

@@ -1,11 +1,11 @@
-//! Makes well-formed what printed copies of `storage-conf.xml` got wrong: blanks after `<` and
-//! `</`, and between `/` and `>`.
+//! Repairs a fault of printed copies of `storage-conf.xml`: blanks after `<` and `</`, and between
+//! `/` and `>`.
 //!
-//! Nothing is added or lost: such blanks move behind the name or before the slash, so positions in
-//! messages stay right to a few columns. Comments, CDATA sections, processing instructions,
-//! attribute values and text stay as they are. The text may be anything.
+//! It adds and loses nothing: such blanks move after the name or before the slash, so positions in
+//! messages are off by a few columns at most. Comments, CDATA sections, processing instructions,
+//! attribute values and text are unchanged. The input may be any text.
 
-/// The same document with its tags put right.
+/// Returns the document with repaired tags.
 pub fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -24,8 +24,8 @@ pub fn tidy(text: &str) -> String {
     out
 }
 
-/// Where a comment, a CDATA section, a processing instruction or a declaration that begins here
-/// ends; `None` for a tag.
+/// Returns the end of a comment, a CDATA section, a processing instruction or a declaration that
+/// begins here; `None` for a tag.
 fn opaque_end(rest: &str) -> Option<usize> {
     let closing = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")];
     let (opening, closing) = closing.into_iter().find(|(opening, _)| rest.starts_with(opening))?;
@@ -33,7 +33,7 @@ fn opaque_end(rest: &str) -> Option<usize> {
     Some(end.unwrap_or(rest.len()))
 }
 
-/// Writes a tag, whose `<` is before `rest`; returns what follows it.
+/// Writes a tag, whose `<` is before `rest`; returns the text after it.
 fn tidy_tag<'a>(rest: &'a str, out: &mut String) -> &'a str {
     out.push('<');
     let mut moved = String::new();
@@ -50,7 +50,7 @@ fn tidy_tag<'a>(rest: &'a str, out: &mut String) -> &'a str {
     while let Some(c) = rest.chars().next() {
         let len = match c {
             '>' => 1,
-            // Another tag begins before this one ended: the parser will say so.
+            // Another tag begins before this one ends: the parser will report it.
             '<' => break,
             '"' | '\'' => rest[1..].find(c).map_or(rest.len(), |at| at + 2),
             '/' => {
@@ -74,7 +74,7 @@ fn tidy_tag<'a>(rest: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// Moves the blanks at the beginning of `rest` to `moved`.
+/// Moves the leading blanks of `rest` to `moved`.
 fn blanks<'a>(rest: &'a str, moved: &mut String) -> &'a str {
     let after = rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
     moved.push_str(&rest[..rest.len() - after.len()]);

@@ -2,8 +2,8 @@
 //! few settings of the store.
 //!
 //! A document is a `Storage`, or one of its parts: a `Keyspaces` or a `Keyspace`, as the article
-//! prints it. Blanks in odd places of tags are put right first (module `blanks`). What is not
-//! known, or means nothing here, is a [`ConfNote`], not an error.
+//! prints it. Misplaced blanks in tags are repaired first (module `blanks`). Unknown elements, and
+//! those without effect in Firn, give a [`ConfNote`], not an error.
 
 mod blanks;
 mod reader;
@@ -19,28 +19,28 @@ pub use reader::ConfNote;
 use reader::{ConfReader, text_of};
 pub use settings::{CommitLogSync, ConfSettings};
 
-/// The longest text that is looked at, in bytes.
+/// Longest accepted text, in bytes.
 const MAX_LEN: usize = 16 << 20;
-/// The most elements, texts and comments in it.
+/// Maximum number of elements, texts and comments.
 const MAX_NODES: u32 = 1 << 20;
 
-/// What a `storage-conf.xml` says.
+/// Contents of a `storage-conf.xml`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageConf {
-    /// The keyspaces with their families: together a schema that can be.
+    /// The keyspaces with their column families: together a valid schema.
     pub keyspaces: Vec<KsDef>,
     /// The settings.
     pub settings: ConfSettings,
-    /// What was not understood or has no effect.
+    /// Elements that are unknown or have no effect.
     pub notes: Vec<ConfNote>,
 }
 
 impl StorageConf {
-    /// Reads a document whose outermost element is a `Storage`, a `Keyspaces` or a `Keyspace`.
+    /// Parses a document whose outermost element is a `Storage`, a `Keyspaces` or a `Keyspace`.
     ///
     /// # Errors
-    /// `Configuration`: with line and column, what is wrong with the XML or with a definition; of a
-    /// comparator that is not known, also which ones are.
+    /// `Configuration`, with line and column, for an error of the XML or of a definition; for an
+    /// unknown comparator, with the known ones.
     pub fn parse(text: &str, registry: &Arc<Registry>) -> Result<StorageConf> {
         let tidy = check_len(text).map(blanks::tidy)?;
         let document = document(&tidy, 0)?;
@@ -52,7 +52,7 @@ impl StorageConf {
         Ok(conf)
     }
 
-    /// Reads `ColumnFamily` elements alone, as the article prints them, as those of this keyspace.
+    /// Parses `ColumnFamily` elements alone, as the article prints them, for this keyspace.
     ///
     /// # Errors
     /// As [`StorageConf::parse`].
@@ -141,7 +141,7 @@ fn configuration(e: Error) -> Error {
     Error::Configuration(e.to_string())
 }
 
-/// Parses; `shift` columns of the first line are not the user's.
+/// Parses the XML; the first `shift` columns of the first line are not the user's.
 fn document(text: &str, shift: u32) -> Result<Document<'_>> {
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
@@ -180,7 +180,7 @@ impl ConfReader<'_> {
                 other => self.note(part, format!("{other} is not known in Keyspace")),
             }
         }
-        // That one has a factor per data centre, from elsewhere.
+        // This strategy has a factor for each data centre, in another file.
         def.strategy_options.clear();
         if !def.strategy_class.ends_with("DatacenterShardStrategy") {
             def.strategy_options.insert("replication_factor".into(), factor.to_string());

@@ -1,4 +1,4 @@
-//! The elements of a configuration, and what was met that has no meaning here.
+//! Elements of a configuration, and notes about ignored ones.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,12 +10,12 @@ use firn_wide::internals::schema::{self, OWN_TYPES};
 use firn_wide::{CfDef, Error, Registry, Result};
 use roxmltree::{Document, Node};
 
-/// Something that was not taken over.
+/// An ignored element or attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfNote {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u32,
-    /// What it is.
+    /// The message.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn text_of(node: Node<'_, '_>) -> String {
 pub(super) struct ConfReader<'a> {
     pub(super) registry: &'a Arc<Registry>,
     pub(super) document: &'a Document<'a>,
-    /// How many columns of the first line are not the user's.
+    /// Number of columns of the first line that are not the user's.
     pub(super) shift: u32,
     pub(super) notes: Vec<ConfNote>,
 }
@@ -47,7 +47,7 @@ impl ConfReader<'_> {
         self.notes.push(ConfNote { line, text });
     }
 
-    /// The elements in this one, all of which should have this name; notes on the others.
+    /// Returns the child elements, all of which should have this name; adds notes on others.
     pub(super) fn parts<'d, 'i>(&mut self, node: Node<'d, 'i>, name: &str) -> Vec<Node<'d, 'i>> {
         let (parts, others): (Vec<_>, Vec<_>) =
             node.children().filter(Node::is_element).partition(|n| n.has_tag_name(name));
@@ -60,7 +60,7 @@ impl ConfReader<'_> {
         parts
     }
 
-    /// The number in an element, within these bounds.
+    /// Parses the number in an element, within these bounds.
     pub(super) fn number<T: FromStr + PartialOrd + Display>(
         &self,
         node: Node<'_, '_>,
@@ -79,7 +79,7 @@ impl ConfReader<'_> {
         }
     }
 
-    /// The type that an attribute names; `BytesType` where there is none.
+    /// Returns the type that an attribute names; `BytesType` if it is absent.
     pub(super) fn comparator(&self, node: Node<'_, '_>, attribute: &str) -> Result<String> {
         let Some(given) = node.attribute(attribute) else { return Ok("BytesType".into()) };
         match schema::lookup(given, self.registry) {
@@ -96,7 +96,7 @@ impl ConfReader<'_> {
         }
     }
 
-    /// The attributes besides name and types.
+    /// Reads the attributes other than name and types.
     pub(super) fn other_attributes(&mut self, node: Node<'_, '_>, def: &mut CfDef) {
         for attribute in node.attributes() {
             match attribute.name() {

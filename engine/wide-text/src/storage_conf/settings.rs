@@ -6,16 +6,16 @@ use roxmltree::Node;
 
 use super::reader::{ConfReader, text_of};
 
-/// What a `storage-conf.xml` sets; what it leaves out is as in 0.4's own file.
+/// Settings of a `storage-conf.xml`; missing ones have the values of 0.4's own file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfSettings {
     /// `ClusterName`.
     pub cluster_name: String,
-    /// `Partitioner`, as it is written: a class name.
+    /// `Partitioner`, as written: a class name.
     pub partitioner: Option<String>,
     /// `InitialToken`.
     pub initial_token: Option<String>,
-    /// `ReplicationFactor`: of keyspaces that have none of their own.
+    /// `ReplicationFactor`, for keyspaces without their own.
     pub replication_factor: u32,
     /// `CommitLogDirectory`.
     pub commit_log_directory: Option<String>,
@@ -37,11 +37,11 @@ pub struct ConfSettings {
     pub memtable_object_count_millions: f64,
     /// `CommitLogSync` with its period or window.
     pub commit_log_sync: CommitLogSync,
-    /// `GCGraceSeconds`, of all families.
+    /// `GCGraceSeconds`, for all column families.
     pub gc_grace_seconds: i32,
 }
 
-/// When a write is on the disk.
+/// The time at which a write is durable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CommitLogSync {
     /// Some time after it was acknowledged.
@@ -78,7 +78,7 @@ impl Default for ConfSettings {
     }
 }
 
-/// Elements of 0.4's and 0.6's files that mean nothing to one node of Firn.
+/// Elements of 0.4's and 0.6's files without effect on one node of Firn.
 const WITHOUT_EFFECT: [&str; 32] = [
     "Authenticator",
     "AutoBootstrap",
@@ -114,7 +114,7 @@ const WITHOUT_EFFECT: [&str; 32] = [
     "StoragePort",
 ];
 
-/// The parts of `CommitLogSync` as they come.
+/// The parts of `CommitLogSync`, in any order.
 #[derive(Default)]
 pub(super) struct Sync {
     batch: bool,
@@ -123,7 +123,7 @@ pub(super) struct Sync {
 }
 
 impl ConfSettings {
-    /// Takes one element of `Storage`.
+    /// Reads one element of `Storage`.
     pub(super) fn read(
         &mut self,
         reader: &mut ConfReader<'_>,
@@ -178,7 +178,7 @@ impl ConfSettings {
         Ok(())
     }
 
-    /// Takes what was said about the commit log.
+    /// Applies the settings of the commit log.
     pub(super) fn finish(&mut self, sync: &Sync) {
         self.commit_log_sync = match sync.batch {
             true => CommitLogSync::Batch { window_ms: sync.window_ms.unwrap_or(0.1) },
@@ -186,7 +186,7 @@ impl ConfSettings {
         };
     }
 
-    /// These options with what is said of partitioner, cluster name, `CommitLogSync` and
+    /// Returns these options with the configured partitioner, cluster name, `CommitLogSync` and
     /// `MemtableSizeInMB`.
     ///
     /// ```
@@ -216,7 +216,7 @@ impl ConfSettings {
         }
     }
 
-    /// How durable a write is when it is acknowledged.
+    /// Returns the durability of an acknowledged write.
     pub fn durability(&self) -> Durability {
         match self.commit_log_sync {
             CommitLogSync::Periodic { .. } => Durability::Process,
@@ -224,7 +224,7 @@ impl ConfSettings {
         }
     }
 
-    /// The size of a memtable in bytes, 2 GiB at most.
+    /// Returns the size of a memtable in bytes, at most 2 GiB.
     pub fn memtable_bytes(&self) -> usize {
         (self.memtable_size_mb.min(2048) as usize) << 20
     }

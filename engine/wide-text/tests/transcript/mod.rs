@@ -1,4 +1,4 @@
-//! What the real cassandra-cli of 1.1.12 was asked and answered: `vectors/cli.txt`.
+//! Recorded exchanges with the real cassandra-cli of 1.1.12: `vectors/cli.txt`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use firn_wide_text::cli::format;
 /// The whole recording.
 pub const TRANSCRIPT: &str = include_str!("../vectors/cli.txt");
 
-/// The statements of the transcript with their prompts and what was printed.
+/// Returns the statements of the transcript with their prompts and outputs.
 pub fn exchanges() -> Vec<(String, String, String)> {
     let mut out: Vec<(String, String, String)> = Vec::new();
     for line in TRANSCRIPT.lines() {

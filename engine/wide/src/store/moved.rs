@@ -98,7 +98,7 @@ impl CellStore {
                     let (start, end, deletion) = range_at(cursor.key(), partition, cursor.value())?;
                     m.delete_range_as(to, &places.bound(start), &places.bound(end), deletion);
                 }
-                _ => return Err(Error::Corrupt("a deletion lies where none belongs".into())),
+                _ => return Err(Error::Corrupt("a deletion is in an invalid position".into())),
             }
             cursor.next()?;
         }

@@ -62,7 +62,7 @@ impl CellValue {
 fn cell_of(stored: &[u8]) -> Result<Cell<'_>> {
     match StoredCell::decode(stored)? {
         StoredCell::Cell(cell) => Ok(cell),
-        _ => Err(Error::Corrupt("a deletion lies where a cell belongs".into())),
+        _ => Err(Error::Corrupt("a deletion is in the position of a cell".into())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The options of `firn bench`.
+//! Options of `firn bench`.
 
 use std::path::Path;
 
@@ -11,29 +11,29 @@ use firn_workload::spec::parse_count;
 
 use crate::connect::ConnectArgs;
 
-/// What `firn bench` takes.
+/// Arguments of `firn bench`.
 #[derive(Args, Clone, Debug)]
 pub struct ModelBenchArgs {
     #[command(flatten)]
     pub engine: BenchArgs,
-    /// What is measured: the engine itself, columns and rows on it, or CQL on those
+    /// Measure this layer: the engine, the data model of rows and columns, or CQL
     #[arg(long, value_enum, default_value = "kv", value_name = "MODEL")]
     pub model: BenchModel,
-    /// Rows: of 10 columns of 100 bytes (--model wide), of 4 columns (--model cql)
+    /// Write this many rows: of 10 columns of 100 bytes (--model wide), of 4 columns (--model cql)
     #[arg(long, value_name = "ROWS", default_value = "100k", value_parser = parse_count)]
     pub rows: u64,
-    /// Columns of the widest row, of --model wide
+    /// Write this many columns to the widest row of --model wide
     #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
     pub columns: u64,
     #[command(flatten)]
     pub connect: ConnectArgs,
-    /// Nodes of each data centre that have each row, of --model cql with --connect
+    /// Set the replication factor of each data centre, for --model cql with --connect
     #[arg(long, value_name = "NODES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100), requires = "connect")]
     pub replication: u32,
 }
 
 impl ModelBenchArgs {
-    /// Opens the store of a model's bench, with this memory.
+    /// Opens the store of a model's bench, with this memory budget.
     pub fn open_wide(&self, dir: &Path, budget: u64) -> Done<Wide> {
         let db = DbOptions {
             memory_budget: usize::try_from(budget).unwrap_or(usize::MAX),

@@ -1,8 +1,7 @@
-//! `firn bench`: the benches of the engine (`firn-bench`), and beside them those of the data model
-//! and of CQL.
+//! `firn bench`: benchmarks of the engine (`firn-bench`), of the data model and of CQL.
 //!
-//! [`wide`] and [`cql`] measure two ways by turns: what they do, and what the layer beneath takes
-//! for the same.
+//! [`wide`] and [`cql`] alternate between two measurements: their own operations, and equivalent
+//! operations of the layer below.
 
 mod args;
 mod cql;
@@ -27,22 +26,23 @@ const MODEL_EXAMPLES: &str = "
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them
   firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, beside a fresh store";
 
-/// The examples of the help text.
+/// Returns the examples of the help text.
 pub fn examples() -> String {
     format!("{}{MODEL_EXAMPLES}", firn_bench::EXAMPLES)
 }
 
-/// The bench of a model above the engine.
+/// Benchmark of a model above the engine.
 struct ModelBench {
-    /// What the command line calls it.
+    /// Name on the command line.
     name: &'static str,
-    /// The options that it takes.
+    /// Names of the accepted options.
     takes: &'static [&'static str],
     run: fn(&Setting<'_>, &ModelBenchArgs) -> Done,
 }
 
 impl BenchModel {
-    /// The model's bench; the engine's are `firn-bench`'s, each with options of its own.
+    /// Returns the benchmark of the model. Those of the engine are in `firn-bench` and have their
+    /// own options.
     fn bench(self) -> Option<ModelBench> {
         match self {
             BenchModel::Kv => None,
@@ -68,7 +68,7 @@ impl BenchModel {
     }
 }
 
-/// What is in the data model of a bench's store that no bench has made.
+/// Describes a keyspace in the store that no benchmark created, if there is one.
 fn foreign_keyspace(dir: &Path) -> Done<Option<String>> {
     let db = DbOptions { create: false, read_only: true, ..DbOptions::default() };
     let keyspaces = open_wide(dir, db)?.describe_keyspaces();
@@ -86,7 +86,7 @@ const MODEL_STORES: ModelStores = ModelStores {
     cliffs: cql::cliffs::RUN,
 };
 
-/// Runs `firn bench`, for which the options of these names are on the command line.
+/// Runs `firn bench`. `given` has the names of the options on the command line.
 pub fn run(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
     let setting = Setting { store: &global.store, models: Some(MODEL_STORES) };
     let given: Vec<String> = given.iter().filter(|option| *option != "model").cloned().collect();

@@ -1,9 +1,9 @@
-//! Counters of several files: the shards that each has of a cell are merged before there is a sum,
-//! so the files are read side by side, a partition at a time.
+//! Import of counters from several files. The shards of a cell in all files are merged before they
+//! are summed, so the files are read in parallel, one partition at a time.
 //!
-//! As on a node, a counter that was deleted stays deleted: what a tombstone or the deletion of its
-//! row, of a range or of its partition covers does not count. The deletions themselves are not
-//! kept: Firn's counters have none.
+//! As on a node, a deleted counter stays deleted: shards under a tombstone, or under the deletion
+//! of the row, a range or the partition, do not count. The deletions themselves are not imported,
+//! because Firn's counters have none.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use firn_tools::output::{Done, Progress};
 use super::rows::{NodeTarget, NodeWriter};
 use super::source::{NodeSource, trouble};
 
-/// A file, and the partition that it stands before.
+/// A file, and its next partition.
 struct CounterFile {
     data: PathBuf,
     reader: NodeReader,
@@ -23,14 +23,14 @@ struct CounterFile {
     next: Option<(Vec<u8>, NodePartition)>,
 }
 
-/// What is known of a partition's counters.
+/// Counters of a partition.
 #[derive(Default)]
 struct CounterCells {
-    /// The timestamp of the partition's deletion.
+    /// Timestamp of the partition's deletion.
     deleted: Option<i64>,
-    /// Those of rows, by their places.
+    /// Timestamps of row deletions, by the position of the row.
     rows: BTreeMap<Vec<u8>, i64>,
-    /// Deletions of ranges of places: start, end, timestamp.
+    /// Range deletions: start, end, timestamp.
     ranges: Vec<(Vec<u8>, Vec<u8>, i64)>,
     cells: BTreeMap<Vec<u8>, CounterCell>,
 }
@@ -43,14 +43,14 @@ struct CounterCell {
     versions: Vec<(i64, Vec<u8>)>,
 }
 
-/// Reads files of counters side by side.
+/// Reads files of counters in parallel.
 pub struct CounterFiles<'w, 'a> {
     files: Vec<CounterFile>,
     writer: &'w mut NodeWriter<'a>,
 }
 
 impl<'w, 'a> CounterFiles<'w, 'a> {
-    /// Over all files of a table.
+    /// Creates a reader over all files of a table.
     pub fn new(
         readers: Vec<(&NodeSource, NodeReader)>,
         writer: &'w mut NodeWriter<'a>,
@@ -95,7 +95,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
         Ok(())
     }
 
-    /// Takes in what a file says of a partition, up to where the next begins.
+    /// Adds the counters and deletions of a file's partition, up to the next partition.
     fn partition(&mut self, file: usize, found: &mut CounterCells) -> Done {
         let file = &mut self.files[file];
         self.writer.blame(&file.data);
@@ -131,7 +131,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
             let lives = |v: &&(i64, Vec<u8>)| deleted.is_none_or(|d| v.0 > d);
             let versions = || cell.versions.iter().filter(lives);
             let Some(newest) = versions().map(|v| v.0).max() else { continue };
-            // Each version was looked at when it was read.
+            // Each version was checked when it was read.
             let sum = counter_sum(versions().map(|v| &*v.1)).unwrap_or_default();
             if last != cell.row {
                 self.writer.count_row();

@@ -1,5 +1,5 @@
-//! Tables as a node's files tell of them: keyspaces, user types and tables that are not there are
-//! made by statements of CQL; those that are there are compared.
+//! Table definitions from a node's files. Missing keyspaces, user types and tables are created by
+//! CQL statements; existing ones are compared.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use firn_wide::{Registry, Type, UserType};
 
 use super::source::NodeSource;
 
-/// A column that files have cells of.
+/// A column with cells in the files.
 struct PlanColumn {
     name: String,
     of: ColumnType,
     is_static: bool,
 }
 
-/// A table as its files tell of it.
+/// Definition of a table, derived from its files.
 pub struct TablePlan {
-    /// The keyspace that it goes into.
+    /// Target keyspace.
     pub keyspace: String,
-    /// Its name there.
+    /// Target table.
     pub table: String,
     partition: Vec<Type>,
-    /// With `ReversedType` around those that are in descending order.
+    /// Types of the clustering columns; descending ones are wrapped in `ReversedType`.
     clustering: Vec<Type>,
     columns: Vec<PlanColumn>,
-    /// User types, each behind those that it is made of.
+    /// User types, each after the types that it contains.
     types: Vec<Arc<UserType>>,
-    /// The class of the partitioner.
+    /// Class of the partitioner.
     pub partitioner: String,
 }
 
-/// The type that a file says.
+/// Parses a type that a file names.
 fn type_of(class: &MarshalClass, file: &Path) -> Done<Type> {
     Type::parse(&class.to_string(), &Registry::new()).map_err(|e| {
         let why = format!("{}: a type that Firn does not have: {}", file.display(), e.0);
@@ -53,8 +53,8 @@ fn parts_of(class: &MarshalClass, file: &Path) -> Done<Vec<Type>> {
     })
 }
 
-/// Puts the user types in `of` behind those that they are made of; of several of one name the one
-/// with the most fields counts, which an `ALTER TYPE` has added.
+/// Adds the user types in `of`, each after the types that it contains. Of several types with one
+/// name, it uses the one with the most fields: `ALTER TYPE` has added them.
 fn collect_types(of: &Type, into: &mut Vec<Arc<UserType>>) {
     match of {
         Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => {
@@ -86,7 +86,7 @@ fn differs(file: &Path, what: &str, here: &str, there: &str) -> Failure {
 }
 
 impl TablePlan {
-    /// What files say of one table together.
+    /// Combines the definitions in all files of one table.
     pub fn new(keyspace: &str, table: &str, files: &[NodeSource]) -> Done<TablePlan> {
         let mut plan: Option<TablePlan> = None;
         for NodeSource { table: file, .. } in files {
@@ -158,7 +158,8 @@ impl TablePlan {
         format!("{}.{}", quote_if_needed(&self.keyspace), quote_if_needed(&self.table))
     }
 
-    /// A name for a key column that no other column has: nothing in the files says one.
+    /// Returns names for key columns that no other column has. The files do not contain their
+    /// names.
     fn key_names(&self, word: &str, count: usize, first_plain: bool) -> Vec<String> {
         let name = |i: usize| match (i, first_plain) {
             (0, true) => word.to_owned(),
@@ -173,7 +174,7 @@ impl TablePlan {
         (0..count).map(name).map(free).collect()
     }
 
-    /// The statement that makes the table.
+    /// Returns the statement that creates the table.
     fn create(&self) -> String {
         let keys = self.key_names("key", self.partition.len(), true);
         let clustering = self.key_names("column", self.clustering.len(), false);
@@ -198,8 +199,8 @@ impl TablePlan {
         format!("CREATE TABLE {} ({}){order}", self.full_name(), columns.join(", "))
     }
 
-    /// The table in the store, which is made, or gets the columns that it lacks, unless a schema was
-    /// given.
+    /// Returns the table in the store. Unless a schema was given, creates it or adds its missing
+    /// columns.
     pub fn table_in(&self, session: &Session, with_schema: bool) -> Done<Arc<TableSchema>> {
         let find = || -> Done<Option<Arc<TableSchema>>> {
             let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
@@ -294,7 +295,7 @@ fn create_type(keyspace: &str, user: &UserType) -> String {
     )
 }
 
-/// Makes the keyspaces that are not there.
+/// Creates the missing keyspaces.
 pub fn keyspaces<'a>(session: &Session, names: impl Iterator<Item = &'a str>) -> Done {
     for name in names {
         let text = format!(
@@ -306,7 +307,7 @@ pub fn keyspaces<'a>(session: &Session, names: impl Iterator<Item = &'a str>) ->
     Ok(())
 }
 
-/// Runs the statements of a schema. What is there already stays as it is, and is compared with the
+/// Runs the statements of a schema. Existing objects do not change; they are compared with the
 /// files later.
 pub fn run_schema(session: &Session, file: &Path, text: &str) -> Done {
     for piece in Script::new(text) {
@@ -328,7 +329,7 @@ pub fn run_schema(session: &Session, file: &Path, text: &str) -> Done {
         let is_function = |s: &Statement<'_>| {
             matches!(s, Statement::CreateFunction(_) | Statement::CreateAggregate(_))
         };
-        // Files have no need of functions, and those of nodes are in Java.
+        // The files do not need functions, and those of nodes are in Java.
         if piece.parse().is_ok_and(|parsed| is_function(&parsed.statement)) {
             eprintln!("note: {place}: a function is left out: {e}");
             continue;

@@ -1,8 +1,10 @@
-//! `firn export --cassandra`: tables of CQL as files that a node of Cassandra takes, with every
-//! timestamp, time to live and deletion.
+//! `firn export --cassandra`: writes tables of CQL as SSTable files of Cassandra, with all
+//! timestamps, times to live and deletions.
 //!
-//! Invariants: all tables are of one moment. Nothing is at the place that was named before
-//! everything is written and on the device: it is written beside it, and gets its name at the end.
+//! Invariants:
+//! - All tables are exported from one snapshot.
+//! - The target directory does not exist until all files are written and synced. They are written
+//!   to a temporary directory, which is renamed at the end.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -25,30 +27,31 @@ use serde_json::json;
 use super::source::trouble;
 use crate::store::Global;
 
-/// The statements that define what is exported.
+/// File of the statements that define the exported tables.
 const SCHEMA: &str = "schema.cql";
-/// A file ends when it has so many partitions, whose hashes are in memory until then.
+/// Maximum number of partitions of a file; the hashes of their keys are in memory until it is
+/// complete.
 const MOST_PARTITIONS: u64 = 4 << 20;
-/// How often progress is shown, in partitions.
+/// Progress interval, in partitions.
 const TOLD: u64 = 256;
 
-/// The versions of files that are written.
+/// Versions of the files that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NodeVersion {
-    /// Of Cassandra 4.0 to 5.0
+    /// Version of Cassandra 4.0 to 5.0
     Nb,
 }
 
-/// How files are compressed.
+/// Compression of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum NodeCompression {
     /// LZ4, in chunks of 16 KiB
     Lz4,
-    /// Not at all
+    /// No compression
     None,
 }
 
-/// Of `firn export`: what makes a node's files.
+/// Arguments of `firn export` for Cassandra's files.
 #[derive(Args, Clone, Debug)]
 pub struct NodeExportArgs {
     /// Write the tables of CQL as files of Apache Cassandra, of this version, into DIR
@@ -61,10 +64,10 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     pub cassandra: Option<NodeVersion>,
-    /// The directory that is made, which holds KEYSPACE/TABLE-ID and schema.cql
+    /// Create this directory, with KEYSPACE/TABLE-ID and schema.cql
     #[arg(value_name = "DIR", requires = "cassandra", help_heading = "Cassandra's files")]
     into: Option<PathBuf>,
-    /// Tables: TABLE with --keyspace, or KEYSPACE.TABLE [default: all]
+    /// Export only these tables: TABLE with --keyspace, or KEYSPACE.TABLE [default: all]
     #[arg(
         long,
         value_name = "NAME",
@@ -73,7 +76,7 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     tables: Vec<String>,
-    /// How the files are compressed
+    /// Select the compression of the files
     #[arg(
         long,
         value_enum,
@@ -82,7 +85,7 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     compression: NodeCompression,
-    /// A file ends with the partition that makes its content as large as this
+    /// Start a new file after the partition with which the content reaches this size
     #[arg(
         long,
         value_name = "MIB",
@@ -92,12 +95,12 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     max_size: u64,
-    /// Read everything and say what would be written, and write nothing
+    /// Read all data and print what would be written, and write nothing
     #[arg(long, requires = "cassandra", help_heading = "Cassandra's files")]
     dry_run: bool,
 }
 
-/// What was made of a table.
+/// Result of the export of a table.
 struct DoneTable {
     schema: Arc<TableSchema>,
     folder: PathBuf,
@@ -105,10 +108,10 @@ struct DoneTable {
     totals: ExportTotals,
 }
 
-/// Tables that are not exported, by their kinds.
+/// Tables that are not exported.
 #[derive(Default)]
 struct LeftTables {
-    /// Views, which a node fills from their tables.
+    /// Number of views. A node fills them from their tables.
     views: u64,
     /// Compact tables, and families of the older interface.
     compact: Vec<String>,
@@ -118,12 +121,12 @@ fn full_name(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
-/// Whether its rows are those of a table without a history before CQL.
+/// Reports whether the rows of the table have the CQL layout, without compact storage or families.
 fn is_plain(table: &TableSchema) -> bool {
     table.form().is_none() && !table.is_compact() && table.family().is_none()
 }
 
-/// The tables that are meant, in order.
+/// Returns the selected tables, in order.
 fn chosen(
     session: &Session,
     keyspace: Option<&str>,
@@ -170,7 +173,7 @@ fn chosen(
     Ok((all, left))
 }
 
-/// The statements that make keyspaces, their types, the tables, and their indexes and views.
+/// Returns the statements that create keyspaces, types, tables, indexes and views.
 fn schema_text(session: &Session, tables: &[Arc<TableSchema>]) -> Done<String> {
     let mut out = String::new();
     let mut add = |statement: String, kinds: &[&str]| -> Done {
@@ -198,14 +201,14 @@ fn schema_text(session: &Session, tables: &[Arc<TableSchema>]) -> Done<String> {
     Ok(out)
 }
 
-/// Where everything is written before it has its name.
+/// Returns the temporary directory of an export.
 fn unfinished(into: &Path) -> PathBuf {
     let mut name: OsString = into.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
     into.with_file_name(name)
 }
 
-/// Refuses a place where something is.
+/// Fails if the target or the temporary directory exists and is not empty.
 fn check_place(into: &Path, stage: &Path) -> Done {
     if into.file_name().is_none() {
         return Err(Failure::new(format!("{} is no name of a directory", into.display())));
@@ -241,7 +244,8 @@ pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) ->
         false => io::put_in_place(&stage, into).map_err(|e| Failure::file("make", into, &e)),
     });
     if all.is_err() {
-        // What is left of it is worth nothing; where it can't be removed, the next export says so.
+        // An incomplete export is useless. If the removal fails, the next export reports the
+        // directory.
         io::remove_tree(&stage).ok();
     }
     all?;
@@ -343,8 +347,8 @@ impl TableExport<'_> {
         Ok(())
     }
 
-    /// Exports a table; says into how many files. Times are told as more than the least ones, so
-    /// these are looked for first.
+    /// Exports a table, and returns its number of files. Times are encoded relative to their
+    /// minima, so a first pass finds these.
     fn one(
         &self,
         schema: &TableSchema,
@@ -397,14 +401,14 @@ impl TableExport<'_> {
     }
 }
 
-/// The files of a table, each of which ends when it is large.
+/// Sequence of a table's files; each ends at a maximum size.
 struct NodeFileSequence<'a> {
     folder: &'a Path,
     header: NodeHeader,
     options: WriteOptions,
-    /// Bytes of content.
+    /// Maximum content of a file, in bytes.
     most: u64,
-    /// Of the last file.
+    /// Number of the last file.
     number: u64,
     open: Option<NodeTableWriter<NodeFolder>>,
 }

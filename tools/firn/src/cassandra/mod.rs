@@ -1,13 +1,15 @@
-//! `firn import --cassandra`: the files of a node's tables into tables of CQL, with every timestamp,
-//! time to live and deletion. `export` is the way back.
+//! `firn import --cassandra`: imports the files of a node's tables into tables of CQL, with all
+//! timestamps, times to live and deletions. `export` is the reverse.
 //!
-//! Invariants: all files are opened, and their headers compared with each other, before anything is
-//! defined; all tables are defined, and compared with the files, before anything is written. What is
-//! written goes through the store's own mutations, so files that say different things of a cell, and
-//! what the store has of it, are merged as always: order does not matter, and a table that is
-//! imported again changes nothing but counters, which are only imported into empty tables. Each file
-//! is flushed into tables of its own, so `purge-report` tells which of them hold up each other's
-//! deletions.
+//! Invariants:
+//! - All files are opened, and their headers compared, before any table is defined.
+//! - All tables are defined, and compared with the files, before any data is written.
+//! - The import writes through the store's own mutations. So cells in several files, or already in
+//!   the store, are merged by timestamp; the order of the files has no effect.
+//! - A repeated import changes nothing. Counters are an exception, so they are only imported into
+//!   empty tables.
+//! - Each file is flushed into its own table files. So `purge-report` shows which files block the
+//!   deletions of others.
 
 mod counters;
 mod define;
@@ -34,13 +36,13 @@ use counters::CounterFiles;
 use rows::{NodeTotals, NodeWriter};
 use source::{NodeSource, trouble};
 
-/// The longest file of statements that is read, in bytes.
+/// Maximum size of a file of statements, in bytes.
 const MOST_SCHEMA: u64 = 16 << 20;
 
-/// Of `firn import`: what takes a node's files.
+/// Arguments of `firn import` for a node's files.
 #[derive(Args, Clone, Debug)]
 pub struct NodeFileArgs {
-    /// Tables of Cassandra: folders of tables or snapshots, or single Data.db files
+    /// Import tables of Cassandra: folders of tables or snapshots, or single Data.db files
     #[arg(
         long,
         value_name = "PATH",
@@ -49,27 +51,27 @@ pub struct NodeFileArgs {
         help_heading = "Cassandra's files"
     )]
     pub cassandra: Vec<PathBuf>,
-    /// CQL that defines the tables: a snapshot's schema.cql, or what DESCRIBE printed [default: by
-    /// the files alone, with key, key2, …, column1, … for the names of key columns]
+    /// Define the tables by this CQL: a snapshot's schema.cql, or output of DESCRIBE [default: from
+    /// the files alone, with key, key2, …, column1, … as the names of key columns]
     #[arg(long, value_name = "FILE", requires = "cassandra", help_heading = "Cassandra's files")]
     schema: Option<PathBuf>,
 }
 
-/// How a table's files are imported.
+/// Settings of an import.
 pub struct NodeImport<'a> {
-    /// What was asked for.
+    /// Arguments on the command line.
     pub args: &'a NodeFileArgs,
-    /// The keyspace to import into, not the folder's.
+    /// Target keyspace instead of the folder's.
     pub keyspace: Option<&'a str>,
-    /// The table to import into, not the folder's.
+    /// Target table instead of the folder's.
     pub table: Option<&'a str>,
-    /// Cells written at once, all or none.
+    /// Cells per atomic write.
     pub chunk: usize,
-    /// How far a chunk has got before the next.
+    /// Durability of a chunk before the next is written.
     pub durability: firn_kv::Durability,
 }
 
-/// The `Data.db` files that are meant, each once, in order.
+/// Returns the selected `Data.db` files, each once, in order.
 fn data_files(paths: &[PathBuf]) -> Done<Vec<PathBuf>> {
     let mut all = vec![];
     for path in paths {
@@ -90,17 +92,17 @@ fn data_files(paths: &[PathBuf]) -> Done<Vec<PathBuf>> {
             ));
         }
     }
-    // By their numbers, which rise: 10 comes behind 9.
+    // Sorts by the increasing numbers of files: 10 after 9.
     all.sort_by_key(|f| (f.parent().map(Path::to_path_buf), f.as_os_str().len(), f.clone()));
     all.dedup();
     Ok(all)
 }
 
-/// The files by the tables that they go into.
+/// Groups the files by their target table.
 fn sources(import: &NodeImport<'_>) -> Done<BTreeMap<(String, String), Vec<NodeSource>>> {
     let mut all: BTreeMap<_, Vec<NodeSource>> = BTreeMap::new();
     for file in data_files(&import.args.cassandra)? {
-        // `KEYSPACE/TABLE-ID` may stand above where the command was given.
+        // `KEYSPACE/TABLE-ID` may be parents of the current directory.
         let found = table_of_folder(&std::path::absolute(&file).unwrap_or_else(|_| file.clone()));
         let (keyspace, table) = found.unzip();
         let keyspace = import.keyspace.map(str::to_owned).or(keyspace);
@@ -176,7 +178,7 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     let overflowed = done.iter().map(|d| d.2.overflowed).sum::<u64>();
     if overflowed > 0 {
         eprintln!(
-            "{} {} with a time to live whose end overflowed at the node: kept until 7 February 2106, as Cassandra 5.0 reads them",
+            "{} {} with a time to live whose end overflowed at the node: they live until 7 February 2106, as Cassandra 5.0 reads them",
             global.style().bold("note:"),
             things(overflowed, "cell or row", "cells and rows")
         );
@@ -187,7 +189,7 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     Ok(())
 }
 
-/// The partitioner that all files were written with.
+/// Returns the partitioner of all files.
 fn partitioner(plans: &[(define::TablePlan, &Vec<NodeSource>)]) -> Done<String> {
     let mut names: Vec<&str> = plans.iter().map(|(plan, _)| &*plan.partitioner).collect();
     names.dedup();

@@ -1,4 +1,4 @@
-//! What a node's files say, as mutations of the store.
+//! Converts the rows of a node's files to mutations of the store.
 
 use std::path::{Path, PathBuf};
 
@@ -18,30 +18,30 @@ use serde_json::{Value, json};
 use super::define::TablePlan;
 use super::source::NodeSource;
 
-/// A chunk ends early when its values are as large as this.
+/// Value bytes after which a chunk ends early.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// What was imported.
+/// Totals of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeTotals {
     partitions: u64,
     rows: u64,
-    /// Cells, of which tombstones are some.
+    /// Cells, including tombstones.
     pub cells: u64,
     deletions: u64,
     /// Cells of columns that the table does not have.
     pub left_out: u64,
-    /// Cells and rows whose time to live ends at a second that overflowed at the node.
+    /// Cells and rows whose expiry overflowed at the node.
     pub overflowed: u64,
 }
 
 impl NodeTotals {
-    /// In words.
+    /// Returns the totals as text.
     pub fn told(&self) -> String {
         counts_told(self.partitions, self.rows, self.cells, self.deletions)
     }
 
-    /// For programs.
+    /// Returns the totals as JSON.
     pub fn json(&self, plan: &TablePlan, files: usize) -> Value {
         json!({
             "keyspace": plan.keyspace, "table": plan.table, "files": files, "partitions": self.partitions, "rows": self.rows,
@@ -51,23 +51,23 @@ impl NodeTotals {
     }
 }
 
-/// Where the cells of a file's column go.
+/// Target column of the cells of a file's column.
 #[derive(Clone)]
 pub struct NodeTarget {
-    /// The end of their places.
+    /// Last part of the cells' keys.
     pub end: Vec<u8>,
     of: ColumnType,
     path: Option<Type>,
 }
 
-/// Writes what files say into a table.
+/// Writes the content of files into a table.
 pub struct NodeWriter<'a> {
     store: &'a CellStore,
     family: StoreFamily,
     schema: &'a TableSchema,
     chunk: usize,
     durability: Durability,
-    /// The file that is read, for messages.
+    /// Current file, for messages.
     file: PathBuf,
     statics: Vec<Option<NodeTarget>>,
     regulars: Vec<Option<NodeTarget>>,
@@ -76,14 +76,14 @@ pub struct NodeWriter<'a> {
     /// Operations and bytes in the mutations.
     waiting: (usize, usize),
     flushed: bool,
-    /// The start of the deleted range that the file stands in.
+    /// Start of the deleted range that is open at the current position of the file.
     open: Option<Vec<u8>>,
-    /// What was written.
+    /// Totals so far.
     pub totals: NodeTotals,
 }
 
 impl<'a> NodeWriter<'a> {
-    /// Into this table.
+    /// Creates a writer into this table.
     pub fn new(
         store: &'a CellStore,
         family: StoreFamily,
@@ -109,7 +109,7 @@ impl<'a> NodeWriter<'a> {
         }
     }
 
-    /// Refuses a table that has rows: counters can't be merged with what is there.
+    /// Fails if the table has rows: imported counters cannot be merged with existing ones.
     pub fn check_empty(&self, keyspace: &str, table: &str) -> Done {
         match self.family.tree().is_empty()? {
             true => Ok(()),
@@ -120,7 +120,7 @@ impl<'a> NodeWriter<'a> {
         }
     }
 
-    /// Where the columns of a file go.
+    /// Maps the columns of a file to columns of the table.
     pub fn targets(&self, file: &NodeSource, of_static: bool) -> Vec<Option<NodeTarget>> {
         let target = |column: &TableColumn| NodeTarget {
             end: self.schema.cell_name(Some(column)),
@@ -131,12 +131,12 @@ impl<'a> NodeWriter<'a> {
         file.table.header.columns(of_static).iter().map(|c| find(&c.name)).collect()
     }
 
-    /// What is refused from now on is in this file.
+    /// Sets the file that errors name.
     pub fn blame(&mut self, file: &Path) {
         self.file = file.to_path_buf();
     }
 
-    /// What follows is this file's.
+    /// Begins a file.
     pub fn file(&mut self, file: &NodeSource) {
         self.blame(&file.table.data);
         self.statics = self.targets(file, true);
@@ -150,7 +150,7 @@ impl<'a> NodeWriter<'a> {
         })
     }
 
-    /// What is said of something at a place of the file that can't be.
+    /// Returns the failure for an invalid part of the file.
     pub fn refuse(&self, position: u64, why: &str) -> Failure {
         Failure::with_next(
             format!("{}, decompressed byte {position}: {why}", self.file.display()),
@@ -158,7 +158,7 @@ impl<'a> NodeWriter<'a> {
         )
     }
 
-    /// Takes what a file says next.
+    /// Processes the next event of a file.
     pub fn event(&mut self, event: &NodeEvent) -> Done {
         match event {
             NodeEvent::Partition(p) => {
@@ -174,14 +174,14 @@ impl<'a> NodeWriter<'a> {
         self.make_room()
     }
 
-    /// A partition begins.
+    /// Begins a partition.
     pub fn partition(&mut self, key: &[u8]) -> Done {
         self.totals.partitions += 1;
         self.mutations.push(StoreMutation::new(key));
         Ok(())
     }
 
-    /// Writes to the partition that has begun last.
+    /// Writes to the current partition.
     fn change(
         &mut self,
         bytes: usize,
@@ -194,7 +194,7 @@ impl<'a> NodeWriter<'a> {
         }
     }
 
-    /// The place of a row, which those of its cells begin with.
+    /// Returns the key of a row within its partition, a prefix of the keys of its cells.
     pub fn row_place(&self, row: &NodeRow) -> Done<Vec<u8>> {
         if row.is_static {
             return Ok(vec![STATIC]);
@@ -212,7 +212,7 @@ impl<'a> NodeWriter<'a> {
         self.at(position, all.ok_or_else(null))
     }
 
-    /// Refuses bytes that are no value of the type.
+    /// Fails if the bytes are not a value of the type.
     fn check(&self, of: &Type, value: &[u8], position: u64) -> Done {
         let valid = of.validate(value);
         self.at(position, valid.map_err(|e| firn_wide::internals::base::error::invalid(e.0)))
@@ -281,7 +281,7 @@ impl<'a> NodeWriter<'a> {
         Ok(())
     }
 
-    /// Writes the sum of a counter, at this place of the partition that has begun last.
+    /// Writes the sum of a counter to this key of the current partition.
     pub fn counter(&mut self, place: &[u8], timestamp: i64, sum: i64) -> Done {
         let cell = Cell { timestamp, state: CellState::Counter(sum) };
         self.change(place.len(), |m, family| m.put_cell(family, place, cell));
@@ -294,7 +294,7 @@ impl<'a> NodeWriter<'a> {
         self.totals.rows += 1;
     }
 
-    /// The place of a bound: where the range that it starts or ends does.
+    /// Returns the key within the partition at which a range with this bound starts or ends.
     pub fn bound(&self, bound: &NodeBound, is_start: bool, position: u64) -> Done<Vec<u8>> {
         let values = self.values(&bound.clustering, position)?;
         let mut place = vec![];
@@ -317,19 +317,19 @@ impl<'a> NodeWriter<'a> {
         Ok(())
     }
 
-    /// The partition part of the keys of a partition, which orders it among the others.
+    /// Returns the partition part of a key, which defines the order of partitions.
     pub fn partition_order(&self, key: &[u8]) -> Done<Vec<u8>> {
         let mut out = vec![];
         self.family.layout().put_partition(key, &mut out).map_err(model_trouble)?;
         Ok(out)
     }
 
-    /// Whether a chunk was written since this was asked last.
+    /// Reports whether a chunk was written since the last call.
     pub fn has_flushed(&mut self) -> bool {
         std::mem::take(&mut self.flushed)
     }
 
-    /// Writes what waits when it is enough for a chunk, also in the middle of a partition.
+    /// Writes the pending mutations once they fill a chunk, also in the middle of a partition.
     fn make_room(&mut self) -> Done {
         if self.waiting.0 < self.chunk && self.waiting.1 < CHUNK_BYTES {
             return Ok(());
@@ -349,13 +349,13 @@ impl<'a> NodeWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is left of a file, and tables of it: what `purge-report` tells is of tables.
+    /// Writes the rest of a file, and flushes it into its own tables, the unit of `purge-report`.
     pub fn end_of_file(&mut self) -> Done {
         self.flush()?;
         Ok(self.family.tree().flush()?)
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub fn finish(mut self) -> Done<NodeTotals> {
         self.end_of_file()?;
         Ok(self.totals)

@@ -1,17 +1,17 @@
-//! A file of a node's table, and what is told of one that can't be read.
+//! A file of a node's table, and the error of an unreadable one.
 
 use firn_cassandra::{NodeFault, NodeFolder, NodeTable};
 use firn_tools::output::Failure;
 
-/// A file of a table, with what it says of itself.
+/// A file of a table, with its metadata.
 pub struct NodeSource {
-    /// Where its parts are.
+    /// Folder of its components.
     pub folder: NodeFolder,
-    /// What it says of itself.
+    /// Metadata of the file.
     pub table: NodeTable,
 }
 
-/// A fault of a file, with what to do.
+/// Converts a fault of a file to a failure with advice.
 pub fn trouble(e: &NodeFault) -> Failure {
     Failure::Failed { what: e.to_string(), next: e.next().map(str::to_owned) }
 }

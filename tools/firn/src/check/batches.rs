@@ -1,4 +1,4 @@
-//! Batches as they are written: which partitions they name, and whether conditions allow that.
+//! Partitions of batches, and whether the conditions of a batch allow them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use firn_cql::internals::syntax::ast::{
     ChangeClause, ChangeGuard, Comparison, Inserted, Relation, Term, TermKind, TermPrimary,
 };
 
-/// Whether a change happens under a condition.
+/// Reports whether a change has a condition.
 pub fn is_conditional(change: &ChangeClause<'_>) -> bool {
     match change {
         ChangeClause::Insert(s) => s.if_not_exists,
@@ -17,7 +17,7 @@ pub fn is_conditional(change: &ChangeClause<'_>) -> bool {
     }
 }
 
-/// Whether a batch has a condition and names several partitions, as far as constants tell.
+/// Reports whether a batch has a condition and names several partitions, judging by constants.
 pub fn conditions_span(changes: &[ChangeClause<'_>], tables: &[Arc<TableSchema>]) -> bool {
     if !changes.iter().any(is_conditional) {
         return false;
@@ -29,7 +29,7 @@ pub fn conditions_span(changes: &[ChangeClause<'_>], tables: &[Arc<TableSchema>]
     named.collect::<BTreeSet<_>>().len() > 1
 }
 
-/// The constant that a change gives a column of its key.
+/// Returns the constant that a change assigns to a column of its key.
 fn constant_of(change: &ChangeClause<'_>, column: &str) -> Option<String> {
     let term: &Term<'_> = match change {
         ChangeClause::Insert(s) => {

@@ -1,7 +1,7 @@
-//! What a target would make of a statement by its text: which clauses it has, against the schema.
+//! Judges a statement for a target by its text: its clauses, against the schema.
 //!
-//! What depends on the values that were bound is left open: a [`StatementHit`] names the marker, and
-//! [`statements`](super::statements) asks the log for its size.
+//! Findings that depend on bound values stay open: a [`StatementHit`] names the marker, and
+//! [`statements`](super::statements) looks up its size in the log.
 
 use firn_cql::Session;
 use firn_cql::internals::catalog::{TableSchema, check_not_system};
@@ -31,11 +31,11 @@ const ONE_BY_ONE: &str = "send one statement for each partition, several at once
 pub struct ClauseJudge<'a> {
     session: &'a Session,
     target: &'static TargetTable,
-    /// The second since 1970 that it is.
+    /// Current time, in seconds since 1970.
     now: u64,
 }
 
-/// The place of what has no table.
+/// Location of a finding without a table.
 const NO_PLACE: &str = "a statement";
 
 impl<'a> ClauseJudge<'a> {
@@ -61,7 +61,7 @@ impl<'a> ClauseJudge<'a> {
             Statement::Select(s) => vec![&s.table],
             Statement::Change(c) => vec![c.table()],
             Statement::Batch(b) => b.changes.iter().map(ChangeClause::table).collect(),
-            // What a definition has made is judged as a definition.
+            // Definitions are judged by the resulting schema.
             _ => return found,
         };
         let catalog = self.session.engine().catalog();
@@ -85,7 +85,7 @@ impl<'a> ClauseJudge<'a> {
             };
             schemas.push(table.clone());
         }
-        // A batch may be of nothing.
+        // A batch may be empty.
         let Some(first) = schemas.first() else { return found };
         let place = full_name(first);
         let home = keyspace.map(Into::into);
@@ -236,7 +236,7 @@ impl<'a> ClauseJudge<'a> {
         }
     }
 
-    /// Judges a time to live that stands in a statement.
+    /// Judges a time to live written in a statement.
     fn using(&self, found: &mut JudgedText, using: &Using<'_>, table: &TableSchema) {
         let Some(TermKind::Primary(TermPrimary::Constant(c))) = using.ttl.as_ref().map(|t| &t.kind)
         else {
@@ -384,7 +384,7 @@ impl<'a> ClauseJudge<'a> {
             return;
         }
         let (support, next) = if word.starts_with("mask_") {
-            // The functions are there without the setting of masked columns.
+            // The masking functions exist without the setting for masked columns.
             let support = match self.target.masks {
                 FeatureSupport::Off(_) => FeatureSupport::There,
                 other => other,
@@ -415,7 +415,7 @@ fn reads_list(found: &mut JudgedText, place: &str) {
     );
 }
 
-/// Whether the relations name one partition, or several by `IN`.
+/// Reports whether the relations name one partition, or several by `IN`.
 fn names_partition(relations: &[Relation<'_>], table: &TableSchema) -> bool {
     let is_named = |name: &str| {
         relations.iter().any(|relation| match relation {
@@ -432,7 +432,7 @@ fn names_partition(relations: &[Relation<'_>], table: &TableSchema) -> bool {
     table.partition().iter().all(|c| is_named(&c.name)) || relations.iter().any(by_token)
 }
 
-/// Whether a text has the keyword outside strings and quoted names.
+/// Reports whether a text has the keyword outside strings and quoted names.
 fn has_between(text: &str) -> bool {
     let mut lexer = Lexer::new(text, 0);
     loop {

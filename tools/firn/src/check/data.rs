@@ -1,4 +1,4 @@
-//! What a target would make of a table's sizes.
+//! Judges the sizes of a table's data for a target.
 
 use firn_cql::internals::catalog::TableSchema;
 use firn_tools::output::things;
@@ -16,7 +16,7 @@ const FEWER: &str = "delete ranges or whole partitions instead of cells, write n
 
 const LIVES_SHORTER: &str = "write it with a shorter time to live, or set storage_compatibility_mode: NONE where the target is 5.0 and has no older nodes";
 
-/// Judges a time to live, in seconds, of what is written now.
+/// Judges a time to live, in seconds, of data written now.
 pub fn judge_ttl(target: &TargetTable, now: u64, ttl: u64, place: &str) -> Option<CheckFinding> {
     let until = Some(ttl).filter(|ttl| *ttl > 0)?.saturating_add(now);
     let (gravity, figure) = beyond(target.last_expiry, FigureUnit::Second, until)?;
@@ -73,7 +73,7 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
             &sizes.whole_lists,
             FindingGravity::Badly,
             "list-lives-longer",
-            "expire at so many times that `firn migrate` writes the list whole: all its elements live as long as the one that lives longest",
+            "expire at too many different times: `firn migrate` writes the list whole: all its elements live as long as the one that lives longest",
         ),
     ];
     for (found, gravity, rule, what) in lists.into_iter().filter(|l| l.0.figure > 0) {

@@ -1,4 +1,4 @@
-//! What a check finds: how grave it is, where, which figure beside which bound, what to do.
+//! Findings of a check: severity, location, measured figure and its bound, advice.
 
 use std::fmt::Write as _;
 
@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 use super::target::{FeatureSupport, TargetBound, TargetTable};
 
-/// How grave a finding is, the worst first.
+/// Severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingGravity {
     /// The target refuses it.
     Refused,
-    /// The target does it badly.
+    /// The target handles it badly.
     Badly,
-    /// It cannot be said here what the target does.
+    /// The behaviour of the target is unknown.
     Unjudged,
-    /// The target does it, otherwise than the store.
+    /// The target behaves differently from the store.
     Differs,
 }
 
 impl FindingGravity {
-    /// All of them, the worst first.
+    /// All severities, the worst first.
     pub const ALL: [FindingGravity; 4] = [
         FindingGravity::Refused,
         FindingGravity::Badly,
@@ -30,7 +30,7 @@ impl FindingGravity {
         FindingGravity::Differs,
     ];
 
-    /// The word for it, for people and programs.
+    /// Returns its word, for people and programs.
     pub fn word(self) -> &'static str {
         match self {
             FindingGravity::Refused => "refused",
@@ -40,7 +40,7 @@ impl FindingGravity {
         }
     }
 
-    /// The word behind a number of them.
+    /// Returns the word that follows a number of findings.
     pub fn summed(self) -> &'static str {
         match self {
             FindingGravity::Badly => "done badly",
@@ -50,7 +50,7 @@ impl FindingGravity {
     }
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureUnit {
     Bytes,
@@ -72,35 +72,35 @@ impl FigureUnit {
     }
 }
 
-/// A figure that was measured, and the bound that it is beyond.
+/// A measured figure, and the bound that it exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FindingFigure {
     pub unit: FigureUnit,
     pub measured: u64,
     pub limit: u64,
-    /// Where the bound is from.
+    /// Source of the bound.
     pub source: &'static str,
 }
 
-/// One thing that was found.
+/// A finding of the check.
 #[derive(Clone, Debug)]
 pub struct CheckFinding {
     pub gravity: FindingGravity,
-    /// A name that stays the same, for programs.
+    /// Stable name, for programs.
     pub rule: &'static str,
-    /// The keyspace, `keyspace.table`, or what else it is about.
+    /// Keyspace, `keyspace.table`, or another location.
     pub place: String,
-    /// The key of the partition, or the text of a statement.
+    /// Key of the partition, or text of a statement.
     pub at: Option<String>,
     pub figure: Option<FindingFigure>,
-    /// How often it was seen, of a statement.
+    /// Number of occurrences of a statement.
     pub times: Option<u64>,
     pub what: String,
     pub next: String,
 }
 
 impl CheckFinding {
-    /// One without a figure.
+    /// Creates a finding without a figure.
     pub fn new(
         gravity: FindingGravity,
         rule: &'static str,
@@ -112,7 +112,7 @@ impl CheckFinding {
         CheckFinding { gravity, rule, place, at: None, figure: None, times: None, what, next }
     }
 
-    /// One of a feature of the target; none where the target simply has it.
+    /// Creates a finding about a feature; `None` if the target has it.
     pub fn of_feature(
         target: &TargetTable,
         support: FeatureSupport,
@@ -143,7 +143,7 @@ impl CheckFinding {
         Some(CheckFinding::new(gravity, rule, place, words, next))
     }
 
-    /// For programs.
+    /// Returns the finding as JSON.
     pub fn json(&self) -> Value {
         let unit = |unit| match unit {
             FigureUnit::Bytes => "bytes",
@@ -158,7 +158,7 @@ impl CheckFinding {
         })
     }
 
-    /// For people.
+    /// Returns the finding as text.
     pub fn text(&self, style: Style) -> String {
         let word = format!("{}:", self.gravity.word());
         let word = match self.gravity {
@@ -168,7 +168,7 @@ impl CheckFinding {
         let mut out = format!("{word} {}: {}", self.place, self.what);
         if let Some(f) = self.figure {
             let (measured, limit) = (f.unit.show(f.measured), f.unit.show(f.limit));
-            // Numbers near each other may look alike.
+            // Close numbers may look equal.
             let exact =
                 if measured == limit { format!(" ({})", f.measured) } else { String::new() };
             let _ = write!(out, ": {measured}{exact}, and {limit} is the bound ({})", f.source);
@@ -184,7 +184,7 @@ impl CheckFinding {
     }
 }
 
-/// How a figure stands to a bound; `None` where it is within.
+/// Compares a figure with a bound; `None` if it is within the bound.
 pub fn beyond(
     bound: TargetBound,
     unit: FigureUnit,
@@ -198,7 +198,7 @@ pub fn beyond(
     Some((gravity, FindingFigure { unit, measured, limit, source: bound.source }))
 }
 
-/// A text for a line, not without end.
+/// Shortens a text to one line of at most `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {

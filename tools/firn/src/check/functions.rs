@@ -1,6 +1,6 @@
-//! The functions that came and went with Cassandra 5.0: tried on 5.0.9 and 4.1.10.
+//! Functions that Cassandra 5.0 added or removed, as found on 5.0.9 and 4.1.10.
 
-/// Whether the word is a function's that Cassandra 5.0 has and 4.1 has not.
+/// Reports whether `word` is a function of Cassandra 5.0 that 4.1 does not have.
 pub fn is_of_5(word: &str) -> bool {
     const NEW: [&str; 16] = [
         "abs",
@@ -23,7 +23,7 @@ pub fn is_of_5(word: &str) -> bool {
     NEW.contains(&word) || older_name(word).is_some()
 }
 
-/// The name that a function had before 5.0, where it has another one since.
+/// Returns the name of a function before 5.0, if 5.0 renamed it.
 pub fn older_name(word: &str) -> Option<&'static str> {
     const RENAMED: [(&str, &str); 11] = [
         ("to_date", "toDate"),
@@ -43,7 +43,7 @@ pub fn older_name(word: &str) -> Option<&'static str> {
     known.or(of_blobs.then_some("typeAsBlob or blobAsType"))
 }
 
-/// What is written since 5.0 for a function that went with it.
+/// Returns the replacement of a function that 5.0 removed.
 pub fn newer_name(word: &str) -> Option<&'static str> {
     match word {
         "dateof" => Some("toTimestamp"),

@@ -1,41 +1,41 @@
-//! What was found in the text of a statement.
+//! Findings in the text of a statement.
 
 use firn_cql::internals::syntax::ast::BatchKind;
 
 use super::finding::{CheckFinding, FindingGravity};
 use super::target::{FeatureSupport, TargetTable};
 
-/// Something that is to be said of a statement.
+/// A finding about a statement.
 #[derive(Clone, Debug)]
 pub struct StatementHit {
-    /// What is said, but for the statement's text.
+    /// The finding, without the statement's text.
     pub finding: CheckFinding,
-    /// The values of `IN` that it depends on, if it does.
+    /// Number of `IN` values that it depends on, if any.
     pub values: Option<InAmount>,
 }
 
-/// How many values an `IN` has.
+/// Number of values of an `IN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InAmount {
-    /// So many.
+    /// Number of values in the text.
     Written(u64),
-    /// As many as are bound to this marker.
+    /// Number of values bound to this marker.
     Bound(u16),
 }
 
-/// A statement by its text.
+/// A judged statement text.
 #[derive(Clone, Debug, Default)]
 pub struct JudgedText {
-    /// What is to be said of it.
+    /// Findings about the statement.
     pub hits: Vec<StatementHit>,
-    /// The table that it writes to, if it does: its size is bounded.
+    /// Table that the statement writes to, if any: the size of writes is bounded.
     pub writes: Option<String>,
-    /// The kind of the batch that it is.
+    /// Kind of the batch, if it is one.
     pub batch: Option<BatchKind>,
 }
 
 impl JudgedText {
-    /// Says something of the statement, once.
+    /// Adds a finding about the statement, unless it already has one of this rule and location.
     pub fn said(
         &mut self,
         gravity: FindingGravity,
@@ -44,20 +44,20 @@ impl JudgedText {
         what: &str,
         next: &str,
     ) {
-        // A statement that does a thing twice is told of once.
+        // Each rule is reported once for a statement.
         if !self.hits.iter().any(|hit| hit.finding.rule == rule && hit.finding.place == place) {
             let finding = CheckFinding::new(gravity, rule, place, what, next);
             self.hits.push(StatementHit { finding, values: None });
         }
     }
 
-    /// Says why the statement can't be judged.
+    /// Adds the reason why the statement cannot be judged.
     pub fn unjudged(&mut self, place: &str, rule: &'static str, what: String) {
         let next = "if an application still runs it, run it against the target";
         self.said(FindingGravity::Unjudged, rule, place, &what, next);
     }
 
-    /// Says that it needs a feature, where the target does not simply have that.
+    /// Adds a finding if the target does not fully support a feature.
     pub fn feature(
         &mut self,
         target: &TargetTable,

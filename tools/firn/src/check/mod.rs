@@ -1,7 +1,7 @@
-//! `firn check`: what a database for several machines would refuse of a store, or do badly: of its
-//! definitions, of what lies in its tables, and of the statements that an application runs.
+//! `firn check`: reports what a distributed database would refuse, or handle badly, of a store: its
+//! definitions, its data, and the statements of an application.
 //!
-//! Nothing is written, and a program may write meanwhile.
+//! The check writes nothing. A program may write to the store meanwhile.
 
 mod batches;
 mod clauses;
@@ -50,22 +50,23 @@ Examples:
   firn check --for cassandra-4 shop --definitions --statements report.cql
   firn check --for cassandra-5 shop --json | jq -r '.findings[] | select(.gravity == \"refused\") | .place'";
 
-/// What `firn check` takes.
+/// Arguments of `firn check`.
 #[derive(Args, Clone, Debug)]
 pub struct OutgrowCheckArgs {
-    /// The database that the store may move to
+    /// Check against this database
     #[arg(long = "for", value_enum, value_name = "TARGET")]
     target: CheckTarget,
-    /// The store [default: that of --db]
+    /// Check the store in this directory [default: that of --db]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Judge these statements, too: a log of statements, or a script of CQL; may be repeated, - is standard input
+    /// Judge these statements too: a log of statements, or a CQL script; may be repeated, - is
+    /// standard input
     #[arg(long, value_name = "FILE")]
     statements: Vec<PathBuf>,
-    /// Read only so many percent of each table, spread over it
+    /// Read only this percentage of each table, spread over it
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     sample: Option<f64>,
-    /// Look at definitions and statements only, and read no table
+    /// Check definitions and statements only, and read no table
     #[arg(long, conflicts_with = "sample")]
     definitions: bool,
 }
@@ -76,14 +77,14 @@ fn percent(text: &str) -> Result<f64, String> {
     good.ok_or_else(|| "write a number above 0 and up to 100, as 5".to_owned())
 }
 
-/// Everything that is told at the end.
+/// Result of the check.
 struct CheckReport {
     findings: Vec<CheckFinding>,
     tables: Vec<(Arc<TableSchema>, TableSizes)>,
-    /// Tables that were defined, read or not.
+    /// Number of defined tables, read or not.
     defined: u64,
     statements: u64,
-    /// Statements that were passed over.
+    /// Number of skipped statements.
     failed: u64,
 }
 
@@ -103,7 +104,7 @@ pub fn run(global: &Global, args: &OutgrowCheckArgs) -> Done {
     if let Some(dir) = &args.dir {
         if global.names_store {
             return Err(Failure::with_next(
-                "the store is named twice: with --db and behind the options",
+                "the store is named twice: with --db and after the options",
                 "leave one of them out",
             ));
         }
@@ -146,7 +147,7 @@ fn look(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
     Ok(CheckReport { findings, tables, defined: all.len() as u64, statements, failed })
 }
 
-/// Measures tables, with a bar over the bytes of their files.
+/// Measures tables, with a progress bar over the bytes of their files.
 fn read(
     session: &Session,
     tables: &[Arc<TableSchema>],
@@ -210,7 +211,7 @@ fn print(global: &Global, args: &OutgrowCheckArgs, report: &CheckReport) -> Done
             bytes(read)
         ),
         (false, Some(percent)) => format!(
-            "{} with {} read, {percent} % of each table: about {} in all, and what is largest may lie elsewhere",
+            "{} with {} read, {percent} % of each table: about {} in all; the largest may be outside the sample",
             things(partitions, "partition", "partitions"),
             bytes(read),
             bytes((read as f64 * 100.0 / percent) as u64)

@@ -1,6 +1,7 @@
-//! Opens a store to look at its sizes, also one with orders that only its program has.
+//! Opens a store to measure it, also one whose comparators only its own program has.
 //!
-//! Invariant: nothing is written, and no order is asked for: entries are read as they lie.
+//! Invariant: nothing is written, and no comparator is called: entries are read in their stored
+//! order.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub fn open(global: &Global) -> Done<Session> {
     drop(store);
     let records = records.iter().map(|(key, value)| (&**key, &**value));
     for name in Schema::class_names(records).map_err(model_trouble)? {
-        // Names of the built-in types mean these all the same.
+        // The names of built-in types keep their meaning.
         registry.register(Arc::new(ForeignType(name)));
     }
     let registry = Arc::new(registry);

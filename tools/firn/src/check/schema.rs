@@ -1,4 +1,4 @@
-//! What a target would make of the definitions.
+//! Judges the definitions of a store for a target.
 
 use firn_cql::internals::catalog::{
     Catalog, IndexClass, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
@@ -16,7 +16,7 @@ const AS_TABLE: &str = "make a table of CQL for it, and copy its rows with a pro
 const OWN_TABLE: &str =
     "keep a table of your own by that key, which the program writes beside this one";
 const OTHER_INDEX: &str = "keep a table by that column, which the program writes beside this one, or make an index that the target has";
-const NO_FUNCTION: &str = "leave it behind, and compute in the program";
+const NO_FUNCTION: &str = "leave it out, and compute in the program";
 
 /// Judges all definitions.
 pub fn judge(
@@ -38,7 +38,7 @@ pub fn judge(
     let count = catalog.tables().count() as u64;
     if let Some((gravity, figure)) = beyond(target.tables, FigureUnit::Things, count) {
         let what = "its tables and views: each takes memory on every node";
-        let next = "put tables of one form into one, with what tells them apart as the first column of the partition key";
+        let next = "put tables of one form into one, with a column that distinguishes them as the first of the partition key";
         let mut finding = CheckFinding::new(gravity, "tables", "the store", what, next);
         finding.figure = Some(figure);
         all.push(finding);
@@ -81,7 +81,7 @@ fn judge_keyspace(
                 "datacenters",
                 &name,
                 format!("its replication names data centres, {}: the target refuses names that it does not have", places.join(", ")),
-                "`SELECT data_center FROM system.local` there tells them; give the replication when you migrate",
+                "`SELECT data_center FROM system.local` there returns them; give the replication when you migrate",
             ));
         }
     }
@@ -113,7 +113,7 @@ fn judge_keyspace(
     }
 }
 
-/// Whether a type, or one within it, is like that.
+/// Reports whether a type, or a type in it, satisfies `is_like`.
 fn has_type(of: &Type, is_like: &dyn Fn(&Type) -> bool) -> bool {
     let within = |of: &Type| has_type(of, is_like);
     is_like(of)
@@ -139,7 +139,7 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
         let what = format!("{what}; `firn migrate` and `firn export --cassandra` leave it out");
         all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
     } else if table.is_compact() {
-        // Whatever the target thinks of it, the tools that go there leave it out.
+        // The migration tools leave compact tables out for every target.
         let what = match target.compact_storage {
             FeatureSupport::There => {
                 "a compact table: deprecated there, and `firn migrate` and `firn export --cassandra` leave it out"
@@ -254,8 +254,7 @@ fn judge_column(
     }
     if let Some(mask) = &column.mask {
         let what = format!("the column {name} is masked with {}", mask.name);
-        let next =
-            "leave out MASKED WITH; give those who may not see it a table without the column";
+        let next = "leave out MASKED WITH; give readers without that permission a table without the column";
         all.extend(CheckFinding::of_feature(target, target.masks, "mask", place, &what, next));
     }
 }

@@ -1,8 +1,8 @@
-//! Statements that an application ran, judged: lines of a log, or a script of CQL.
+//! Judges the statements of an application: lines of a log, or a CQL script.
 //!
-//! Memory does not grow with the file: of each kind of finding and table one is kept, with how often
-//! it was seen, its greatest figure, and the first text that it was seen in; texts that were judged
-//! are kept up to a bound, because applications repeat theirs.
+//! Memory does not grow with the file. For each kind of finding and table, one finding is in
+//! memory, with its number of occurrences, its maximum figure and its first text. Judged texts are
+//! cached up to a bound, because applications repeat theirs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read};
@@ -19,34 +19,34 @@ use super::finding::{CheckFinding, FigureUnit, FindingFigure, FindingGravity, be
 use super::judged::{InAmount, JudgedText};
 use super::target::{TargetBound, TargetTable};
 
-/// Texts that are kept with what was found in them.
+/// Maximum number of cached texts.
 const KEPT: usize = 4096;
-/// Longer ones are judged anew each time.
+/// Maximum length of a cached text; longer ones are judged each time.
 const MOST_KEPT: usize = 4096;
-/// A longer line, or script, is not read.
+/// Maximum length of a line or script.
 const MOST_BYTES: u64 = 64 << 20;
-/// Characters of a statement that are shown.
+/// Shown characters of a statement.
 const MOST_SHOWN: usize = 200;
-/// The classes of errors of what no database of the kind would have done.
+/// Error classes of statements that Cassandra would refuse as well.
 const REFUSALS: [&str; 2] = ["SyntaxException", "InvalidRequest"];
-/// What a value weighs in a batch beside its bytes: Cassandra's own, to within some bytes.
+/// Bytes that a value adds to a batch besides its own: approximately Cassandra's overhead.
 const CELL: u64 = 20;
 
 const APART: &str =
     "write the statements of one partition together, and others by themselves, several at once";
 
-/// Findings of one kind about one table, in the same words, are one.
+/// Findings with the same severity, rule, table and text are one finding.
 type FindingKey = (FindingGravity, &'static str, String, String);
 
-/// Judges statements, and sums up what is found.
+/// Judges statements and aggregates the findings.
 pub struct StatementJudge<'a> {
     clauses: ClauseJudge<'a>,
     target: &'static TargetTable,
     seen: HashMap<(Option<String>, String), Rc<JudgedText>>,
     found: BTreeMap<FindingKey, CheckFinding>,
-    /// How many statements were judged, those of batches each.
+    /// Number of judged statements, including those in batches.
     pub judged: u64,
-    /// How many were passed over because they had been refused when they ran.
+    /// Number of statements skipped because the store refused them.
     pub failed: u64,
 }
 
@@ -62,7 +62,7 @@ impl<'a> StatementJudge<'a> {
         }
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub fn findings(self) -> Vec<CheckFinding> {
         self.found.into_values().collect()
     }
@@ -124,7 +124,7 @@ impl<'a> StatementJudge<'a> {
         Ok(())
     }
 
-    /// Judges a script, without the commands of shells.
+    /// Judges a script without shell commands.
     fn script(&mut self, text: &str) {
         let mut keyspace = None;
         for piece in Script::new(text) {
@@ -140,7 +140,7 @@ impl<'a> StatementJudge<'a> {
         }
     }
 
-    /// Judges a statement, or a batch, that ran.
+    /// Judges an executed statement or batch.
     pub fn line(&mut self, logged: &LoggedStatement) {
         if logged.error.as_deref().is_some_and(|class| REFUSALS.contains(&class)) {
             self.failed += 1;
@@ -182,9 +182,9 @@ impl<'a> StatementJudge<'a> {
                 let sum =
                     |(b, n): (u64, u64), size: &LoggedSize| (b.saturating_add(size.bytes()), n + 1);
                 let (bytes, count) = bound.fold((0, 0), sum);
-                // What is bound is not in the text, and what is not bound is.
+                // Bound values are not in the text; literals are.
                 let in_text = if member.values.is_empty() { text.len() as u64 } else { 0 };
-                // A line may say anything.
+                // The numbers of a line may be arbitrarily large.
                 written = written.saturating_add(bytes).saturating_add(in_text);
                 cells += count;
                 place = place.or_else(|| Some(table.clone()));
@@ -193,7 +193,7 @@ impl<'a> StatementJudge<'a> {
                 }
             }
             kind = kind.or(judged.batch);
-            // A condition is about one partition, and so are those beside it.
+            // A condition applies to one partition, so all statements of the batch do.
             one_partition |= judged.hits.iter().any(|hit| hit.finding.rule == "condition");
         }
         let (Some(place), Some(shown)) = (place, shown) else { return };
@@ -218,7 +218,7 @@ impl<'a> StatementJudge<'a> {
         judged
     }
 
-    /// The finding of an `IN` with as many values; `None` where they are few enough.
+    /// Returns the finding of an `IN` with this many values; `None` if there are few enough.
     fn in_values(
         &self,
         mut finding: CheckFinding,
@@ -238,7 +238,7 @@ impl<'a> StatementJudge<'a> {
                 finding.what.push_str(": its values");
                 Some(finding)
             }
-            // As many as the application likes, today or another day.
+            // The application may bind any number of values.
             None if matches!(amount, InAmount::Bound(_)) => {
                 finding.rule = "in-unbounded";
                 finding.what.push_str(", and as many values as are bound");
@@ -248,7 +248,7 @@ impl<'a> StatementJudge<'a> {
         }
     }
 
-    /// Judges the size of a value that was bound in a statement that writes.
+    /// Judges the size of a bound value of a write.
     fn value(&mut self, bytes: u64, elements: Option<u64>, place: &str, text: &str) {
         let (cell, collection) = (self.target.cell_bytes, self.target.collection_elements);
         let next = "keep such values elsewhere and their place here, or cut them over several rows";
@@ -273,7 +273,7 @@ impl<'a> StatementJudge<'a> {
         );
     }
 
-    /// Judges how much was written at once, and to how many partitions.
+    /// Judges the size of a write, and its number of partitions.
     fn written(
         &mut self,
         place: &str,
@@ -293,7 +293,7 @@ impl<'a> StatementJudge<'a> {
             text,
         );
         let Some(kind) = batch else { return };
-        // Where nobody has counted partitions, there may be several.
+        // An unknown number of partitions may be more than one.
         if partitions.is_some_and(|n| n < 2) {
             return;
         }
@@ -339,7 +339,7 @@ impl<'a> StatementJudge<'a> {
 
     /// Adds a finding to those of its kind.
     fn add(&mut self, mut finding: CheckFinding, text: &str) {
-        // What can't be judged says why in words of each statement: the first stands for all.
+        // The reason of an unjudged statement names its details. The first one represents all.
         let is_judged = finding.gravity != FindingGravity::Unjudged;
         let what = finding.what.clone();
         let what = Some(what).filter(|_| is_judged).unwrap_or_default();

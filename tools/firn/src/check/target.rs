@@ -1,16 +1,15 @@
-//! The targets: what each of them bounds, what it has and what it lacks. All that `firn check` knows
-//! of them is here, each figure with where it is from.
+//! Targets of `firn check`: their bounds, features and missing features, each figure with its
+//! source.
 //!
-//! - *Cassandra 5* is Apache Cassandra 5.0, *Cassandra 4* is 4.0 and 4.1. What is said of settings
-//!   is `conf/cassandra.yaml` as it is released; what is said to be refused was refused by nodes of
-//!   5.0.9 and 4.1.10.
-//! - *ScyllaDB* is what its manual says (docs.scylladb.com/manual): the pages "Limits",
-//!   "ScyllaDB and Apache Cassandra Compatibility", "Large Partitions", "Large Rows and Large Cells"
-//!   and "Configuration Parameters".
+//! - *Cassandra 5* is Apache Cassandra 5.0, *Cassandra 4* is 4.0 and 4.1. Settings are from
+//!   `conf/cassandra.yaml` as released. Refusals were observed on nodes of 5.0.9 and 4.1.10.
+//! - *ScyllaDB* is described by its manual (docs.scylladb.com/manual): the pages "Limits",
+//!   "ScyllaDB and Apache Cassandra Compatibility", "Large Partitions", "Large Rows and Large
+//!   Cells" and "Configuration Parameters".
 
 use clap::ValueEnum;
 
-/// A database that a store may move to.
+/// Target database of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CheckTarget {
     /// Apache Cassandra 5.0
@@ -23,34 +22,34 @@ pub enum CheckTarget {
     Scylla,
 }
 
-/// A bound: from where on something goes badly, and from where on it is refused.
+/// A bound with a threshold for warnings and one for refusal.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetBound {
-    /// More than this goes badly. `None`: nobody says when.
+    /// Larger values work badly. `None`: no documented threshold.
     pub warn: Option<u64>,
-    /// More than this is refused. `None`: nothing is.
+    /// Larger values are refused. `None`: no limit.
     pub fail: Option<u64>,
-    /// Where that is from.
+    /// Source of the bound.
     pub source: &'static str,
 }
 
-/// Whether a target has a feature.
+/// Support of a feature by a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureSupport {
-    /// It has.
+    /// Supported.
     There,
-    /// Only where this setting, which is off at first, is on.
+    /// Supported only if this setting is on; it is off by default.
     Off(&'static str),
-    /// It has not.
+    /// Not supported.
     Missing,
-    /// By its version; nothing more can be said here.
+    /// Depends on the version.
     Unsure,
 }
 
-/// All that is known of a target.
+/// Bounds and features of a target.
 #[derive(Debug)]
 pub struct TargetTable {
-    /// Its name for people.
+    /// Displayed name.
     pub title: &'static str,
     /// Bytes of a partition.
     pub partition_bytes: TargetBound,
@@ -66,13 +65,13 @@ pub struct TargetTable {
     pub collection_elements: TargetBound,
     /// Bytes of a partition key.
     pub key_bytes: TargetBound,
-    /// The last second since 1970 in which something may expire.
+    /// Latest possible expiry, in seconds since 1970.
     pub last_expiry: TargetBound,
     /// Bytes of a batch over several partitions.
     pub batch_bytes: TargetBound,
-    /// Partitions of a batch that is not logged.
+    /// Partitions of an unlogged batch.
     pub batch_partitions: TargetBound,
-    /// Bytes of what one statement writes.
+    /// Bytes that one statement writes.
     pub write_bytes: TargetBound,
     /// Values of `IN` for a column of the primary key.
     pub in_values: TargetBound,
@@ -80,31 +79,31 @@ pub struct TargetTable {
     pub tables: TargetBound,
     /// Columns of a table.
     pub columns: TargetBound,
-    /// Indexes of the class SASI.
+    /// SASI indexes.
     pub sasi: FeatureSupport,
     /// Storage-attached indexes.
     pub storage_attached: FeatureSupport,
-    /// Those of vectors.
+    /// Vector indexes.
     pub vector_indexes: FeatureSupport,
-    /// Whether an index without a class is asked node by node, where the partition is not named.
+    /// Whether a query by a secondary index without a partition asks node by node.
     pub indexes_ask_every_node: bool,
     /// Materialized views.
     pub views: FeatureSupport,
-    /// Columns with masks, and functions that mask.
+    /// Masked columns and masking functions.
     pub masks: FeatureSupport,
     /// Vectors.
     pub vectors: FeatureSupport,
-    /// The unified compaction strategy.
+    /// Unified compaction strategy.
     pub unified: FeatureSupport,
-    /// The incremental compaction strategy.
+    /// Incremental compaction strategy.
     pub incremental: FeatureSupport,
     /// `WITH COMPACT STORAGE`.
     pub compact_storage: FeatureSupport,
-    /// Tables of counters.
+    /// Counter tables.
     pub counters: FeatureSupport,
     /// Functions of 5.0, and `writetime` of whole collections.
     pub functions_of_5: FeatureSupport,
-    /// `dateOf` and `unixTimestampOf`, which 5.0 has no more.
+    /// `dateOf` and `unixTimestampOf`, which 5.0 removed.
     pub functions_before_5: FeatureSupport,
     /// `BETWEEN`.
     pub between: FeatureSupport,
@@ -206,7 +205,7 @@ const SCYLLA: TargetTable = TargetTable {
         "scylla.yaml: compaction_large_partition_warning_threshold_mb",
     ),
     partition_rows: warns(100_000, "scylla.yaml: compaction_rows_count_warning_threshold"),
-    // Its settings of that name are unused: reads go on in pages.
+    // Settings of that name are unused: reads continue in pages.
     partition_tombstones: NONE,
     row_bytes: warns(10 * MIB, "scylla.yaml: compaction_large_row_warning_threshold_mb"),
     cell_bytes: warns(MIB, "scylla.yaml: compaction_large_cell_warning_threshold_mb"),
@@ -246,7 +245,7 @@ const SCYLLA: TargetTable = TargetTable {
 };
 
 impl CheckTarget {
-    /// What is known of it.
+    /// Returns the data of the target.
     pub fn table(self) -> &'static TargetTable {
         match self {
             CheckTarget::Cassandra5 => &CASSANDRA_5,

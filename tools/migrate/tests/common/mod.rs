@@ -1,4 +1,4 @@
-//! Two stores side by side: what each has, as events, in forms that can be compared.
+//! Two stores side by side: their contents as events, in a form that can be compared.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
@@ -12,7 +12,7 @@ use firn_table_events::ExportedTable;
 use firn_testkit::rng::Rng;
 use firn_wide::internals::store::Partitions;
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -30,17 +30,17 @@ impl Drop for Scratch {
     }
 }
 
-/// When the tests began, in seconds since 1970.
+/// Start of the tests, in seconds since 1970.
 static BEGAN: LazyLock<i64> = LazyLock::new(|| (OsEnv::new().wall_micros() / 1_000_000) as i64);
 
-/// An end of a time to live, as thousands of seconds since the tests began: those that are drawn lie
-/// further apart than that, and a side may be some seconds late.
+/// Formats an expiration as thousands of seconds since the start of the tests: drawn ones differ by
+/// more, and a side may be some seconds late.
 fn until(expires: i64) -> String {
     format!("until {} ks", (expires - *BEGAN) / 1000)
 }
 
-/// What two sides may have otherwise: the second of a deletion, and what is left of a time to live
-/// when it is sent, to the second.
+/// Removes the allowed differences: the second of a deletion, and the remaining seconds of a TTL at
+/// the time of sending.
 fn row_text(table: &ExportedTable, mut row: NodeRow) -> String {
     let columns = table.numbered(row.is_static);
     let names: Vec<_> =
@@ -74,7 +74,7 @@ fn row_text(table: &ExportedTable, mut row: NodeRow) -> String {
     out
 }
 
-/// Everything in a table but what two sides may have otherwise.
+/// Returns the contents of a table without the allowed differences.
 pub fn content(session: &Session, keyspace: &str, name: &str) -> Vec<String> {
     let engine = session.engine();
     let catalog = engine.fresh_catalog().unwrap();
@@ -95,7 +95,7 @@ pub fn content(session: &Session, keyspace: &str, name: &str) -> Vec<String> {
                 }
                 NodeEvent::Row(row) => {
                     let text = row_text(&table, row.clone());
-                    // An empty list was deleted, or never there.
+                    // An empty list was deleted, or never existed.
                     let is_nothing = text.lines().count() > 1
                         && text
                             .lines()
@@ -112,7 +112,7 @@ pub fn content(session: &Session, keyspace: &str, name: &str) -> Vec<String> {
                         |s: &Option<(firn_cassandra::NodeBound, firn_cassandra::NodeDeletion)>| {
                             s.as_ref().map(|(_, d)| d.timestamp)
                         };
-                    // Where two ranges that meet have one timestamp, there is no bound between.
+                    // Two adjacent ranges with the same timestamp have no bound between them.
                     if side(&m.close) != side(&m.open) {
                         let bound = m.open.as_ref().or(m.close.as_ref()).map(|s| &s.0.clustering);
                         let inclusive = match (&m.open, &m.close) {
@@ -149,8 +149,7 @@ pub const SCHEMA: &[&str] = &[
 pub const TABLES: [(&str, &str); 4] =
     [("k", "counts"), ("k", "flat"), ("k", "keys"), ("k", "wide")];
 
-/// A statement drawn at random, of any kind, with a timestamp of its own; of counters one in so
-/// many.
+/// Draws a statement of any type, with its own timestamp; sometimes on counters.
 pub fn statement(rng: &mut Rng, timestamp: i64) -> String {
     let n = |rng: &mut Rng, most: u64| rng.below(most);
     let (p, q) = (n(rng, 8), n(rng, 2));
@@ -208,7 +207,7 @@ pub fn statement(rng: &mut Rng, timestamp: i64) -> String {
     }
 }
 
-/// Makes the tables, and carries out so many statements.
+/// Creates the tables, and executes this many statements.
 pub fn fill(session: &Session, rng: &mut Rng, statements: i64) {
     LazyLock::force(&BEGAN);
     for definition in SCHEMA {
@@ -217,7 +216,7 @@ pub fn fill(session: &Session, rng: &mut Rng, statements: i64) {
     write(session, rng, 1_000_000, statements);
 }
 
-/// Carries out so many statements, with timestamps from this one on, some of them out of order.
+/// Executes this many statements, with timestamps from `from` on, some of them out of order.
 pub fn write(session: &Session, rng: &mut Rng, from: i64, statements: i64) {
     for number in 0..statements {
         let back = if rng.one_in(5) { rng.below(200) as i64 } else { 0 };
@@ -226,7 +225,7 @@ pub fn write(session: &Session, rng: &mut Rng, from: i64, statements: i64) {
     }
 }
 
-/// The same; the timestamps rise, and none is of two statements.
+/// As [`write`]; the timestamps rise and are unique.
 pub fn write_cells(session: &Session, rng: &mut Rng, from: i64, statements: i64) {
     for number in 0..statements {
         let statement = statement(rng, from + number * 10);
@@ -234,7 +233,7 @@ pub fn write_cells(session: &Session, rng: &mut Rng, from: i64, statements: i64)
     }
 }
 
-/// Both sides have the same.
+/// Asserts that both sides have the same contents.
 #[track_caller]
 pub fn assert_same(source: &Session, target: &Session, what: &str) {
     for (keyspace, table) in TABLES {

@@ -1,7 +1,7 @@
-//! The log of a store, and one segment by itself.
+//! Checks the log of a store, or one segment.
 //!
-//! Invariant: what recovery would give up or refuse is said with the numbers, and a file that is
-//! not there by its own name.
+//! Invariant: the findings state in numbers what recovery would discard or refuse, and name each
+//! missing file.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ use crate::target::{dir_of, known};
 struct Sound {
     header: SegmentHeader,
     len: u64,
-    /// Bytes that are missing at its end.
+    /// Number of bytes missing at its end.
     cut: u64,
     end: u64,
 }
@@ -47,7 +47,7 @@ fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
     Ok(all)
 }
 
-/// Checks the log from where the manifest says that it is needed.
+/// Checks the log from the position from which the manifest needs it.
 pub fn check(names: &TreeNames, dir: &Path, state: &ManifestState, f: &mut Findings) {
     if let Err(e) = check_files(names, dir, state, f) {
         f.add(e);
@@ -65,7 +65,7 @@ pub fn check(names: &TreeNames, dir: &Path, state: &ManifestState, f: &mut Findi
     match recovered {
         Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
         Ok(_) => {}
-        // Where a file is missing, recovery names the one before or behind it.
+        // If a file is missing, recovery names the file before or after it.
         Err(_) if f.all.iter().any(|x| x.kind == FindingKind::Missing && is_segment(&x.error)) => {}
         Err(e) => f.add(e),
     }
@@ -75,7 +75,7 @@ fn is_segment(e: &Error) -> bool {
     e.file().and_then(Path::extension).is_some_and(|x| x == "wal")
 }
 
-/// Segments that are missing or cut off.
+/// Reports segments that are missing or truncated.
 fn check_files(
     names: &TreeNames,
     dir: &Path,
@@ -87,7 +87,7 @@ fn check_files(
     for s in &needed {
         if s.cut > 0 {
             let words = format!(
-                "the file has been cut off: it has {} of the {} that it was made with; what was written behind is lost",
+                "the file has been cut off: it has {} of its original {}; later records are lost",
                 things(s.len, "byte", "bytes"),
                 s.header.capacity
             );
@@ -125,10 +125,10 @@ fn check_files(
     Ok(())
 }
 
-/// An end as a crash leaves it, unless sound records lie behind it.
+/// Reports a torn end as a crash leaves it, or as damage if sound records follow it.
 fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
     if t.records_beyond == 0 && t.cut > 0 {
-        // What is missing of the file has been said.
+        // `check_files` has reported the truncated file.
         return;
     }
     if t.records_beyond == 0 {
@@ -153,10 +153,10 @@ fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Fin
             records,
             things(ops, "operation", "operations")
         ),
-        Err(e) => format!("what salvage would save of them is not known: {e}"),
+        Err(e) => format!("how many of them salvage would save is unknown: {e}"),
     };
     let words = format!(
-        "the log has {} here, and {} behind it; nothing proves that they were synced, so the next opening gives them up; {saves}",
+        "the log has {} here, and {} after it; nothing proves that they were synced, so the next opening discards them; {saves}",
         t.reason,
         things(t.records_beyond, "sound record", "sound records"),
     );

@@ -1,14 +1,19 @@
-//! `sstable-dump check`: everything that can be verified in a file or a store, past the first error
-//! to all of them.
+//! `sstable-dump check`: verifies a file or a whole store, and reports all errors, not only the
+//! first.
 //!
-//! Of a store: `CURRENT` and manifest; every live table and blob file, by itself and against what
-//! the manifest says of it; that each entry whose value lies apart finds it; the age of versions
-//! across runs; the log from where it is still needed; at last the engine opens it, as for writing,
-//! and reads every entry. Nothing is written and no lock taken; a store that a program is writing
-//! to is read again, and what two readings in a row have found alike is told.
+//! For a store it checks, in this order:
+//! - `CURRENT` and the manifest;
+//! - each live table and blob file, by itself and against the manifest;
+//! - that each reference to a blob leads to its value;
+//! - that newer runs have newer versions;
+//! - the log, from the position from which it is needed;
+//! - that the engine opens the store, as for writing, and reads every entry.
 //!
-//! Invariant: a store is called sound only when the engine opened it for writing by its own rules
-//! and all of it was read.
+//! The check writes nothing and takes no lock. It reads a store that a program is writing to again,
+//! and reports only findings that two consecutive readings share.
+//!
+//! Invariant: a store is reported as sound only if the engine opened it for writing by its own
+//! rules and read all of it.
 
 mod log;
 mod store;
@@ -35,13 +40,13 @@ use crate::target::{TargetKind, dir_of, env, kind, table_number};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
-store also the manifest, what it says of each table and blob file, that entries find the values that lie apart, that newer runs hold
-newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every
-entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer,
-unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a wrong name is
-known by its content, and read as what it is. Exit code 1 if anything is wrong. Beside a writer the store is read again until two
-readings find the same, and only what both have found is told.
+Verifies checksums and positions of all blocks, the order of keys, index, filter, counts and bounds. For a store it also verifies the
+manifest, its description of each table and blob file, references to blobs, that newer runs have newer versions, and the log. Finally
+the engine opens the store as for writing (its writes stay in memory) and reads every entry: only then is the store sound.
+Each finding has a kind (damaged, missing, misnamed, foreign, outdated, newer, unreadable, discarded, refused, undefined). It names
+tree, table, file, offset, block and keys, and advises what to do. A file under a wrong name is recognised by its content.
+Exit code 1 if there are findings. If a program is writing to the store, check reads it again until two consecutive readings agree, and
+prints only findings that both have.
 
 Examples:
   sstable-dump check firn-data
@@ -49,7 +54,7 @@ Examples:
   sstable-dump check firn-data --json | jq '.errors[] | .finding, .file, .table, .typed_keys'
   sstable-dump check *.sst && echo all sound";
 
-/// What `check` takes.
+/// Arguments of `check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
     /// Stores, tables, blob files, log segments, manifests
@@ -57,7 +62,7 @@ pub struct CheckArgs {
     pub paths: Vec<PathBuf>,
 }
 
-/// What has been looked at, and what is wrong.
+/// Counts of verified items, and all findings.
 #[derive(Default)]
 pub struct Findings {
     tables: u64,
@@ -67,30 +72,30 @@ pub struct Findings {
     records: u64,
     value_files: u64,
     values: u64,
-    /// What is wrong.
+    /// All findings.
     pub all: Vec<Finding>,
-    /// What is no damage but worth knowing.
+    /// Notes that are not damage.
     pub notes: Vec<String>,
     /// The store, for advice; `None` for a single file.
     dir: Option<PathBuf>,
-    /// Files that have to get their names back.
+    /// Files to rename to their true names.
     renames: Vec<Rename>,
-    /// Whether a manifest says what the store's files are.
+    /// Whether a manifest lists the store's files.
     has_manifest: bool,
     /// Whether the engine opens the store for writing; `None` for a single file.
     pub opens: Option<bool>,
-    /// Whether it opens it for reading.
+    /// Whether the engine opens the store for reading.
     opens_to_read: bool,
-    /// Entries that the engine read.
+    /// Number of entries that the engine read.
     pub read: u64,
-    /// The tree that is being looked at.
+    /// The tree that is being checked.
     place: Option<FindingPlace>,
-    /// What trees are to users.
+    /// Definitions of trees as tables and column families.
     definitions: Definitions,
 }
 
 impl Findings {
-    /// Takes up an error, of the kind that it says.
+    /// Adds an error; its kind follows from the error.
     fn add(&mut self, error: Error) {
         self.add_as(Trouble::of(&error), error);
     }
@@ -107,7 +112,7 @@ impl Findings {
         });
     }
 
-    /// What to do about it.
+    /// Returns advice for a finding.
     fn advice(&self, kind: Trouble, e: &Error) -> String {
         let path = e.file().unwrap_or(Path::new(""));
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
@@ -150,7 +155,7 @@ impl Findings {
             ),
             Trouble::Refused => {
                 format!(
-                    "make a store that opens, of all that is there: `sstable-dump repair {here} --out NEW`"
+                    "build a store that opens from all existing files: `sstable-dump repair {here} --out NEW`"
                 )
             }
             Trouble::Damaged | Trouble::Missing if of_manifest => {
@@ -195,10 +200,10 @@ fn check_manifest(env: &dyn Env, path: &Path, number: u64, mut f: Findings) -> D
     Ok(f)
 }
 
-/// Checks whatever `path` is.
+/// Checks the file or store at `path`.
 ///
 /// # Errors
-/// What keeps it from being read; damage is a finding.
+/// Errors that prevent reading it. Damage is a finding.
 pub fn check(path: &Path) -> Done<Findings> {
     let kind = kind(path)?;
     if kind == TargetKind::Store {
@@ -210,13 +215,12 @@ pub fn check(path: &Path) -> Done<Findings> {
         let words =
             format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
         match kind {
-            // It may be a copy on purpose, or a segment that shows an earlier life until it is used
-            // again.
+            // It may be an intended copy, or a recycled segment that still has its former header.
             TargetKind::Table(None) | TargetKind::Wal(_) => f.notes.push(words),
             _ => {
                 let error =
                     Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
-                let advice = format!("give it its name back, {own}, or put back what was here");
+                let advice = format!("rename it to {own}, or put back the original file");
                 f.all.push(Finding { kind: Trouble::Misnamed, error, place: None, advice });
             }
         }
@@ -265,7 +269,7 @@ pub fn run(screen: &mut Screen<'_>, args: &CheckArgs) -> Done {
 }
 
 impl Findings {
-    /// As JSON.
+    /// Returns the findings as JSON.
     fn json(&self, path: &Path) -> serde_json::Value {
         let counts: BTreeMap<&str, u64> = self.counts().into_iter().collect();
         let renames: Vec<_> = self
@@ -283,7 +287,7 @@ impl Findings {
         })
     }
 
-    /// How many there are of each kind of trouble.
+    /// Returns the number of findings by kind.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let mut counts: Vec<(&'static str, u64)> = vec![];
         for finding in &self.all {

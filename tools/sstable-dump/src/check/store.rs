@@ -1,4 +1,4 @@
-//! A whole store.
+//! Checks a whole store.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,8 +30,9 @@ pub fn check(dir: &Path) -> Done<Findings> {
     found_twice(|| settled(|| check_once(dir)))
 }
 
-/// What two readings in a row have found alike: beside a writer a file may be gone by the time that
-/// it is looked for. Where readings go on to differ, of the last one what the one before found too.
+/// Returns findings that two consecutive readings share, because a writer may remove a file between
+/// listing and reading. If the readings never agree, returns the findings of the last one that the
+/// previous one had too.
 fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
     let (mut before, mut count, mut tries): (BTreeSet<String>, _, _) = (BTreeSet::new(), 0, 0);
     loop {
@@ -49,7 +50,7 @@ fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
                  left out that only the last one had; check again while less is written",
                 things(new as u64, "finding is", "findings are")
             ));
-            // That it does not open may follow from what is left out.
+            // The failed opening may follow from an omitted finding.
             f.opens = f.opens.filter(|opens| *opens || !f.all.is_empty());
             return Ok(f);
         }
@@ -85,8 +86,8 @@ fn check_once(dir: &Path) -> Done<Findings> {
             f.add(Error::corruption(words).in_file(dir));
             check_loose_tables(dir, &mut f)?;
         }
-        // It says which file cannot be read: a directory in its place, or one that is not given to
-        // read.
+        // The error names the unreadable file: a directory of that name, or a file without read
+        // permission.
         Err(e)
             if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io | ErrorKind::NotFound) =>
         {
@@ -106,7 +107,7 @@ fn check_once(dir: &Path) -> Done<Findings> {
     Ok(f)
 }
 
-/// A store whose manifest can be believed.
+/// Checks a store with a trusted manifest.
 fn check_known(
     dir: &Path,
     names: &mut TreeNames,
@@ -170,7 +171,7 @@ fn check_known(
         (dead(true), things(dead(true), "blob file", "blob files")),
     ];
     for (_, files) in both.iter().filter(|b| b.0 > 0) {
-        f.notes.push(format!("the directory holds {files} that the store does not know: the next open for writing removes what is not the store's"));
+        f.notes.push(format!("the directory holds {files} that the store does not know: the next open for writing removes those that are not the store's"));
     }
     Ok(())
 }
@@ -198,7 +199,8 @@ fn check_tree(
                         runs.push(i);
                     }
                     Ok(None) => {}
-                    // Removed by a writer, unreadable, of a newer version: there are other files.
+                    // The table was removed by a writer, is unreadable or has a newer version:
+                    // check the other files.
                     Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => {
                         missing(names, dir, m, f)
                     }
@@ -224,7 +226,7 @@ fn check_tree(
     if tree.runs.len() > 1 { table::check_age(tree, &tables, &runs, f) } else { Ok(()) }
 }
 
-/// The blob files of a tree, and what its sound tables refer to in them.
+/// Checks the blob files of a tree, and the references of its sound tables.
 fn check_tree_values(
     names: &TreeNames,
     dir: &Path,
@@ -274,7 +276,7 @@ fn check_tree_values(
     Ok(())
 }
 
-/// That a live file is not there, and why.
+/// Returns the reason why a live file is missing.
 fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     match names.holds(name) {
@@ -288,7 +290,7 @@ fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
     }
 }
 
-/// A live table is not there.
+/// Adds the finding that a live table is missing.
 fn missing(names: &TreeNames, dir: &Path, m: &TableMeta, f: &mut Findings) {
     let path = table_path(dir, m.id);
     let why = why_missing(names, &path, "table");
@@ -299,7 +301,7 @@ fn missing(names: &TreeNames, dir: &Path, m: &TableMeta, f: &mut Findings) {
     );
 }
 
-/// Tables of a directory without a manifest, each by itself.
+/// Checks the tables of a directory without a manifest, each by itself.
 fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     let mut names = TreeNames::of(dir)?;
     names.fit(None)?;
@@ -324,8 +326,8 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     Ok(())
 }
 
-/// Lets the engine open the store and read it. What it says is a finding of its own unless its
-/// place is among the findings already.
+/// Lets the engine open and read the store. Adds its error as a finding unless the findings already
+/// name that file.
 fn check_opening(dir: &Path, f: &mut Findings) {
     let opened = opening::open_and_read(dir);
     (f.opens, f.opens_to_read, f.read) = (Some(opened.opens), opened.opens_to_read, opened.entries);
@@ -340,8 +342,8 @@ fn check_opening(dir: &Path, f: &mut Findings) {
     }
     for (tree, e) in opened.errors {
         let known = f.all.iter().any(|x| x.error.file().is_some() && x.error.file() == e.file());
-        // What is missing or damaged has been said; what the engine says of another place follows
-        // from it.
+        // Missing and damaged files are already reported; an engine error in another file follows
+        // from them.
         if known || (!opened.opens && !f.all.is_empty() && e.kind() == ErrorKind::Corruption) {
             continue;
         }
@@ -359,7 +361,7 @@ fn check_opening(dir: &Path, f: &mut Findings) {
 mod tests {
     use super::*;
 
-    /// Readings that find these: the last one again and again.
+    /// Runs `found_twice` on these readings; the last one repeats.
     fn readings(all: &[&[&str]]) -> Findings {
         let mut left = all.iter();
         let mut now: &[&str] = &[];

@@ -1,5 +1,5 @@
-//! One table: by itself, against what the manifest says of it, against the other tables of its
-//! tree, and against the blob files that it refers to; and one blob file.
+//! Checks one table: by itself, against the manifest, against the other tables of its tree, and
+//! against its blob files. Also checks one blob file.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use crate::blobs::{StoreBlobs, count_errors, uses_text};
 use crate::target::{env, is_of_values, open_file, table_file};
 use crate::{merged, survey};
 
-/// Checks one table; gives it back when it can be opened and is sound.
+/// Checks one table; returns it if it can be opened and is sound.
 pub fn check(
     path: &Path,
     seq: u64,
@@ -80,9 +80,9 @@ pub fn check(
     }
 }
 
-/// Checks a blob file: its blocks, and their counts against what is told of them. `told` are the
-/// places of damaged values of which a finding has told already, with their keys: those that tables
-/// refer to, all of them where every table of the tree is sound.
+/// Checks a blob file: its blocks, and their counts against its metadata. `told` has the positions
+/// of damaged values that are already reported, because tables refer to them. The flag says that
+/// every table of the tree is sound, so that these are all referenced values.
 pub fn check_values(
     file: Arc<dyn ReadFile>,
     path: &Path,
@@ -108,8 +108,8 @@ pub fn check_values(
     Ok(())
 }
 
-/// Checks that each entry of `t` whose value lies apart finds it. Blob files that are not there
-/// are told of elsewhere, and so are those in `lost`. Gives the places of values that are damaged.
+/// Checks that each reference of `t` to a blob leads to its value. Skips blob files in `lost`: the
+/// caller reports these. Returns the positions of damaged values.
 pub fn check_apart(
     t: &Arc<Table>,
     tree: &TreeState,
@@ -128,7 +128,7 @@ pub fn check_apart(
                 |words: String| Error::corruption(words).in_file(&path).keys(c.key(), c.key());
             match tree.values.get(&r.file) {
                 None => f.add(bad(format!(
-                    "an entry refers to blob file {}, of which the manifest does not tell",
+                    "an entry refers to blob file {}, which is missing from the manifest",
                     r.file
                 ))),
                 Some(v) if u64::from(r.number) >= v.values => f.add(bad(format!(
@@ -149,7 +149,7 @@ pub fn check_apart(
     Ok(told)
 }
 
-/// What the manifest says of a table against what the table says of itself.
+/// Compares the manifest's metadata of a table with the table's own properties.
 pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
     let p = t.properties();
     let (min, max) =
@@ -169,14 +169,14 @@ pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
         ("as largest sequence number", m.max_seq, max),
     ];
     for (what, told, found) in same.into_iter().filter(|s| s.1 != s.2) {
-        let words = format!("the manifest tells of {told} {what}, the table of {found}");
+        let words = format!("the manifest has {told} {what}, the table has {found}");
         f.add(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
     }
     if m.values != p.values {
         let or_none =
             |uses| Some(uses_text(uses)).filter(|s| !s.is_empty()).unwrap_or("none".into());
         let words = format!(
-            "the manifest tells of these values apart: {}; the table of: {}",
+            "the manifest lists these values in blob files: {}; the table lists: {}",
             or_none(&m.values),
             or_none(&p.values)
         );
@@ -188,8 +188,8 @@ pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
     }
 }
 
-/// That of one key newer runs hold newer versions. `tables` are the tree's, newest run first;
-/// `runs` the place of each one's run.
+/// Checks that newer runs have newer versions of each key. `tables` are the tree's, newest run
+/// first; `runs` has the index of each table's run.
 pub fn check_age(
     tree: &TreeState,
     tables: &[Arc<Table>],
@@ -208,7 +208,7 @@ pub fn check_age(
             wrong += 1;
             if wrong <= 10 {
                 let words = format!(
-                    "of one key table {} holds sequence number {seq}, and table {}, in a newer or the same run of tree {:?}, the older {}",
+                    "table {} has sequence number {seq} of a key; table {}, in a newer or the same run of tree {:?}, has the older {}",
                     tables[j].id(),
                     tables[i].id(),
                     tree.name,

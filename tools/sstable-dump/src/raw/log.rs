@@ -1,4 +1,4 @@
-//! A log segment, record by record.
+//! The fields of a log segment, record by record.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::hex;
 
-/// The fields of segment `number` in `dir`: its header, its sound records, and as `damage` what
-/// lies between them.
+/// Returns the fields of segment `number` in `dir`: its header, its sound records, and the bytes
+/// between them as `damage`.
 pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
     let mut reader = SegmentReader::open(env, dir, number)?;
     let path = reader.path().to_path_buf();

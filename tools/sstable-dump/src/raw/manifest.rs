@@ -1,4 +1,4 @@
-//! A manifest, edit by edit, and `CURRENT`.
+//! The fields of a manifest, edit by edit, and of `CURRENT`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::hex;
 
-/// The fields of `CURRENT`.
+/// Returns the fields of `CURRENT`.
 pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
     let c = CurrentFile::decode(&env.read_all(path, 4096)?)
         .map_err(|e| e.at(path, 0).block("current"))?;
@@ -27,8 +27,8 @@ pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
     ]))
 }
 
-/// The fields of manifest `number` in `dir`. A torn last frame is not among them: `end` is where
-/// the sound ones end.
+/// Returns the fields of manifest `number` in `dir`. Omits a torn last frame: `end` is the end of
+/// the sound frames.
 pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
     let log = manifest::read(env, dir, number)?;
     log.replay()?;
@@ -140,7 +140,7 @@ fn options(o: &PersistedOptions) -> Value {
     if o.blob_threshold > 0 {
         out["blob_threshold"] = o.blob_threshold.into();
     }
-    // As in the file, where it is missing when it is the usual one.
+    // As in the file, which omits the default.
     if o.blob_gc_percent != TreeOptions::default().blob_gc_percent {
         out["blob_gc_percent"] = o.blob_gc_percent.into();
     }
@@ -155,7 +155,7 @@ fn policy(p: &Policy) -> Value {
     let mut parameters = Map::new();
     for (param, value) in description.params.iter().zip(p.values()) {
         let value = match value {
-            // As in the file, where it is missing when it is 0.
+            // As in the file, which omits 0.
             policy::ParameterValue::Number(0) if matches!(param.kind, ParameterKind::Choice(_)) => {
                 continue;
             }

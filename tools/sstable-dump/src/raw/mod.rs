@@ -1,7 +1,7 @@
-//! `raw`: every field of a file under the names that `format-spec/*.ksy` give them, read with the
-//! engine's own decoders.
+//! `raw`: prints every field of a file under its name in `format-spec/*.ksy`, using the engine's
+//! own decoders.
 //!
-//! Constants (magic bytes, zeros) are checked and not shown. Bytes are hexadecimal. `at` is the
+//! Constants (magic bytes, zeros) are checked but not shown. Bytes are hexadecimal. `at` is the
 //! offset in the file.
 
 use std::fmt::Write as _;
@@ -25,15 +25,15 @@ mod table;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Fields have the names that format-spec/*.ksy give them. Bytes are hexadecimal, `at` is an offset in the file. A damaged file is refused;
-damage between the records of a log is listed. With --json each file is one object on one line, with `path`.
+Fields have the names in format-spec/*.ksy. Bytes are hexadecimal, `at` is an offset in the file. A damaged file is rejected; damage
+between the records of a log is listed. With --json each file is one object on one line, with `path`.
 
 Examples:
   sstable-dump raw firn-data/00000012.sst
   sstable-dump raw firn-data/MANIFEST-000001 --json | jq '.frames[].edits'
   sstable-dump raw firn-data/*.wal --json | jq -r '.records[].operations[].op' | sort | uniq -c";
 
-/// What `raw` takes.
+/// Arguments of `raw`.
 #[derive(Args, Clone, Debug)]
 pub struct RawArgs {
     /// Tables, blob files, log segments, manifests, CURRENT
@@ -75,16 +75,16 @@ pub fn run(screen: &mut Screen<'_>, args: &RawArgs) -> Done {
     if found { Err(Failure::Found) } else { Ok(()) }
 }
 
-/// Bytes as JSON.
+/// Returns bytes as JSON.
 fn hex(bytes: &[u8]) -> Value {
     escape::hex(bytes).into()
 }
 
-/// The fields of a file, whose kind its name tells. `kind` is the first of them.
+/// Returns the fields of a file; its name shows its kind. The first field is `kind`.
 ///
 /// # Errors
-/// `InvalidArgument` for a name that is none of a store's, `Corruption` and `Incompatible` with the
-/// place, what the system says.
+/// `InvalidArgument` for a name that no file of a store has; `Corruption` and `Incompatible` with
+/// the position; I/O errors.
 fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let dir = &dir_of(path);
@@ -106,7 +106,7 @@ fn fields(env: &dyn Env, path: &Path) -> Result<Value> {
     Ok(all.into())
 }
 
-/// Longest value shown to people.
+/// Maximum length of a value in text output.
 const SHOWN: usize = 72;
 
 fn scalar(v: &Value) -> Option<String> {
@@ -125,13 +125,13 @@ fn scalar(v: &Value) -> Option<String> {
     )
 }
 
-/// An item of a list on one line, where it has no lists of its own.
+/// Returns an item of a list on one line, if it contains no lists.
 fn item(v: &Value) -> Option<String> {
     let fields = v.as_object()?.iter().map(|(k, v)| Some(format!("{k}: {}", scalar(v)?)));
     Some(fields.collect::<Option<Vec<_>>>()?.join(", "))
 }
 
-/// The fields as indented lines, for people.
+/// Appends the fields as indented lines of text.
 fn lines(v: &Value, indent: usize, out: &mut String) {
     let named: Vec<(String, &Value)> = match v {
         Value::Object(o) => o.iter().map(|(k, v)| (k.clone(), v)).collect(),

@@ -1,4 +1,4 @@
-//! A table or a blob file, block by block.
+//! The fields of a table or a blob file, block by block.
 
 use std::path::Path;
 
@@ -21,11 +21,11 @@ struct RawFile<'a> {
     id: u64,
 }
 
-/// The fields of the table or blob file at `path`: its id is the number in its name, or without
-/// one what its footer says.
+/// Returns the fields of the table or blob file at `path`. Its id is the number in its name, or
+/// else the number in its footer.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
-    // Here a file is what its name says, as the specification has it: nothing is made good.
+    // As in the specification, the name determines the content: nothing is corrected.
     let named = path.file_name().and_then(|n| n.to_str()).and_then(table_number);
     let id = named.unwrap_or(id);
     let at = file.len().checked_sub(FOOTER as u64);
@@ -90,7 +90,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
 }
 
 impl RawFile<'_> {
-    /// The values of a blob file, whose blocks fill its first `data_len` bytes.
+    /// Returns the values of a blob file, whose blocks fill its first `data_len` bytes.
     fn values(&self, data_len: u64) -> Result<Vec<Value>> {
         let (mut all, mut at) = (vec![], 0);
         while at < data_len {
@@ -112,7 +112,7 @@ impl RawFile<'_> {
         Ok(all)
     }
 
-    /// A physical block, its content as `content` reads it.
+    /// Returns a physical block; `content` decodes its content.
     fn block(
         &self,
         kind: BlockKind,

@@ -1,4 +1,4 @@
-//! Running commands in the test's own process, and room for files.
+//! Runs commands in the test's own process, and provides directories for files.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use std::fs;
@@ -11,7 +11,7 @@ use firn_kv::{Compression, Db, DbOptions, TreeOptions};
 use firn_tools::output::Failure;
 use sstable_dump::{DumpCli, run};
 
-/// A directory of a test's own, removed when it goes.
+/// A directory of one test, removed on drop.
 pub struct Room(pub PathBuf);
 
 impl Room {
@@ -34,7 +34,7 @@ impl Drop for Room {
     }
 }
 
-/// What a command prints, and its exit code. An error is printed as the last line.
+/// Returns the output of a command, and its exit code. An error is printed as the last line.
 pub fn dump<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (String, i32) {
     let args =
         std::iter::once("sstable-dump".into()).chain(args.iter().map(|a| a.as_ref().to_owned()));
@@ -65,12 +65,12 @@ pub fn arg(p: &Path) -> String {
     p.display().to_string()
 }
 
-/// Options under which one history gives one directory.
+/// Returns options with which one history gives one directory.
 pub fn options() -> DbOptions {
     DbOptions { background_threads: 0, wal_segment: 64 << 10, ..DbOptions::default() }
 }
 
-/// The same for stores of the data model.
+/// Returns the same for stores of the data model.
 pub fn wide_options() -> firn_wide::Options {
     firn_wide::Options {
         store: firn_wide::StoreOptions { db: options(), ..Default::default() },
@@ -82,8 +82,8 @@ pub fn tree_options() -> TreeOptions {
     TreeOptions { compression: vec![Compression::None], block_size: 512, ..TreeOptions::default() }
 }
 
-/// Writes a table of `n` keys, some with two versions and some deleted, and a range deletion, by
-/// way of from-json.
+/// Writes a table of `n` keys, some with two versions and some deleted, and a range deletion, using
+/// from-json.
 pub fn table(path: &Path, n: u32, block_size: u32) {
     let mut lines = format!(
         "{{\"table\":{{\"id\":1,\"tree\":7,\"block_size\":{block_size},\"compression\":\"none\",\"filter\":\"fuse8\",\"created_micros\":1700000000000000}}}}\n"
@@ -108,7 +108,7 @@ pub fn table(path: &Path, n: u32, block_size: u32) {
 /// Keys and values in order.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All visible pairs of all trees.
+/// Returns all visible pairs of all trees.
 pub fn content(dir: &Path) -> Vec<(String, Pairs)> {
     let db = Db::open_with(dir, DbOptions { create: false, ..options() })
         .unwrap_or_else(|e| panic!("{e}"));
@@ -125,7 +125,7 @@ pub fn content(dir: &Path) -> Vec<(String, Pairs)> {
         .collect()
 }
 
-/// Copies a directory and its subdirectories. A file that is removed during the copy is left out: an open
+/// Copies a directory and its subdirectories. Omits a file that is removed during the copy: an open
 /// store removes obsolete tables in the background.
 pub fn copy(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);

@@ -1,4 +1,4 @@
-//! Functions and aggregates of users.
+//! User-defined functions and aggregates.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::syntax::ast::{
     CreateAggregate, CreateFunction, Drop, Overload, QualifiedName, TypeKind, TypeSyntax,
 };
 
-/// What was dropped: the definition's signature. `None`: nothing.
+/// New catalog and signature of the dropped definition; `None` if nothing was dropped.
 pub type DroppedOverload = Option<(Catalog, Signature)>;
 
 fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<()> {
@@ -24,7 +24,7 @@ fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses `frozen<>` where it stands at all of a type; a tuple is frozen anyway.
+/// Refuses `frozen<>` around a whole type, except a tuple, which is always frozen.
 fn check_thawed(what: &str, of: &TypeSyntax<'_>) -> Result<()> {
     match &of.kind {
         TypeKind::Frozen(inner) if !matches!(inner.kind, TypeKind::Tuple(_)) => Err(invalid(
@@ -50,17 +50,18 @@ fn types(home: &KeyspaceEntry, all: &[TypeSyntax<'_>]) -> Result<Vec<ColumnType>
     all.iter().map(|of| resolve(home, of, false)).collect()
 }
 
-/// `name(type, …)` as a statement writes it.
+/// Returns `name(type, …)` as a statement writes it.
 fn called(name: &str, first: Option<&TypeSyntax<'_>>, rest: &[TypeSyntax<'_>]) -> String {
     let all: Vec<String> = first.into_iter().chain(rest).map(ToString::to_string).collect();
     format!("{name}({})", all.join(", "))
 }
 
 impl Catalog {
-    /// `CREATE FUNCTION` in this keyspace. `true`: it replaces one.
+    /// Executes `CREATE FUNCTION` in this keyspace. The flag reports whether it replaces a
+    /// function.
     ///
     /// # Errors
-    /// The fault of the definition, or of the body.
+    /// Errors of the definition or of the body.
     pub fn create_function(
         &self,
         statement: &CreateFunction<'_>,
@@ -126,11 +127,11 @@ impl Catalog {
         Ok(Some((self.with_keyspace(home), replaces)))
     }
 
-    /// `CREATE AGGREGATE` in this keyspace; `value` makes the first state, which is of this type.
-    /// `true`: it replaces one.
+    /// Executes `CREATE AGGREGATE` in this keyspace. `value` evaluates the initial state, which has
+    /// this type. The flag reports whether it replaces an aggregate.
     ///
     /// # Errors
-    /// The fault of the definition; those of `value`.
+    /// Errors of the definition; those of `value`.
     pub fn create_aggregate(
         &self,
         statement: &CreateAggregate<'_>,
@@ -217,10 +218,10 @@ impl Catalog {
         Ok(Some((self.with_keyspace(home), replaces)))
     }
 
-    /// `DROP FUNCTION` in this keyspace.
+    /// Executes `DROP FUNCTION` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there, there are several, or an aggregate or a mask uses it.
+    /// `Invalid` if it does not exist, if there are several, or if an aggregate or a mask uses it.
     pub fn drop_function(
         &self,
         statement: &Drop<Overload<'_>>,
@@ -262,10 +263,10 @@ impl Catalog {
         Ok(Some((self.without_function(home, &key), key)))
     }
 
-    /// `DROP AGGREGATE` in this keyspace.
+    /// Executes `DROP AGGREGATE` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there, or there are several.
+    /// `Invalid` if it does not exist, or if there are several.
     pub fn drop_aggregate(
         &self,
         statement: &Drop<Overload<'_>>,
@@ -283,8 +284,8 @@ impl Catalog {
         self.with_keyspace(home).without_permissions(|resource| *resource == gone)
     }
 
-    /// The keyspace and signature of what a statement drops; `None`: it isn't there, and needn't
-    /// be.
+    /// Returns the keyspace and signature of the object to drop; `None` if it does not exist and
+    /// `IF EXISTS` was given.
     fn dropped(
         &self,
         statement: &Drop<Overload<'_>>,
@@ -326,8 +327,8 @@ impl Catalog {
         if is_there { Ok(Some((home, key))) } else { missing() }
     }
 
-    /// The functions and aggregates that a statement may mean by a name, with the types of their
-    /// arguments where it tells them.
+    /// Returns the functions and aggregates that a name in a statement may refer to, restricted by
+    /// argument types if the statement has them.
     pub fn overloads(&self, of: &Overload<'_>, keyspace: &str) -> Vec<Resource> {
         let Some(home) = self.keyspace(keyspace) else { return vec![] };
         let wanted = of.arguments.as_ref().map(|all| types(home, all));
@@ -340,10 +341,11 @@ impl Catalog {
         all.map(|k| Resource::Function(keyspace.to_owned(), k.0.clone(), k.1.clone())).collect()
     }
 
-    /// The function or aggregate that these types are the arguments of, whether it is there or not.
+    /// Returns the resource of a function or aggregate with these argument types, whether it exists
+    /// or not.
     ///
     /// # Errors
-    /// `Invalid` for a type that there isn't.
+    /// `Invalid` for an unknown type.
     pub fn function_resource(
         &self,
         keyspace: &str,
@@ -355,7 +357,7 @@ impl Catalog {
         Ok(Resource::Function(keyspace.to_owned(), name, types))
     }
 
-    /// Whether there is such a function or aggregate.
+    /// Reports whether the function or aggregate exists.
     pub fn has_function(&self, resource: &Resource) -> bool {
         let Resource::Function(keyspace, name, types) = resource else { return false };
         let key = (name.clone(), types.clone());
@@ -372,7 +374,7 @@ fn several(word: &str, name: &str) -> Error {
     ))
 }
 
-/// What a statement drops, as messages show it.
+/// Returns the object to drop for messages.
 fn dropped_text(statement: &Drop<Overload<'_>>, keyspace: &str) -> String {
     let Overload { name: QualifiedName { name, .. }, arguments } = &statement.name;
     let name = format!("{keyspace}.{}", name.text);

@@ -1,4 +1,4 @@
-//! Indexes: what they may be of, and their names.
+//! Indexes: valid targets, and names.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
 
 impl Catalog {
-    /// `CREATE INDEX` in this keyspace.
+    /// Executes `CREATE INDEX` in this keyspace.
     ///
     /// # Errors
-    /// The target can't be indexed.
+    /// `Invalid` if the target cannot be indexed.
     pub fn create_index(
         &self,
         statement: &CreateIndex<'_>,
@@ -115,10 +115,10 @@ impl Catalog {
         Ok(Some(next.with_table(table)?))
     }
 
-    /// `DROP INDEX` in this keyspace.
+    /// Executes `DROP INDEX` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there.
+    /// `Invalid` if it does not exist.
     pub fn drop_index(
         &self,
         statement: &Drop<QualifiedName<'_>>,
@@ -137,7 +137,8 @@ impl Catalog {
     }
 }
 
-/// Refuses columns whose names could not be in those of files, which servers name by them.
+/// Refuses column names that are not valid in file names, because Cassandra names index files by
+/// columns.
 fn check_file_name(column: &str) -> Result<()> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if column.chars().count() > MAX_NAME {
@@ -225,8 +226,8 @@ fn index_target(
     }
 }
 
-/// `table_column_idx`, with a number when it is taken. A long name is cut, so that `CREATE INDEX`
-/// takes it again.
+/// Returns `table_column_idx`, with a number if the name is in use. A long name is truncated, so
+/// that `CREATE INDEX` accepts it again.
 fn free_index_name(home: &KeyspaceEntry, table: &str, column: &str) -> String {
     let clean: String = column.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let base = format!("{table}_{clean}");

@@ -1,4 +1,4 @@
-//! Keyspaces: their names, their replication.
+//! Keyspaces: names and replication.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ const STRATEGIES: [&str; 4] =
 const LOCATOR: &str = "org.apache.cassandra.locator.";
 
 impl Catalog {
-    /// `CREATE KEYSPACE`
+    /// Executes `CREATE KEYSPACE`.
     ///
     /// # Errors
-    /// `AlreadyExists`; `Invalid` for a name, `Configuration` for a strategy that can't be.
+    /// `AlreadyExists`; `Invalid` for an invalid name; `Configuration` for an invalid strategy.
     pub fn create_keyspace(&self, statement: &CreateKeyspace<'_>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         check_not_system_new(name)?;
@@ -41,10 +41,10 @@ impl Catalog {
         Ok(Some(self.with_keyspace(keyspace)))
     }
 
-    /// `ALTER KEYSPACE`
+    /// Executes `ALTER KEYSPACE`.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there; as [`create_keyspace`](Catalog::create_keyspace).
+    /// `Invalid` if it does not exist; those of [`create_keyspace`](Catalog::create_keyspace).
     pub fn alter_keyspace(&self, statement: &AlterKeyspace<'_>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         super::super::check_not_system(name)?;
@@ -56,10 +56,10 @@ impl Catalog {
         Ok(Some(self.with_keyspace(keyspace)))
     }
 
-    /// `DROP KEYSPACE`
+    /// Executes `DROP KEYSPACE`.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there, `Unauthorized` for one of the system.
+    /// `Invalid` if it does not exist, `Unauthorized` for a system keyspace.
     pub fn drop_keyspace(&self, statement: &Drop<AstName<'_>>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         super::super::check_not_system(name)?;
@@ -100,7 +100,7 @@ fn durable(text: &str) -> Result<bool> {
 
 const FACTOR: &str = "replication_factor";
 
-/// The replication that `map` says, of a keyspace that is still as it was before.
+/// Checks and completes the replication in `map`. The keyspace still has its previous replication.
 fn check_replication(
     keyspace: &KeyspaceEntry,
     mut map: BTreeMap<String, String>,
@@ -132,7 +132,7 @@ fn check_replication(
             )));
         }
     }
-    // Any other key names a datacenter. One that resembles this option is a spelling mistake.
+    // Any other key is the name of a datacenter. One that resembles this option is a misspelling.
     let is_misspelt = |name: &&String| {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         *name != FACTOR && letters.collect::<String>().eq_ignore_ascii_case("replicationfactor")
@@ -153,8 +153,8 @@ fn check_replication(
     Ok(map)
 }
 
-/// A factor without a datacenter is that of each datacenter that has none, and had none before.
-/// Without any it is what it was before, or 1.
+/// Applies a factor without a datacenter to each datacenter without a factor of its own, now or
+/// before. If no factor is given, the previous one remains; the default is 1.
 fn spread(map: &mut BTreeMap<String, String>, before: &BTreeMap<String, String>) {
     let says_nothing = map.len() == 1;
     let of_all = map.remove(FACTOR).or_else(|| {

@@ -1,4 +1,4 @@
-//! Masks of columns, which views take over from their bases.
+//! Column masks, which views inherit from their base tables.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use crate::catalog::{Catalog, ColumnMask, TableSchema};
 use crate::error::Result;
 
 impl Catalog {
-    /// These definitions, in which columns of a table have these masks, or none.
+    /// Returns these definitions with the masks of columns of a table set or removed.
     ///
     /// # Errors
-    /// `Invalid` for a keyspace that there isn't.
+    /// `Invalid` for an unknown keyspace.
     pub fn with_masks(
         &self,
         table: &TableSchema,

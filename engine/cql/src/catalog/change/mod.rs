@@ -1,5 +1,5 @@
-//! Changes of definitions: each makes a new [`Catalog`] or refuses with the servers' text (model
-//! 3.5, 6). `None`: there is nothing to do.
+//! Schema changes. Each returns a new [`Catalog`] or an error with Cassandra's text (model 3.5, 6).
+//! `None` means that there is nothing to do.
 
 mod functions;
 mod indexes;
@@ -22,9 +22,9 @@ use super::{
 use crate::error::{Error, Result, invalid};
 
 impl TableSchema {
-    /// Puts the columns in order, each at its position.
+    /// Sorts the columns and sets their positions.
     pub(super) fn arrange(&mut self) {
-        // Columns of the primary key have an order already; the sort is stable.
+        // Columns of the primary key are already in order, and the sort is stable.
         self.columns.sort_by(|a, b| {
             let name = |c: &TableColumn| (!c.is_primary_key()).then(|| c.name.clone());
             (a.kind, name(a)).cmp(&(b.kind, name(b)))
@@ -42,7 +42,7 @@ impl TableSchema {
         }
     }
 
-    /// Refuses to change what a column family is: it is defined by the interface that made it.
+    /// Refuses changes of a column family, which is defined through the Thrift interface.
     fn check_own(&self) -> Result<()> {
         if self.family().is_none() {
             return Ok(());
@@ -60,7 +60,7 @@ impl TableSchema {
 }
 
 impl KeyspaceEntry {
-    /// The same without these tables and their views.
+    /// Returns the keyspace without these tables and their views.
     fn without_tables(&self, is_gone: impl Fn(&TableSchema) -> bool) -> KeyspaceEntry {
         let gone: BTreeSet<u32> = self.tables().filter(|t| is_gone(t)).map(|t| t.id).collect();
         let mut kept = self.clone();
@@ -89,9 +89,8 @@ impl Catalog {
 
     fn new_id(&mut self) -> Result<u32> {
         let id = self.next_id;
-        self.next_id = id
-            .checked_add(1)
-            .ok_or_else(|| invalid("no more tables and indexes can be numbered"))?;
+        self.next_id =
+            id.checked_add(1).ok_or_else(|| invalid("all ids of tables and indexes are in use"))?;
         debug_assert!(id >= FIRST_ID);
         Ok(id)
     }
@@ -112,9 +111,10 @@ impl Catalog {
         Ok(self.with_keyspace(keyspace))
     }
 
-    /// These definitions over the keyspaces that the data model has now, with its families: what it
-    /// dropped is gone with its tables, and with what was permitted about it, also where it was made
-    /// again; a compact table with its family and its views. A table hides a family of its name.
+    /// Returns these definitions over the current keyspaces and column families of `firn-wide`.
+    /// Dropped keyspaces are removed with their tables and permissions, even if they were created
+    /// again. A compact table is removed with its family, together with its views. A table hides a
+    /// family with the same name.
     pub fn over(
         &self,
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
@@ -146,7 +146,7 @@ impl Catalog {
         next.without_strangers(remade)
     }
 
-    /// The same definitions without these tables, their views, and what was permitted about them.
+    /// Returns these definitions without these tables, their views, and permissions on them.
     pub fn without_tables(&self, is_gone: impl Fn(&TableSchema) -> bool) -> Catalog {
         let mut next = self.next();
         for keyspace in next.keyspaces.values_mut() {
@@ -162,8 +162,8 @@ impl Catalog {
         next.without_permissions(|resource| gone.contains(resource))
     }
 
-    /// The same definitions without what was permitted about keyspaces that are not there, or are
-    /// others of their names.
+    /// Returns these definitions without permissions on keyspaces that do not exist, or that were
+    /// dropped and created again.
     pub fn without_strangers(self, remade: &BTreeSet<String>) -> Catalog {
         let there: BTreeSet<String> =
             self.keyspaces.keys().filter(|name| !remade.contains(*name)).cloned().collect();

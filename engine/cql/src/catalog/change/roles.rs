@@ -1,4 +1,5 @@
-//! Roles: `CREATE ROLE` and its kin, `GRANT`, `REVOKE`. Who may do it is looked at before.
+//! Roles: `CREATE ROLE` and similar statements, `GRANT`, `REVOKE`. The caller has checked the
+//! permissions.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ fn missing_role(name: &str) -> crate::error::Error {
     invalid(format!("{name} doesn't exist"))
 }
 
-/// What a definition says, over what there was.
+/// Applies the options of a definition to a role.
 fn define(role: &mut RoleEntry, definition: &RoleDefinition<'_>, hash: Option<String>) {
     role.can_login = definition.login.unwrap_or(role.can_login);
     role.is_superuser = definition.superuser.unwrap_or(role.is_superuser);
@@ -28,10 +29,10 @@ impl Catalog {
         self.role(name).map(|r| (**r).clone()).ok_or_else(|| missing_role(name))
     }
 
-    /// `CREATE ROLE`, with the hash of its password.
+    /// Executes `CREATE ROLE` with the hash of its password.
     ///
     /// # Errors
-    /// `Invalid` when it is there.
+    /// `Invalid` if the role exists.
     pub fn create_role(
         &self,
         definition: &RoleDefinition<'_>,
@@ -50,10 +51,10 @@ impl Catalog {
         Ok(Some(self.with_role(role)))
     }
 
-    /// `ALTER ROLE`, with the hash of its new password.
+    /// Executes `ALTER ROLE` with the hash of its new password.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there.
+    /// `Invalid` if the role does not exist.
     pub fn alter_role(
         &self,
         definition: &RoleDefinition<'_>,
@@ -68,10 +69,10 @@ impl Catalog {
         Ok(Some(self.with_role(role)))
     }
 
-    /// `DROP ROLE`: nobody has it any more, and what was permitted about it is no more.
+    /// Executes `DROP ROLE`: removes it from all members, and removes all permissions on it.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there.
+    /// `Invalid` if the role does not exist.
     pub fn drop_role(&self, name: &str, if_exists: bool) -> Result<Option<Catalog>> {
         if self.role(name).is_none() {
             return if if_exists { Ok(None) } else { Err(missing_role(name)) };
@@ -84,10 +85,10 @@ impl Catalog {
         Ok(Some(next.without_permissions(|r| matches!(r, Resource::Role(role) if role == name))))
     }
 
-    /// `GRANT role TO member`, `REVOKE role FROM member`
+    /// Executes `GRANT role TO member` or `REVOKE role FROM member`.
     ///
     /// # Errors
-    /// `Invalid` when one isn't there, or has the other already, or hasn't.
+    /// `Invalid` if a role does not exist, if the member already has the role, or if it has not.
     pub fn grant_role(&self, grants: bool, role: &str, member: &str) -> Result<Option<Catalog>> {
         self.existing_role(role)?;
         let mut entry = self.existing_role(member)?;
@@ -105,10 +106,10 @@ impl Catalog {
         Ok(Some(self.with_role(entry)))
     }
 
-    /// `GRANT permissions ON resource TO role`, `REVOKE … FROM role`
+    /// Executes `GRANT permissions ON resource TO role` or `REVOKE … FROM role`.
     ///
     /// # Errors
-    /// `Invalid` when the role isn't there.
+    /// `Invalid` if the role does not exist.
     pub fn grant_permissions(
         &self,
         grants: bool,
@@ -132,17 +133,18 @@ impl Catalog {
         Ok((entry != before).then(|| self.with_role(entry)))
     }
 
-    /// The same definitions, in which the role that has made this may do everything with it.
+    /// Returns these definitions with all permissions on a new object granted to the role that
+    /// created it.
     ///
     /// # Errors
-    /// `Invalid` when the role isn't there any more.
+    /// `Invalid` if the role no longer exists.
     pub fn made_by(self, role: Option<&str>, made: &Resource) -> Result<Catalog> {
         let Some(role) = role else { return Ok(self) };
         let granted = self.grant_permissions(true, made.applicable(), made, role)?;
         Ok(granted.unwrap_or(self))
     }
 
-    /// The same definitions without what was permitted about such resources: they are gone.
+    /// Returns these definitions without permissions on dropped resources.
     pub fn without_permissions(mut self, gone: impl Fn(&Resource) -> bool) -> Catalog {
         for role in self.roles.values_mut() {
             if role.permissions.keys().any(&gone) {

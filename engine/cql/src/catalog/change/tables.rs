@@ -1,4 +1,4 @@
-//! Tables: their columns and keys, and what `ALTER TABLE` does to them.
+//! Tables: columns, keys, and `ALTER TABLE`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::syntax::ast::{
 };
 
 impl Catalog {
-    /// `CREATE TABLE` in this keyspace; `bits` are random.
+    /// Executes `CREATE TABLE` in this keyspace; `bits` are random.
     ///
     /// # Errors
-    /// `AlreadyExists`, or what is wrong with the definition.
+    /// `AlreadyExists`, or errors of the definition.
     pub fn create_table(
         &self,
         statement: &CreateTable<'_>,
@@ -54,7 +54,8 @@ impl Catalog {
         Ok(Some(next.with_table(table)?))
     }
 
-    /// The table that a definition names; `None` where it may be missing.
+    /// Returns the table that a definition names; `None` if it is missing and `IF EXISTS` was
+    /// given.
     pub(super) fn find_table(
         &self,
         keyspace: &str,
@@ -69,10 +70,10 @@ impl Catalog {
         }
     }
 
-    /// `ALTER TABLE` in this keyspace, at this time in microseconds.
+    /// Executes `ALTER TABLE` in this keyspace, at this time in microseconds.
     ///
     /// # Errors
-    /// The reason why it can't be done.
+    /// Errors of the change.
     pub fn alter_table(
         &self,
         statement: &AlterTable<'_>,
@@ -125,7 +126,7 @@ impl Catalog {
             TableChange::Retype { .. } => {
                 return Err(invalid("Altering column types is no longer supported"));
             }
-            // The mask itself is given to what is altered here.
+            // The mask itself is set on the result later.
             TableChange::Mask { if_exists, column, .. } => {
                 let name = &*column.text;
                 if table.column(name).is_none() {
@@ -149,8 +150,8 @@ impl Catalog {
         Ok(Some(self.with_views_altered(found, table, &statement.change)?))
     }
 
-    /// With this compact table as an ordinary one: another tree gets its rows, and other trees its
-    /// indexes.
+    /// Returns these definitions with this compact table as an ordinary one. Its rows and its
+    /// indexes get new trees.
     fn without_compact_storage(&self, mut table: TableSchema) -> Result<Catalog> {
         let mut next = self.next();
         let before = table.id;
@@ -171,10 +172,10 @@ impl Catalog {
         Ok(next.with_keyspace(home))
     }
 
-    /// `DROP TABLE` in this keyspace.
+    /// Executes `DROP TABLE` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there.
+    /// `Invalid` if it does not exist.
     pub fn drop_table(
         &self,
         statement: &Drop<QualifiedName<'_>>,
@@ -201,7 +202,7 @@ impl Catalog {
     }
 }
 
-/// The names of the columns of the primary key: of the partition, and those that cluster.
+/// Returns the names of the columns of the partition key, and of the clustering columns.
 fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<&'s str>)> {
     let name = &statement.name.name.text;
     let inline: Vec<&str> =
@@ -240,7 +241,7 @@ fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<
     Ok((partition, clustering))
 }
 
-/// A table of this keyspace, without a number and an identity.
+/// Returns a new table in this keyspace, without an id and a uuid.
 pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<TableSchema> {
     let name = statement.name.name.text.to_string();
     let mut seen = BTreeSet::new();
@@ -305,8 +306,8 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
     Ok(table)
 }
 
-/// What a compact table may have: columns of one cell each, and with clustering columns no more
-/// than one.
+/// Checks the restrictions of compact tables: single-cell columns, and at most one column besides
+/// clustering columns.
 fn check_compact(table: &TableSchema) -> Result<()> {
     if table.columns.iter().any(|c| c.of.multicell) {
         return Err(invalid(
@@ -344,7 +345,7 @@ fn clustering_order(table: &mut TableSchema, statement: &CreateTable<'_>) -> Res
             others.join(", ")
         )));
     }
-    // Those at the end may be left out.
+    // Columns at the end may be omitted.
     if let Some((name, wanted)) = names.iter().zip(&declared).find(|(name, d)| name != d) {
         return Err(invalid(match names.contains(wanted) {
             true => format!(
@@ -366,7 +367,7 @@ fn check_ttl(table: &TableSchema) -> Result<()> {
     Ok(())
 }
 
-/// The type of a column of the primary key.
+/// Returns the type of a column of the primary key.
 fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<ColumnType> {
     let (of, name) = (resolve(home, &definition.of, false)?, &definition.name.text);
     if definition.is_static {
@@ -391,8 +392,8 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
     Err(invalid(format!("{unsupported} type is not supported for PRIMARY KEY column '{name}'")))
 }
 
-/// Adds a static or regular column with a number of its own; one that was dropped gets its number
-/// back, so that what was written after its drop's timestamp is there again.
+/// Adds a static or regular column with a new id. A column that was dropped gets its old id again,
+/// so that values written after the drop's timestamp become visible.
 fn push_column(
     home: &KeyspaceEntry,
     table: &mut TableSchema,

@@ -1,4 +1,4 @@
-//! User types, and the tables and types that use them.
+//! User-defined types, and the tables and types that use them.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::syntax::ast::{
 };
 
 impl Catalog {
-    /// `CREATE TYPE` in this keyspace.
+    /// Executes `CREATE TYPE` in this keyspace.
     ///
     /// # Errors
-    /// The fault of the definition.
+    /// Errors of the definition.
     pub fn create_type(
         &self,
         statement: &CreateType<'_>,
@@ -44,10 +44,10 @@ impl Catalog {
         Ok(Some(self.with_keyspace(home)))
     }
 
-    /// `ALTER TYPE` in this keyspace: every table and type that uses it follows.
+    /// Executes `ALTER TYPE` in this keyspace, and updates every table and type that uses it.
     ///
     /// # Errors
-    /// The reason why it can't be done.
+    /// Errors of the change.
     pub fn alter_type(&self, statement: &AlterType<'_>, keyspace: &str) -> Result<Option<Catalog>> {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
@@ -76,7 +76,7 @@ impl Catalog {
                         "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
                     )));
                 }
-                // Partitions are found by the bytes that they were written with.
+                // Partitions are found by the bytes of the key that they were written with.
                 let in_key =
                     |t: &&Arc<TableSchema>| t.partition().iter().any(|c| mentions(&c.of.of, name));
                 let tables: Vec<String> = home
@@ -121,10 +121,10 @@ impl Catalog {
         Ok(Some(self.with_keyspace(home)))
     }
 
-    /// `DROP TYPE` in this keyspace.
+    /// Executes `DROP TYPE` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there or is used.
+    /// `Invalid` if it does not exist or is in use.
     pub fn drop_type(
         &self,
         statement: &Drop<QualifiedName<'_>>,
@@ -171,8 +171,8 @@ impl Catalog {
     }
 }
 
-/// Refuses a new field with durations, which have no order, where values of the type are ordered: in
-/// keys of tables and views, and in indexes.
+/// Refuses a new field with durations, which have no order, if values of the type must be sorted:
+/// in keys of tables and views, and in indexes.
 fn check_order(home: &KeyspaceEntry, name: &str, field: &str, of: &ColumnType) -> Result<()> {
     if !is_unordered(&of.of) {
         return Ok(());
@@ -202,7 +202,7 @@ fn field_type(home: &KeyspaceEntry, of: &ast::TypeSyntax<'_>) -> Result<ColumnTy
     }
 }
 
-/// Makes every use of a user type its present form.
+/// Updates all uses of a user type to its current definition.
 fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
     let Some(changed) = home.user_type(name).map(|t| t.user_type(&home.name)) else { return };
     let again = |of: &mut ColumnType| of.of = refresh(&of.of, &changed);

@@ -1,4 +1,5 @@
-//! Materialized views: what they may be made of, and what that allows of their bases.
+//! Materialized views: checks of their definitions, and restrictions on changes of their base
+//! tables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ fn names(columns: &[&str]) -> String {
     columns.join(", ")
 }
 
-/// The columns that a view selects, in no order; all of them where none is named.
+/// Returns the columns that a view selects, in no order; all of them if none is named.
 fn selected<'b>(base: &'b TableSchema, statement: &CreateView<'_>) -> Result<Vec<&'b TableColumn>> {
     let view = &statement.name.name.text;
     let mut all: Vec<&TableColumn> = vec![];
@@ -65,7 +66,7 @@ fn check_key_type(column: &TableColumn) -> Result<()> {
     Ok(())
 }
 
-/// The columns of the view's key: of the partition, and those that cluster.
+/// Returns the columns of the view's key: partition key and clustering columns.
 fn key_columns<'b>(
     base: &'b TableSchema,
     statement: &CreateView<'_>,
@@ -115,7 +116,7 @@ fn key_columns<'b>(
     Ok(all)
 }
 
-/// A view of a table, without a number and an identity.
+/// Returns a new view of a table, without an id and a uuid.
 fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchema> {
     let selected = selected(base, statement)?;
     let key = key_columns(base, statement, &selected)?;
@@ -145,7 +146,7 @@ fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchem
     }
     let mut seen: BTreeSet<&str> = key.iter().map(|c| &*c.name).collect();
     let others = selected.into_iter().filter(|c| seen.insert(&c.name));
-    // The numbers of columns are those of the base: cells are as they are there.
+    // Columns have the ids of the base's columns, because cells are copied unchanged.
     columns.extend(others.cloned());
     let view = ViewSchema {
         base: base.id,
@@ -176,11 +177,11 @@ fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchem
 }
 
 impl Catalog {
-    /// `CREATE MATERIALIZED VIEW` in this keyspace; `bits` are random. Whether its clause can be, is
-    /// for the analysis.
+    /// Executes `CREATE MATERIALIZED VIEW` in this keyspace; `bits` are random. The analysis checks
+    /// its WHERE clause.
     ///
     /// # Errors
-    /// `AlreadyExists`, or what is wrong with the definition.
+    /// `AlreadyExists`, or errors of the definition.
     pub fn create_view(
         &self,
         statement: &CreateView<'_>,
@@ -241,7 +242,7 @@ impl Catalog {
         Ok(Some(next.with_table(table)?))
     }
 
-    /// The view that a definition names; `None` where it may be missing.
+    /// Returns the view that a definition names; `None` if it is missing and `IF EXISTS` was given.
     fn find_view(
         &self,
         keyspace: &str,
@@ -257,10 +258,10 @@ impl Catalog {
         }
     }
 
-    /// `ALTER MATERIALIZED VIEW` in this keyspace.
+    /// Executes `ALTER MATERIALIZED VIEW` in this keyspace.
     ///
     /// # Errors
-    /// The reason why it can't be done.
+    /// Errors of the change.
     pub fn alter_view(&self, statement: &AlterView<'_>, keyspace: &str) -> Result<Option<Catalog>> {
         let name = &*statement.name.name.text;
         let Some(found) = self.find_view(keyspace, name, statement.if_exists)? else {
@@ -287,10 +288,10 @@ impl Catalog {
         Ok(Some(self.with_table(table)?))
     }
 
-    /// `DROP MATERIALIZED VIEW` in this keyspace.
+    /// Executes `DROP MATERIALIZED VIEW` in this keyspace.
     ///
     /// # Errors
-    /// `Invalid` when it isn't there.
+    /// `Invalid` if it does not exist.
     pub fn drop_view(
         &self,
         statement: &Drop<QualifiedName<'_>>,
@@ -306,7 +307,8 @@ impl Catalog {
         Ok(Some(self.with_keyspace(home).without_permissions(|resource| *resource == gone)))
     }
 
-    /// These definitions with a table that was altered, and what follows for its views.
+    /// Returns these definitions with an altered table, and with the resulting changes of its
+    /// views.
     pub(super) fn with_views_altered(
         &self,
         before: &TableSchema,
@@ -350,7 +352,7 @@ impl Catalog {
     }
 }
 
-/// Gives a column of a view's key the name that it has in the base from now on.
+/// Renames a column of a view's key as in its base.
 fn rename(table: &mut TableSchema, from: &AstName<'_>, to: &AstName<'_>) -> Result<()> {
     let clause = match &table.view {
         Some(view) => view.with_relations(|relations| {

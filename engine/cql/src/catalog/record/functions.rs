@@ -35,11 +35,11 @@ struct AggregateRecord {
     state: TypeText,
     final_function: Option<String>,
     result: TypeText,
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     initial: Option<String>,
 }
 
-/// What a record is of.
+/// Content of a record.
 pub(super) enum LoadedFunction {
     Function(StoredFunction),
     Aggregate(StoredAggregate),
@@ -82,7 +82,7 @@ fn aggregate_key(aggregate: &StoredAggregate) -> String {
     format!("{AGGREGATE}{}/{name}({})", aggregate.keyspace, types.join(", "))
 }
 
-/// What this record is of; `None`: something else.
+/// Loads a record; returns `None` for a record of another kind.
 pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
     let home = |prefix| key.strip_prefix(prefix).and_then(|rest: &str| rest.split_once('/'));
     let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
@@ -109,7 +109,7 @@ pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
             state: typed(&record.state, key)?,
             final_function: record.final_function,
             result: typed(&record.result, key)?,
-            initial: initial.map_err(|_| wrong("a first state that is no bytes"))?,
+            initial: initial.map_err(|_| wrong("an initial state that is not hexadecimal"))?,
         })
     } else {
         return Ok(None);
@@ -120,7 +120,7 @@ pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
     Ok(Some(found))
 }
 
-/// That the functions that aggregates are made of are there.
+/// Checks that the functions of aggregates exist.
 pub(super) fn check(keyspace: &KeyspaceEntry) -> Result<()> {
     for aggregate in keyspace.aggregates() {
         let parts = [Some(aggregate.state_signature()), aggregate.final_signature()];
@@ -136,7 +136,7 @@ pub(super) fn check(keyspace: &KeyspaceEntry) -> Result<()> {
     Ok(())
 }
 
-/// The records of a keyspace's functions and aggregates.
+/// Returns the records of a keyspace's functions and aggregates.
 pub(super) fn records(keyspace: &KeyspaceEntry) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let texts = |all: &[ColumnType]| all.iter().map(type_text).collect::<Vec<_>>();
     let functions = keyspace.functions().map(move |f| {

@@ -1,23 +1,23 @@
-//! What records tell of others that were lost, for tools that save stores.
+//! Finds records that are missing, for tools that repair stores.
 //!
-//! Invariant: a record that can't be read tells nothing, and takes no other with it.
+//! Invariant: a record that cannot be read is skipped, and does not affect others.
 
 use std::collections::BTreeSet;
 
 use super::parts::{FORMAT, json, parse};
 use super::{Catalog, CatalogHeadRecord, FIRST_ID, HEAD, TABLE, TYPE, TableRecord, functions};
 
-/// What must be beside records for [`Catalog::load`] to read them.
+/// Definitions that are missing for [`Catalog::load`] to read the records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RecordGaps {
-    /// The keyspaces that their tables, types and functions are in.
+    /// Keyspaces of their tables, types and functions.
     pub keyspaces: BTreeSet<String>,
-    /// The head, where it is missing and numbers were given.
+    /// The head record, if it is missing and ids are in use.
     pub head: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Catalog {
-    /// The gaps of these records. The number `largest` and all below it may have been given, too.
+    /// Returns the gaps of these records. Ids up to `largest` may be in use too.
     pub fn gaps<'a>(
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
         mut largest: u32,

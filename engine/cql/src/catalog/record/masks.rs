@@ -1,4 +1,4 @@
-//! Masks of columns, which the records of tables have in them.
+//! Column masks in the records of tables.
 
 use firn_wide::internals::types::{hex, hex_to_bytes};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub(super) struct MaskRecord {
     keyspace: String,
     name: String,
     types: Vec<TypeText>,
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     values: Vec<Option<String>>,
 }
 
@@ -27,11 +27,11 @@ impl MaskRecord {
         }
     }
 
-    /// The mask of a column in the record with this key.
+    /// Returns the mask of a column in the record with this key.
     pub(super) fn load(&self, key: &str) -> Result<ColumnMask> {
         let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
         if self.types.len() != self.values.len() + 1 {
-            return Err(wrong("a mask with other arguments than types"));
+            return Err(wrong("a mask whose arguments do not match its types"));
         }
         let types = self.types.iter().map(|of| typed(of, key)).collect::<Result<Vec<_>>>()?;
         let bytes = |text: &Option<String>| text.as_deref().map(hex_to_bytes).transpose();
@@ -40,7 +40,7 @@ impl MaskRecord {
             keyspace: self.keyspace.clone(),
             name: self.name.clone(),
             types,
-            values: values.map_err(|_| wrong("a mask with an argument that is no bytes"))?,
+            values: values.map_err(|_| wrong("a mask with an argument that is not hexadecimal"))?,
         })
     }
 }

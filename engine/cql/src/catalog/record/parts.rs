@@ -1,4 +1,4 @@
-//! What all records have: their version, their form, types.
+//! Common parts of all records: version, JSON encoding, types.
 
 use firn_wide::{Registry, Type};
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::ColumnType;
 use crate::error::{Result, corrupt};
 
-/// The version of the records that this code writes and reads.
+/// Version of the records that this code writes and reads.
 pub(super) const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(super) fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
 }
 
 pub(super) fn json(record: &impl Serialize) -> Vec<u8> {
-    // Maps with text keys and plain values always have a JSON form.
+    // Maps with text keys and plain values can always be encoded as JSON.
     serde_json::to_vec(record).unwrap_or_default()
 }
 

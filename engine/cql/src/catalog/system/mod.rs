@@ -1,6 +1,5 @@
-//! The system keyspaces: tables that everybody finds and nobody defines, with the columns of
-//! Cassandra 5.0 (`tables.cql`). They have no records and no cells; `exec::system` makes their rows
-//! when they are read.
+//! The system keyspaces: predefined tables with the columns of Cassandra 5.0 (`tables.cql`). They
+//! have no records and no cells; `exec::system` computes their rows when they are read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -13,22 +12,22 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::{Script, parse};
 
-/// The release of Cassandra whose language, protocol and system tables these are.
+/// Release of Cassandra whose language, protocol and system tables are implemented.
 pub const RELEASE_VERSION: &str = "5.0.9";
-/// The version of the language.
+/// Version of the language.
 pub const CQL_VERSION: &str = "3.4.7";
-/// The datacenter that the one node is in.
+/// Datacenter of the single node.
 pub const DATACENTER: &str = "datacenter1";
 
 const TABLES: &str = include_str!("tables.cql");
-/// The first number of a system table. No other table is given one as large.
+/// First id of a system table. All other tables have smaller ids.
 const FIRST_SYSTEM_ID: u32 = u32::MAX - 4096;
-/// Keyspaces whose tables no node stores.
+/// Keyspaces of virtual tables.
 const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
 
-/// The system tables that every role may read, as in Cassandra: what clients read on connecting.
-/// They show the node's addresses and the definitions, no statement and no value. Every other
-/// system table takes a permission, one that is added later too.
+/// System tables that every role may read, as in Cassandra: those that clients read when they
+/// connect. They show the node's addresses and the schema, but no statements and no values. All
+/// other system tables, including future ones, need a permission.
 const READABLE: [(&str, &str); 17] = [
     ("system", "local"),
     ("system", "peers"),
@@ -63,7 +62,7 @@ fn replication(keyspace: &str) -> BTreeMap<String, String> {
     [("class".to_owned(), class)].into_iter().chain(factor).collect()
 }
 
-/// The identity that a server gives a system table: a digest of its names.
+/// Returns the uuid that Cassandra gives a system table: a digest of its names.
 fn uuid_of(keyspace: &str, table: &str) -> uuid::Uuid {
     let digest = Md5::new().chain_update(keyspace).chain_update(table);
     uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
@@ -72,7 +71,7 @@ fn uuid_of(keyspace: &str, table: &str) -> uuid::Uuid {
 fn defined() -> BTreeMap<String, Arc<KeyspaceEntry>> {
     let mut all: BTreeMap<&str, KeyspaceEntry> = BTreeMap::new();
     for (piece, id) in Script::new(TABLES).zip(FIRST_SYSTEM_ID..) {
-        // A test reads each of them.
+        // A test parses each of them.
         let Ok(parsed) = parse(&TABLES[piece.start..piece.end]) else { continue };
         let Statement::CreateTable(statement) = &parsed.statement else { continue };
         let Some(name) = statement.name.keyspace.as_ref().map(|k| &*k.text) else { continue };
@@ -87,26 +86,26 @@ fn defined() -> BTreeMap<String, Arc<KeyspaceEntry>> {
     all.into_iter().map(|(name, keyspace)| (name.to_owned(), Arc::new(keyspace))).collect()
 }
 
-/// The system keyspaces, by name.
+/// Iterates over the system keyspaces by name.
 pub fn system_keyspaces<'a>() -> impl Iterator<Item = &'a Arc<KeyspaceEntry>> {
     KEYSPACES.values()
 }
 
-/// The system keyspace of this name.
+/// Returns the system keyspace with this name.
 pub fn system_keyspace(name: &str) -> Option<&'static Arc<KeyspaceEntry>> {
     KEYSPACES.get(name)
 }
 
 impl Catalog {
-    /// The keyspace of this name, or that of the system.
+    /// Returns the keyspace or system keyspace with this name.
     pub fn any_keyspace(&self, name: &str) -> Option<&Arc<KeyspaceEntry>> {
         self.keyspace(name).or_else(|| system_keyspace(name))
     }
 
-    /// The table that a statement about rows names, which may be one of the system.
+    /// Returns the table, which may be a system table, that a statement names.
     ///
     /// # Errors
-    /// `Invalid` when no keyspace is chosen, or the keyspace or the table isn't there.
+    /// `Invalid` if there is no current keyspace, or if the keyspace or the table does not exist.
     pub fn table(
         &self,
         name: &QualifiedName<'_>,
@@ -126,29 +125,29 @@ impl Catalog {
 }
 
 impl KeyspaceEntry {
-    /// Whether it is one of the system.
+    /// Reports whether it is a system keyspace.
     pub fn is_system(&self) -> bool {
         SYSTEM_KEYSPACES.contains(&&*self.name)
     }
 
-    /// Whether servers list its tables in `system_virtual_schema`.
+    /// Reports whether Cassandra lists its tables in `system_virtual_schema`.
     pub fn is_virtual(&self) -> bool {
         VIRTUAL.contains(&&*self.name)
     }
 }
 
 impl TableSchema {
-    /// Whether it is one of the system.
+    /// Reports whether it is a system table.
     pub fn is_system(&self) -> bool {
         self.id >= FIRST_SYSTEM_ID
     }
 
-    /// Whether every role may read it without a permission.
+    /// Reports whether every role may read it without a permission.
     pub fn is_readable_by_all(&self) -> bool {
         self.is_system() && READABLE.contains(&(&*self.keyspace, &*self.name))
     }
 
-    /// Whether servers list it in `system_virtual_schema`.
+    /// Reports whether Cassandra lists it in `system_virtual_schema`.
     pub fn is_virtual(&self) -> bool {
         self.is_system() && VIRTUAL.contains(&&*self.keyspace)
     }

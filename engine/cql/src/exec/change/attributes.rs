@@ -7,10 +7,10 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast;
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver};
 
-/// The longest time to live, seconds: twenty years.
+/// Maximum TTL in seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 
-/// The attributes of a statement's writes, prepared.
+/// Prepared attributes of a statement's writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     timestamp: Option<BoundTerm>,
@@ -24,7 +24,7 @@ impl HeapBytes for Attributes {
 }
 
 impl Attributes {
-    /// Of a statement about the table of this name (`[batch]` for a whole batch).
+    /// Prepares the attributes of a statement on this table (`[batch]` for a whole batch).
     pub fn prepare(
         timestamp: Option<&ast::Term<'_>>,
         ttl: Option<&ast::Term<'_>>,
@@ -45,17 +45,17 @@ impl Attributes {
         })
     }
 
-    /// Whether a timestamp is said.
+    /// Reports whether a timestamp is specified.
     pub fn has_timestamp(&self) -> bool {
         self.timestamp.is_some()
     }
 
-    /// Whether a time to live is said.
+    /// Reports whether a TTL is specified.
     pub fn has_ttl(&self) -> bool {
         self.ttl.is_some()
     }
 
-    /// The timestamp that is said, microseconds; `None` for none and unset.
+    /// Returns the specified timestamp in microseconds; `None` if there is none, or if it is unset.
     pub fn timestamp(&self, env: &EvalEnv<'_>) -> Result<Option<i64>> {
         let Some(term) = &self.timestamp else { return Ok(None) };
         let bytes = match term.eval(env)? {
@@ -76,7 +76,7 @@ impl Attributes {
         Ok(Some(timestamp))
     }
 
-    /// Seconds to live; 0: no end. `default` is the table's.
+    /// Returns the TTL in seconds; 0 for none. `default` is the table's TTL.
     pub fn ttl(&self, env: &EvalEnv<'_>, default: u32) -> Result<u32> {
         let Some(term) = &self.ttl else { return Ok(default) };
         let bytes = match term.eval(env)? {

@@ -1,4 +1,4 @@
-//! `IF …`: what must hold for a conditional change.
+//! `IF …`: conditions of conditional changes.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,10 +10,10 @@ use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
 use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
 
-/// A condition on a column, prepared.
+/// A prepared condition on a column.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeCondition {
-    /// The column, by its number in [`TableSchema::columns`].
+    /// Index of the column in [`TableSchema::columns`].
     pub column: usize,
     part: ConditionPlace,
     test: ConditionTest,
@@ -22,7 +22,7 @@ pub(super) struct ChangeCondition {
 #[derive(Clone, Debug)]
 enum ConditionPlace {
     Whole,
-    /// Of a map or a list.
+    /// Element of a map or a list.
     Element(BoundTerm),
     Field(usize),
 }
@@ -53,7 +53,7 @@ impl HeapBytes for ChangeCondition {
     }
 }
 
-/// The value that a test is with.
+/// Returns the value that a test compares with.
 fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
         EvaluatedTerm::Unset => Err(invalid("Invalid 'unset' value in condition")),
@@ -66,8 +66,8 @@ fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v,
 struct Tested<'v> {
     of: &'v Type,
     value: Option<&'v [u8]>,
-    /// Whether it is a collection of cells: without elements it is null, and the empty one means
-    /// null, too.
+    /// Whether it is a multi-cell collection. Without elements it is null, so the empty collection
+    /// equals null.
     is_cells: bool,
 }
 
@@ -106,10 +106,10 @@ impl Tested<'_> {
 }
 
 impl ChangeCondition {
-    /// Checks a condition.
+    /// Prepares and checks a condition.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn prepare(
         table: &TableSchema,
         condition: &ast::Condition<'_>,
@@ -132,10 +132,10 @@ impl ChangeCondition {
         Ok(ChangeCondition { column: index, part, test })
     }
 
-    /// Looks at what is bound to it, which servers do before they ask whether anything holds.
+    /// Checks the values bound to it. Cassandra does this before it evaluates any condition.
     ///
     /// # Errors
-    /// `Invalid` for bytes that are no value.
+    /// `Invalid` for bytes that are not a valid value.
     pub fn check(&self, env: &EvalEnv<'_>) -> Result<()> {
         let terms = match &self.test {
             ConditionTest::In(terms) => &terms[..],
@@ -147,10 +147,10 @@ impl ChangeCondition {
         terms.iter().try_for_each(|term| term.value(env).map(drop))
     }
 
-    /// Whether it holds for the value of the column; `None` is null.
+    /// Reports whether the condition holds for the value of the column; `None` is null.
     ///
     /// # Errors
-    /// `Invalid` for bound values that can't be.
+    /// `Invalid` for invalid bound values.
     pub fn holds(
         &self,
         column: &TableColumn,
@@ -264,7 +264,7 @@ fn place(
     })
 }
 
-/// Durations have no order.
+/// Refuses order comparisons of durations, which have no order.
 fn refuse_durations(of: &Type, comparison: Comparison) -> Result<()> {
     if matches!(comparison, Comparison::Eq | Comparison::Ne) || !has_duration(of) {
         return Ok(());
@@ -335,7 +335,7 @@ fn test(
     })
 }
 
-/// An element of a serialised map or list.
+/// Returns an element of a serialised map or list.
 fn element(
     of: &Type,
     value: Option<&[u8]>,
@@ -348,7 +348,7 @@ fn element(
         EvaluatedTerm::Null => {
             return Err(invalid(format!("Invalid null value for {what} element access")));
         }
-        // A map has nothing at a key that isn't said.
+        // A map has no element at an unset key.
         EvaluatedTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
         EvaluatedTerm::Unset => return Err(invalid("Invalid 'unset' value in condition")),
     };
@@ -381,7 +381,7 @@ fn contains(tested: &Tested<'_>, wanted: EvaluatedTerm<'_>, key: bool) -> Result
                 word(key)
             )));
         }
-        // Nothing is asked, and no collection has it.
+        // An unset value is in no collection.
         EvaluatedTerm::Unset => return Ok(false),
     };
     let Some(value) = tested.value else { return Ok(false) };

@@ -1,7 +1,8 @@
-//! Changes that happen only when something holds: compared and written while nobody else writes to
-//! the partition, so that they are as if one after the other.
+//! Conditional changes (lightweight transactions). They read, compare and write under a lock on the
+//! partition, so they are serialised.
 //!
-//! Invariant: what is applied shows, whatever the clock does: its timestamp is larger than those of
+//! Invariant: an applied change is visible whatever the clock does. Its timestamp is larger than
+//! those of all rows that were read.
 //! the rows that were looked at.
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::exec::row::{Row, RowShape, ShapeReader};
 use crate::exec::rows::{RowCells, Rows};
 use crate::values::{ColumnSpec, EvalEnv};
 
-/// The partition as it is before.
+/// State of the partition before the change.
 struct Partition<'p> {
     table: &'p TableSchema,
     key: &'p [u8],
@@ -30,7 +31,7 @@ struct Partition<'p> {
     statics: Row,
 }
 
-/// The subject of a guard: a row, or the static cells.
+/// Target of a guard: a row, or the static cells.
 type ConditionalTarget = Option<Vec<Vec<u8>>>;
 
 fn target(given: &BoundStatement<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget> {
@@ -41,7 +42,7 @@ fn target(given: &BoundStatement<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTa
         }
         _ => change.concerns_rows(),
     };
-    // What names the row is looked at, even where nothing is asked about it.
+    // Check the clustering values even if no condition refers to the row.
     let rows = match change.concerns_rows() && change.restrictions.names_rows() {
         true => change.rows(&given.env(env))?,
         false => vec![],
@@ -49,7 +50,7 @@ fn target(given: &BoundStatement<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTa
     Ok(rows.into_iter().next().filter(|_| is_about_row))
 }
 
-/// Refuses guards of one row that can't be together.
+/// Refuses guards of one row that exclude each other.
 fn check_guards(targets: &[(&BoundStatement<'_>, ConditionalTarget)]) -> Result<()> {
     let mut seen: BTreeMap<&ConditionalTarget, &StatementGuard> = BTreeMap::new();
     for (given, target) in targets {
@@ -62,7 +63,7 @@ fn check_guards(targets: &[(&BoundStatement<'_>, ConditionalTarget)]) -> Result<
             (Some(StatementGuard::Columns(_)), StatementGuard::Exists) => {
                 "Cannot mix IF conditions and IF EXISTS for the same row"
             }
-            // Servers name the other guard here, whichever it is.
+            // Cassandra names the other guard here, whichever it is.
             (Some(StatementGuard::Columns(_)), StatementGuard::NotExists)
             | (
                 Some(StatementGuard::Exists | StatementGuard::NotExists),
@@ -90,7 +91,7 @@ impl<'p> Partition<'p> {
         Ok(Partition { table, key, view, family, shape, statics })
     }
 
-    /// The row with these clustering values; without any: all rows.
+    /// Returns the slice of the row with these clustering values; of all rows if there are none.
     fn slice(&self, clustering: &[Vec<u8>]) -> Result<StoreSlice> {
         let layout = self.shape.layout();
         let (mut from, mut until) = (vec![], vec![]);
@@ -105,11 +106,10 @@ impl<'p> Partition<'p> {
         Ok(StoreSlice::between(from, until))
     }
 
-    /// The newest timestamp in the rows that the guards are about and in the static cells, of what
-    /// was deleted there too.
+    /// Returns the newest timestamp, deletions included, in the rows of the guards and in the
+    /// static cells.
     fn newest(&self, targets: &[(&BoundStatement<'_>, ConditionalTarget)]) -> Result<i64> {
-        // What comes before the rows: deletions of the partition and of ranges, and the static
-        // cells.
+        // Ahead of the rows are the deletions of the partition and of ranges, and the static cells.
         let mut slices = vec![StoreSlice::between(vec![], vec![ROWS])];
         for row in targets.iter().filter_map(|t| t.1.as_ref()) {
             let slice = self.slice(row)?;
@@ -135,13 +135,13 @@ impl<'p> Partition<'p> {
         Ok(newest)
     }
 
-    /// A row, when it is there.
+    /// Returns a row if it exists.
     fn row(&self, clustering: &[Vec<u8>]) -> Result<Option<Row>> {
         self.first(clustering, self.shape)
     }
 
-    /// The first row. Where no change is about rows, servers read static columns only, which shows
-    /// none but those with a marker.
+    /// Returns the first row. If no change refers to rows, Cassandra reads only static columns;
+    /// then it finds only rows with a marker.
     fn first_row(&self, about_rows: bool) -> Result<Option<Row>> {
         match about_rows {
             true => self.first(&[], self.shape),
@@ -156,7 +156,7 @@ impl<'p> Partition<'p> {
         Ok(rows.advance()?.then(|| rows.row().clone()))
     }
 
-    /// The place of a column's value in rows.
+    /// Returns the slot of a column's value in rows.
     fn slot(&self, column: usize) -> usize {
         column - self.table.partition().len() - self.table.clustering().len()
     }
@@ -193,8 +193,8 @@ impl<'p> Partition<'p> {
         }
     }
 
-    /// A row of the answer: that it was not applied, and what is there.
-    /// What was not read is null.
+    /// Writes a result row with the applied flag and the current values. Columns that were not read
+    /// are null.
     fn show(
         &self,
         row: Option<&Row>,
@@ -219,7 +219,7 @@ impl<'p> Partition<'p> {
     }
 }
 
-/// The answer that tells nothing but whether it was done.
+/// Returns the result that consists of the applied flag only.
 fn only_applied(table: &TableSchema, done: bool) -> Rows {
     let mut cells = RowCells::default();
     cells.push(Some(&[u8::from(done)]));
@@ -231,10 +231,10 @@ fn applied(table: &TableSchema) -> ColumnSpec {
 }
 
 impl ChangeSet<'_> {
-    /// Runs changes of which some have conditions: all of them happen, or none.
+    /// Executes changes some of which have conditions: all are applied, or none.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub(super) fn run_conditional(&self, engine: &Engine, env: &EvalEnv<'_>) -> Result<Rows> {
         let key = self.one_key()?;
         let Some(first) = self.all.first() else { return Ok(Rows::void()) };
@@ -267,7 +267,7 @@ impl ChangeSet<'_> {
         })
     }
 
-    /// The answer when a condition doesn't hold: the rows that were looked at.
+    /// Returns the result when a condition does not hold: the rows that were read.
     fn refused(
         &self,
         partition: &Partition<'_>,
@@ -284,8 +284,8 @@ impl ChangeSet<'_> {
         let guards = || targets.iter().map(|(g, _)| &g.change.guard);
         let whole =
             guards().any(|g| matches!(g, StatementGuard::Exists | StatementGuard::NotExists));
-        // Where existence is asked about, servers read the static cells, and the others, only where
-        // one of the changes writes such.
+        // For `EXISTS` guards Cassandra reads static columns only if a change writes some, and
+        // other columns likewise.
         let is_read = |i: usize| {
             !whole
                 || targets.iter().any(|(g, _)| match table.columns()[i].is_static() {
@@ -317,8 +317,8 @@ impl ChangeSet<'_> {
         there
             .iter()
             .try_for_each(|row| partition.show(Some(row), &columns, is_read, &mut cells))?;
-        // Without a row it is the static values that were asked about which make one; all of them
-        // where some are written.
+        // Without a row, the static values form a result row: those in conditions, or all of them
+        // if a change writes static columns.
         let writes_statics = self.all.iter().any(|g| g.change.concerns_statics());
         let told = |i: usize| {
             table.columns()[i].is_static()
@@ -338,7 +338,7 @@ impl ChangeSet<'_> {
         Ok(Rows::new(specs.collect(), cells))
     }
 
-    /// The one partition that all of it is about.
+    /// Returns the key of the only partition that the changes may refer to.
     fn one_key(&self) -> Result<&[u8]> {
         let mut key: Option<&[u8]> = None;
         for BoundStatement { change, keys, .. } in &self.all {

@@ -1,4 +1,4 @@
-//! `INSERT … JSON`: a text that gives the values of all columns.
+//! `INSERT … JSON`: a JSON text with the values of all columns.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,14 +13,15 @@ use crate::values::{
     Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, from_json, is_null,
 };
 
-/// Where the text comes from, and what columns get that it doesn't name.
+/// The JSON text, and the treatment of columns that it does not name.
 #[derive(Clone, Debug)]
 pub(super) struct JsonSource {
     text: BoundTerm,
     default_unset: bool,
 }
 
-/// All columns of a table, each with a marker of its number in [`TableSchema::columns`].
+/// Returns all columns of a table, each with a marker whose number is its index in
+/// [`TableSchema::columns`].
 pub(super) fn all_columns(table: &TableSchema) -> Vec<(AstName<'static>, AstTerm<'static>)> {
     let marker = |i: usize| TermPrimary::Marker(Marker { index: i as u16, name: None }).into();
     let name = |text: &str| AstName { text: text.to_owned().into(), at: Pos::default() };
@@ -37,7 +38,7 @@ impl HeapBytes for JsonSource {
 }
 
 impl JsonSource {
-    /// The text of a statement.
+    /// Prepares the JSON text of a statement.
     pub fn prepare(
         table: &TableSchema,
         text: &AstTerm<'_>,
@@ -54,10 +55,10 @@ impl JsonSource {
         Ok(JsonSource { text: BoundTerm::prepare(text, &receiver, context)?, default_unset })
     }
 
-    /// The values of all columns, by their number.
+    /// Returns the values of all columns, by index.
     ///
     /// # Errors
-    /// `Invalid` when it is no JSON object, has names that are no columns, or values of other
+    /// `Invalid` if the text is not a JSON object, names unknown columns, or has values of other
     /// types.
     pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<Bound>> {
         let bytes = match self.text.value(env)? {
@@ -95,7 +96,7 @@ impl JsonSource {
     }
 }
 
-/// The column that a name means: in lower case unless it is within quotes.
+/// Returns the column that a name refers to: in lower case unless it is quoted.
 fn column_name(key: &str) -> Cow<'_, str> {
     match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
         Some(exact) => exact.into(),
@@ -103,7 +104,8 @@ fn column_name(key: &str) -> Cow<'_, str> {
     }
 }
 
-/// The value of a column. Named in several ways, the last in the order of the texts counts.
+/// Removes and returns the value of a column. If several spellings name it, the last one in text
+/// order counts.
 fn take<'j>(given: &mut BTreeMap<String, &'j RawValue>, column: &str) -> Option<&'j RawValue> {
     let keys: Vec<String> =
         given.keys().filter(|key| column_name(key) == column).cloned().collect();

@@ -1,8 +1,8 @@
-//! How large a batch may be, as servers bound it.
+//! Limits on the size of a batch, as in Cassandra.
 
-/// How large a batch over several partitions may be. What it weighs is what servers make of it: its
-/// values with their names of elements, the clustering values, and some bytes for each cell, row
-/// and partition.
+/// Limits on the size of a batch over several partitions. The size is computed as in Cassandra: the
+/// values with their element names, the clustering values, and some bytes for each cell, row and
+/// partition.
 ///
 /// ```
 /// use firn_cql::{BatchLimits, Run};
@@ -12,12 +12,12 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Heavier ones are warned of; servers' default is 5 KiB.
+    /// Size above which the batch gets a warning; Cassandra's default is 5 KiB.
     pub warn_bytes: usize,
-    /// Heavier ones are refused; servers' default is 50 KiB.
+    /// Size above which the batch is refused; Cassandra's default is 50 KiB.
     pub fail_bytes: usize,
-    /// Those that are not logged are warned of where they write to more partitions; servers' default
-    /// is 10.
+    /// Number of partitions above which an unlogged batch gets a warning; Cassandra's default is
+    /// 10.
     pub warn_partitions: usize,
 }
 
@@ -27,20 +27,20 @@ impl Default for BatchLimits {
     }
 }
 
-/// What changes weigh, each by itself.
+/// Size of changes, each counted by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChangeWeight {
-    /// Their rows without what is in them, each as often as it is changed.
+    /// Bytes of the rows without their content, for each change of a row.
     pub rows: usize,
-    /// Cells and deletions of ranges.
+    /// Bytes of cells and range deletions.
     pub rest: usize,
 }
 
-/// What a row weighs beside its clustering values.
+/// Bytes of a row besides its clustering values.
 pub(super) const ROW: usize = 21;
-/// What a cell weighs beside its value.
+/// Bytes of a cell besides its value.
 pub(super) const CELL: usize = 20;
-/// What a deletion of a range weighs beside its ends.
+/// Bytes of a range deletion besides its bounds.
 pub(super) const RANGE: usize = 24;
-/// What the part of a table in a partition weighs beside its rows.
+/// Bytes of a table's part of a partition besides its rows.
 pub(super) const PARTITION: usize = 29;

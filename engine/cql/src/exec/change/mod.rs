@@ -1,21 +1,21 @@
 //! `INSERT`, `UPDATE`, `DELETE` and batches of them (model 3.2, 3.3, 3.5).
 //!
-//! - `statement`: one change: which rows, what is done to them.
-//! - `operation`: what is done to a column; `attributes`: timestamp and time to live; `json`.
-//! - `plan`: all changes of a statement; `mutations`: what they write.
-//! - `limits`: how large a batch may be.
-//! - `condition`, `conditional`: what must hold, and changes that happen only then.
+//! - `statement`: one change: its rows and its operations.
+//! - `operation`: an operation on a column; `attributes`: timestamp and TTL; `json`.
+//! - `plan`: all changes of a statement; `mutations`: their writes.
+//! - `limits`: limits on the size of a batch.
+//! - `condition`, `conditional`: conditions, and conditional changes.
 //!
-//! How a row is stored: a cell for each column, whose name is the column's number; of a collection
-//! or user type that is not frozen, a cell for each element, whose path orders them. An `INSERT`
-//! writes a cell of the empty name too, the row's marker: by it the row is there even when all of
+//! Storage of a row: one cell for each column, whose name is the column's id. A collection or user
+//! type that is not frozen has one cell for each element, and the path of the cell orders them. An
+//! `INSERT` also writes a cell with the empty name, the row marker: it keeps the row alive when all
 //! its columns are null. Static columns are static cells.
 //!
 //! Invariants:
-//! - All changes of a statement, or of a batch, are one atomic write; what is refused has written
-//!   nothing.
-//! - What reads before it writes (lists by index or value, conditions) is alone on its partitions
-//!   meanwhile.
+//! - All changes of a statement, or of a batch, are one atomic write. A refused statement has
+//!   written nothing.
+//! - A statement that reads before it writes (lists by index or value, conditions) locks its
+//!   partitions meanwhile.
 
 mod attributes;
 mod condition;
@@ -45,10 +45,10 @@ use plan::{BoundStatement, ChangeSet, refused};
 use statement::ChangeStatement;
 
 impl ChangePlan {
-    /// Compiles a change with so many markers.
+    /// Compiles a change with this number of markers.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn change(
         engine: &Engine,
         catalog: &Arc<Catalog>,
@@ -69,10 +69,10 @@ impl ChangePlan {
         })
     }
 
-    /// Compiles a batch with so many markers.
+    /// Compiles a batch with this number of markers.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn batch(
         engine: &Engine,
         catalog: &Arc<Catalog>,
@@ -119,7 +119,8 @@ impl ChangePlan {
     }
 }
 
-/// What these changes need to be allowed: who changes something when it is so finds out what is so.
+/// Returns the permissions of changes. A conditional change needs the read permission too, because
+/// its result reveals data.
 fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<Need> {
     let mut all: Vec<Need> = vec![];
     for change in changes {
@@ -133,7 +134,7 @@ fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<Need
     all
 }
 
-/// Refuses changes that can't be in one batch.
+/// Refuses changes that cannot be in one batch.
 fn check_batch(
     kind: BatchKind,
     attributes: &Attributes,
@@ -175,10 +176,11 @@ fn check_batch(
     Ok(())
 }
 
-/// Runs a batch of compiled changes, each with what was bound to it. Of the request its times count.
+/// Executes a batch of compiled changes, each with its bound values. It uses only the times and
+/// limits of the request.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn run_batch(
     engine: &Engine,
     kind: BatchKind,
@@ -211,7 +213,7 @@ impl ChangeSet<'_> {
         self.all.iter().any(|g| g.change.is_conditional())
     }
 
-    /// Carries them out.
+    /// Executes the changes.
     pub fn run(&self, engine: &Engine, env: &EvalEnv<'_>) -> Result<Rows> {
         if self.is_conditional() {
             return self.run_conditional(engine, env);

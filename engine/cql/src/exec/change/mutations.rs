@@ -1,4 +1,4 @@
-//! The mutations of a change, put together by partition.
+//! Mutations of a statement, grouped by partition.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use firn_wide::internals::types::EMPTY;
 use super::limits::{CELL, ChangeWeight, ROW};
 use crate::error::Result;
 
-/// The row that a place is of or in; empty: it is of a static cell.
+/// Returns the row of a position; empty for a static cell.
 fn row_of<'m>(place: &MutatedPlace<'m>) -> Result<&'m [u8]> {
     if place.place.first() != Some(&ROWS) {
         return Ok(&[]);
@@ -18,7 +18,8 @@ fn row_of<'m>(place: &MutatedPlace<'m>) -> Result<&'m [u8]> {
     Ok(&place.place[..place.family.layout().row_len(place.place)?])
 }
 
-/// Of two writes to a cell the one that is more counts.
+/// Returns the priority of a write: the last write wins; ties go to the tombstone, then to the
+/// larger value.
 fn strength<'m>(place: &MutatedPlace<'m>) -> (i64, bool, &'m [u8]) {
     match place.body {
         MutatedBody::Value(value) => (place.timestamp, false, value),
@@ -26,9 +27,10 @@ fn strength<'m>(place: &MutatedPlace<'m>) -> (i64, bool, &'m [u8]) {
     }
 }
 
-/// What a cell weighs, as it was counted when it was written. `row`: the length of its row.
+/// Returns the counted size of a cell. `row` is the length of its row.
 fn weight_of(cell: &MutatedPlace<'_>, row: usize) -> usize {
-    // A static cell is behind one byte, a name takes three and an end, an element a mark and an end.
+    // A static cell has one byte before the name. A name takes three bytes and an end, an element a
+    // mark and an end.
     let name = &cell.place[row.max(1)..];
     if *name == [EMPTY, END] {
         return 0;
@@ -46,17 +48,17 @@ fn weight_of(cell: &MutatedPlace<'_>, row: usize) -> usize {
 #[derive(Default)]
 pub struct Mutations {
     pub all: Vec<StoreMutation>,
-    /// What the changes weigh ([`BatchLimits`](super::limits::BatchLimits)).
+    /// Size of the changes ([`BatchLimits`](super::limits::BatchLimits)).
     pub weight: ChangeWeight,
-    /// Where each is, when they are too many to be looked through.
+    /// Index of each mutation by key, if there are too many for a linear search.
     numbers: HashMap<Vec<u8>, usize>,
 }
 
 impl Mutations {
-    /// Up to this many are looked through one by one.
+    /// Maximum number of mutations for a linear search.
     const FEW: usize = 8;
 
-    /// That of the partition with this key.
+    /// Returns the mutation of the partition with this key.
     pub fn of(&mut self, key: &[u8]) -> &mut StoreMutation {
         if self.all.len() > Mutations::FEW && self.numbers.is_empty() {
             self.numbers =
@@ -76,16 +78,16 @@ impl Mutations {
         &mut self.all[number]
     }
 
-    /// What is written weighs at most so much: it is less where changes write to the same rows.
+    /// Returns an upper bound on the size. The size is smaller if changes write to the same rows.
     pub fn most_weight(&self) -> usize {
         self.weight.rows + self.weight.rest
     }
 
-    /// What is written weighs so much: before servers weigh a batch they put together what it writes
-    /// to a row, and of what it writes to a cell keep what counts.
+    /// Returns the size of the batch. As in Cassandra, writes to one row count as one row, and of
+    /// several writes to a cell only the winner counts.
     ///
     /// # Errors
-    /// `Corrupt` for places that can't be.
+    /// `Corrupt` for invalid positions.
     pub fn whole_weight(&self) -> Result<usize> {
         let (mut rows, mut repeated) = (0, 0);
         for mutation in &self.all {

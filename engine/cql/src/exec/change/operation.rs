@@ -1,4 +1,4 @@
-//! The operation of a statement on one column of a row (model 3.3).
+//! Operation of a statement on one column of a row (model 3.3).
 
 use firn_kv::MAX_KEY_LEN;
 use firn_wide::Type;
@@ -14,14 +14,14 @@ use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
 use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
 
-/// Larger than every path that continues the place of a cell.
+/// Larger than every path that follows a cell's name.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
 
 /// An operation on a column.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub column: TableColumn,
-    /// The end of the places of its cells, after the row's.
+    /// End of the positions of its cells, after the row's position.
     name: Vec<u8>,
     dropped_until: Option<i64>,
     what: OperationKind,
@@ -29,16 +29,16 @@ pub(super) struct Operation {
 
 #[derive(Clone, Debug)]
 enum OperationKind {
-    /// The value is one cell.
+    /// Sets the value, which is one cell.
     Set(BoundTerm),
-    /// All elements are replaced.
+    /// Replaces all elements.
     Replace(BoundTerm),
-    /// Elements of a set or map are written, or come to a list behind the others.
+    /// Writes elements of a set or map, or appends elements to a list.
     Add(BoundTerm),
     Prepend(BoundTerm),
-    /// Elements of a set, or keys of a map, are deleted.
+    /// Deletes elements of a set, or keys of a map.
     RemoveKeys(BoundTerm, Type),
-    /// Elements of a list with these values are deleted.
+    /// Deletes elements of a list with these values.
     RemoveValues(BoundTerm),
     SetKey(BoundTerm, BoundTerm),
     SetIndex(BoundTerm, BoundTerm),
@@ -46,7 +46,7 @@ enum OperationKind {
     Increment(BoundTerm),
     Decrement(BoundTerm),
     Delete,
-    /// The word is for messages: `map key`, `set element`.
+    /// The string is for messages: `map key`, `set element`.
     DeleteKey(BoundTerm, &'static str),
     DeleteIndex(BoundTerm),
     DeleteField(u16),
@@ -76,30 +76,29 @@ impl HeapBytes for Operation {
     }
 }
 
-/// Where the operations of a statement on one row write to.
+/// Writes the operations of a statement on one row to a mutation.
 pub(super) struct MutationWriter<'w> {
     pub mutation: &'w mut StoreMutation,
     pub family: &'w StoreFamily,
     pub env: &'w EvalEnv<'w>,
     pub lists: &'w ListClock,
-    /// The state before, for operations that read.
+    /// State before the statement, for operations that read.
     pub view: Option<&'w StoreView>,
     pub timestamp: i64,
     pub ttl: u32,
-    /// The place of the row (or of static cells), and what is appended to it for the moment.
+    /// Position of the row (or of static cells), followed temporarily by the name of a cell.
     pub place: Vec<u8>,
     pub row_len: usize,
-    /// Cells of the present column with this timestamp or an older one are no more.
+    /// Cells of the current column with this timestamp or an older one are dropped.
     pub dropped_until: Option<i64>,
-    /// The cells that this statement has written to lists of the row, by place, when it reads
-    /// lists.
+    /// Cells that this statement has written to lists of the row, by position, if it reads lists.
     pub written: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
-    /// What all of it weighs.
+    /// Total size of the changes.
     pub weight: &'w mut ChangeWeight,
 }
 
 impl MutationWriter<'_> {
-    /// Goes to the row (or the static cells) at a place.
+    /// Moves to the row (or the static cells) at a position.
     pub fn begin(&mut self, row: &[u8]) {
         self.place.clear();
         self.place.extend_from_slice(row);
@@ -111,13 +110,13 @@ impl MutationWriter<'_> {
         self.place.extend_from_slice(name);
     }
 
-    /// Writes a cell at the present place.
+    /// Writes a cell at the current position.
     fn put(&mut self, value: &[u8]) {
         self.weight.rest += CELL + value.len();
         self.write(value);
     }
 
-    /// Writes the marker of the row at the present place.
+    /// Writes the row marker at the current position.
     pub fn mark(&mut self) {
         self.write(&[]);
     }
@@ -129,13 +128,13 @@ impl MutationWriter<'_> {
         };
     }
 
-    /// Deletes the cell at the present place.
+    /// Deletes the cell at the current position.
     fn delete(&mut self) {
         self.weight.rest += CELL;
         self.mutation.delete(self.family, &self.place, self.timestamp);
     }
 
-    /// Goes to an element of the cell at the present place, does something there and comes back.
+    /// Runs `work` at the position of an element of the current cell, and then moves back.
     fn within(&mut self, of: &Type, path: &[u8], work: impl FnOnce(&mut Self)) -> Result<()> {
         let len = self.place.len();
         self.weight.rest += path.len();
@@ -146,9 +145,9 @@ impl MutationWriter<'_> {
         Ok(())
     }
 
-    /// Refuses an element that is too long for a place of the store.
+    /// Refuses an element whose position would exceed the store's maximum key length.
     fn check_place(&self, path: &[u8]) -> Result<()> {
-        // A partition's part of the key always fits beside it.
+        // The partition's part of the key always fits in the other half.
         if self.place.len() <= MAX_KEY_LEN / 2 {
             return Ok(());
         }
@@ -171,10 +170,10 @@ impl MutationWriter<'_> {
         self.within(of, path, |w| w.delete())
     }
 
-    /// The live elements of the list at the present place, with their places.
+    /// Returns the live elements of the list at the current position, with their positions.
     fn elements(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let Some(view) = self.view else {
-            return Err(invalid("a list is read without a state to read"));
+            return Err(invalid("an operation on a list needs a view of the store"));
         };
         let until = [&self.place, &[BEYOND][..]].concat();
         let mut reader = view.read(
@@ -184,7 +183,7 @@ impl MutationWriter<'_> {
         )?;
         let mut all = BTreeMap::new();
         while let Some(item) = reader.next()? {
-            // What a column had before it was dropped and added again is no more.
+            // Ignore values written before the column was dropped and added again.
             let Some(cell) = item.cell().filter(|c| Some(c.timestamp) > self.dropped_until) else {
                 continue;
             };
@@ -212,7 +211,7 @@ impl MutationWriter<'_> {
         Ok(all.into_iter().map(|(place, (value, _))| (place, value)).collect())
     }
 
-    /// Notes what was written. All of it has one timestamp: a deletion wins, then the larger value.
+    /// Records a write. All writes have one timestamp, so a deletion wins, then the larger value.
     fn note(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
         let Some(written) = &mut self.written else { return };
         match written.entry(place) {
@@ -226,7 +225,7 @@ impl MutationWriter<'_> {
         }
     }
 
-    /// Writes or deletes the element of a list at a place.
+    /// Writes or deletes the list element at a position.
     fn change_element(&mut self, place: Vec<u8>, value: Option<&[u8]>) {
         // The name of an element is a uuid.
         self.weight.rest += CELL + 16 + value.map_or(0, <[u8]>::len);
@@ -254,7 +253,7 @@ impl MutationWriter<'_> {
         Ok(())
     }
 
-    /// The element of the list with this index, of a list that is there.
+    /// Returns the position of the list element with this index. The list must not be null.
     fn element(&self, index: i32, doing: &str) -> Result<Vec<u8>> {
         let mut all = self.elements()?;
         if all.is_empty() {
@@ -270,7 +269,7 @@ impl MutationWriter<'_> {
     }
 }
 
-/// The parts of a serialised collection, none of which is null.
+/// Returns the parts of a serialised collection. Refuses nulls.
 fn parts<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<&'b [u8]>> {
     let whole: Option<Vec<_>> = split(of, bytes)?.into_iter().collect();
     whole.ok_or_else(|| invalid("null is not supported inside collections"))
@@ -283,7 +282,7 @@ fn fixed<const N: usize>(bytes: &[u8], receiver: &str) -> Result<[u8; N]> {
 }
 
 impl Operation {
-    /// Of an `INSERT`: the column gets the value.
+    /// Prepares an operation of `INSERT`, which sets the column.
     pub fn set(
         table: &TableSchema,
         column: &TableColumn,
@@ -310,10 +309,10 @@ impl Operation {
         ))
     }
 
-    /// Of an `UPDATE`.
+    /// Prepares an operation of `UPDATE`.
     ///
     /// # Errors
-    /// `Invalid operation (…) for … column …` and what is wrong with its terms.
+    /// `Invalid operation (…) for … column …`, and errors of its terms.
     pub fn assign(
         table: &TableSchema,
         column: &TableColumn,
@@ -379,7 +378,7 @@ impl Operation {
             }
             Assign::Prepend(value) => {
                 let term = BoundTerm::prepare(value, &receiver, context)?;
-                // Servers print the sign of the other operation here.
+                // Cassandra prints the sign of the other operation here.
                 let shown = || format!("{name} = {value} - {name}");
                 match &of.of {
                     Type::List(_) if of.multicell => OperationKind::Prepend(term),
@@ -433,10 +432,10 @@ impl Operation {
         Ok(Operation::of(table, column, what))
     }
 
-    /// Of a `DELETE`.
+    /// Prepares an operation of `DELETE`.
     ///
     /// # Errors
-    /// `Invalid deletion operation …` and what is wrong with its terms.
+    /// `Invalid deletion operation …`, and errors of its terms.
     pub fn delete(
         table: &TableSchema,
         column: &TableColumn,
@@ -499,7 +498,7 @@ impl Operation {
         }
     }
 
-    /// Whether it must know what is there.
+    /// Reports whether it needs the current state.
     pub fn reads(&self) -> bool {
         matches!(
             self.what,
@@ -509,10 +508,10 @@ impl Operation {
         )
     }
 
-    /// Writes what it does to a row.
+    /// Writes the operation on a row.
     ///
     /// # Errors
-    /// `Invalid` for values that can't be.
+    /// `Invalid` for invalid values.
     pub fn apply(&self, w: &mut MutationWriter<'_>) -> Result<()> {
         w.at(&self.name);
         w.dropped_until = self.dropped_until;
@@ -526,7 +525,7 @@ impl Operation {
             OperationKind::Replace(term) => {
                 let value = term.value(env)?;
                 if !matches!(value, EvaluatedTerm::Unset) {
-                    // Elements that the statement itself writes must outlive it.
+                    // The elements that the statement itself writes must survive the deletion.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
                 }
                 if let EvaluatedTerm::Bytes(bytes) = value {
@@ -625,7 +624,8 @@ impl Operation {
         Ok(())
     }
 
-    /// The list at the present place is empty now, for later operations of the statement.
+    /// Records for later operations of the statement that the list at the current position is empty
+    /// now.
     fn forget(&self, w: &mut MutationWriter<'_>) -> Result<()> {
         if w.written.is_some() && matches!(self.column.of.of, Type::List(_)) {
             for (place, _) in w.elements()? {
@@ -675,7 +675,7 @@ impl Operation {
     }
 }
 
-/// The index of a list; `None`: unset.
+/// Returns a list index; `None` if it is unset.
 fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     match term.value(env)? {
         EvaluatedTerm::Unset => Ok(None),
@@ -684,7 +684,7 @@ fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     }
 }
 
-/// The number and type of a field.
+/// Returns the number and type of a field.
 fn field_of(user: &firn_wide::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
     let found = (0u16..).zip(user.fields.iter()).find(|(_, (name, _))| name == field);
     let (number, (_, of)) = found.ok_or_else(|| {

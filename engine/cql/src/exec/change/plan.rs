@@ -1,4 +1,4 @@
-//! A compiled change, or a batch of them.
+//! A compiled change, or a batch of changes.
 
 use std::collections::BTreeSet;
 
@@ -17,31 +17,31 @@ use crate::exec::rows::Rows;
 use crate::syntax::ast::BatchKind;
 use crate::values::{Bound, ColumnSpec, EvalEnv};
 
-/// One change, or a batch of them.
+/// One change, or a batch of changes.
 pub struct ChangePlan {
     pub(super) markers: Vec<ColumnSpec>,
-    /// What it needs to be allowed.
+    /// Permissions that it needs.
     pub(super) needs: Vec<Need>,
-    /// The markers of the partition key.
+    /// Markers bound to the partition key.
     pub(super) partition_key: Vec<u16>,
     pub(super) changes: Vec<ChangeStatement>,
-    /// Of the batch.
+    /// Attributes of the batch.
     pub(super) attributes: Attributes,
-    /// `None`: one change.
+    /// `None` for one change.
     pub(super) batch: Option<BatchKind>,
 }
 
-/// A change with what was bound to it: the values of its row and the keys of its partitions.
+/// A change with its bound values, the values of its row and the keys of its partitions.
 pub struct BoundStatement<'p> {
     pub(super) change: &'p ChangeStatement,
-    /// What was bound to its statement.
+    /// Values bound to its statement.
     bound: &'p [Bound],
     json: Option<Vec<Bound>>,
     pub(super) keys: Vec<Vec<u8>>,
 }
 
 impl<'p> BoundStatement<'p> {
-    /// A change of the statement that this was bound to.
+    /// Binds a change of the statement to these values.
     pub fn new(
         change: &'p ChangeStatement,
         bound: &'p [Bound],
@@ -54,26 +54,26 @@ impl<'p> BoundStatement<'p> {
         Ok(given)
     }
 
-    /// The values of the change's row.
+    /// Returns the environment with the values of the change's row.
     pub fn env<'e>(&'e self, env: &EvalEnv<'e>) -> EvalEnv<'e> {
         EvalEnv { bound: self.json.as_deref().unwrap_or(self.bound), ..*env }
     }
 }
 
-/// All changes that one run carries out, together or not at all.
+/// All changes of one execution, applied atomically.
 pub struct ChangeSet<'p> {
     pub(super) all: Vec<BoundStatement<'p>>,
-    /// `None`: one change.
+    /// `None` for one change.
     pub(super) batch: Option<BatchKind>,
     pub(super) limits: Option<BatchLimits>,
-    /// That of changes that name none.
+    /// Timestamp of changes that specify none.
     pub(super) timestamp: Option<i64>,
-    /// The store, as of the second that they go by.
+    /// Store as of the second that the changes use.
     pub(super) store: CellStore,
 }
 
 impl ChangeSet<'_> {
-    /// All that the changes write.
+    /// Returns the mutations of all changes.
     pub(super) fn write(
         &self,
         engine: &Engine,
@@ -90,8 +90,8 @@ impl ChangeSet<'_> {
         Ok(out)
     }
 
-    /// Reads and writes these partitions without other writers in between. When `work` fails
-    /// nothing is written.
+    /// Reads and writes these partitions under their locks, so that no other writer interferes. If
+    /// `work` fails, nothing is written.
     pub(super) fn alone<T>(
         &self,
         engine: &Engine,
@@ -107,7 +107,7 @@ impl ChangeSet<'_> {
 }
 
 impl ChangeSet<'_> {
-    /// The answer when this is written.
+    /// Returns the result after these mutations are written.
     ///
     /// # Errors
     /// `Invalid` for a batch that is too large.
@@ -117,7 +117,7 @@ impl ChangeSet<'_> {
         Ok(done.with_batch(kind, self.partitions(written)))
     }
 
-    /// How many partitions of keyspaces this is written to.
+    /// Returns the number of partitions written to, counted in each keyspace.
     fn partitions(&self, written: &Mutations) -> usize {
         let mut keyspaces = self.all.iter().map(|given| &given.change.table.keyspace);
         let first = keyspaces.next();
@@ -131,10 +131,10 @@ impl ChangeSet<'_> {
         all.len()
     }
 
-    /// What clients should be told of a batch that writes this.
+    /// Returns the warnings for a batch with these mutations.
     ///
     /// # Errors
-    /// `Invalid` for one that is too large.
+    /// `Invalid` for a batch that is too large.
     fn check_limits(&self, written: &Mutations) -> Result<Vec<String>> {
         let (Some(limits), Some(kind)) = (self.limits, self.batch) else { return Ok(vec![]) };
         let parts = || {
@@ -159,13 +159,13 @@ impl ChangeSet<'_> {
         let tables = tables.into_iter().collect::<Vec<_>>();
         let names = tables.join(", ");
         let mut warnings = vec![];
-        // What goes to one place is one write, however large.
+        // A batch on one partition is one write, whatever its size.
         if mutations.len() > 1 {
             let bytes = written.whole_weight()? + PARTITION * updates.len();
             if bytes > limits.fail_bytes {
                 let help = format!(
-                    "it weighs {bytes} bytes over {} partitions, and {} is the most: write those of a partition together, and \
-                     others by themselves",
+                    "it weighs {bytes} bytes over {} partitions, and the limit is {}: put writes to the same partition into one batch, \
+                     and execute the others separately",
                     mutations.len(),
                     limits.fail_bytes
                 );
@@ -191,8 +191,8 @@ impl ChangeSet<'_> {
     }
 }
 
-/// What the engine refuses before it writes anything is the statement's fault: an element of a
-/// collection whose path is too long.
+/// Converts an error of the engine. Invalid arguments, such as a collection element with a path
+/// that is too long, are errors of the statement.
 pub fn refused(e: firn_wide::Error) -> Error {
     match e {
         firn_wide::Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {

@@ -1,4 +1,4 @@
-//! One change, prepared: which rows, what is done to them, under what condition.
+//! A prepared change: its rows, operations and conditions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
 use crate::values::{Bound, Context, EvalEnv, HeapBytes, Markers};
 
-/// The most rows that one statement may name in all its partitions.
+/// Maximum number of rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
 
-/// Bytes that most places have room in.
+/// Initial capacity of a position.
 const ROOM: usize = 64;
 
-/// The timestamps of a change.
+/// Timestamps of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeTimes {
-    /// Of cells and of deletions of rows.
+    /// Timestamp of cells and of row deletions.
     pub of_rows: i64,
-    /// Of deletions of partitions and of ranges: where there are conditions these are older, and
-    /// leave what else is written.
+    /// Timestamp of partition deletions and range deletions. In conditional changes it is older, so
+    /// that these do not delete other writes of the same statement.
     pub of_ranges: i64,
 }
 
@@ -41,7 +41,7 @@ impl From<i64> for ChangeTimes {
     }
 }
 
-/// The kind of the statement.
+/// Kind of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Insert,
@@ -49,7 +49,7 @@ pub(super) enum Verb {
     Delete,
 }
 
-/// Under what condition it happens.
+/// Condition of a change.
 #[derive(Clone, Debug)]
 pub(super) enum StatementGuard {
     None,
@@ -59,7 +59,7 @@ pub(super) enum StatementGuard {
 }
 
 impl StatementGuard {
-    /// The columns that conditions are about, by their number in [`TableSchema::columns`].
+    /// Returns the columns in its conditions, as indexes into [`TableSchema::columns`].
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         let all: &[ChangeCondition] =
             if let StatementGuard::Columns(all) = self { all } else { &[] };
@@ -67,7 +67,7 @@ impl StatementGuard {
     }
 }
 
-/// A change, prepared.
+/// A prepared change.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeStatement {
     pub table: Arc<TableSchema>,
@@ -75,17 +75,17 @@ pub(super) struct ChangeStatement {
     pub restrictions: Restrictions,
     pub attributes: Attributes,
     pub guard: StatementGuard,
-    /// On regular columns.
+    /// Operations on regular columns.
     operations: Vec<Operation>,
-    /// On static columns.
+    /// Operations on static columns.
     statics: Vec<Operation>,
-    /// The values of `INSERT JSON`: they stand for the markers of all columns.
+    /// Values of `INSERT JSON`, used as the values of the markers of all columns.
     json: Option<json::JsonSource>,
-    /// Where rows lie.
+    /// Layout of the rows.
     pub layout: Layout,
-    /// The name of the row's marker, in places.
+    /// Name of the row marker in positions.
     marker: Vec<u8>,
-    /// The functions of users that it calls.
+    /// User-defined functions that it calls.
     pub calls: Vec<Resource>,
 }
 
@@ -103,7 +103,7 @@ impl HeapBytes for ChangeStatement {
     }
 }
 
-/// The prepared relations, operations and conditions of a statement.
+/// Prepared relations, operations and conditions of a statement.
 struct StatementParts<'a> {
     verb: Verb,
     relations: Vec<Relation<'a>>,
@@ -130,10 +130,10 @@ fn checked_guard(
 }
 
 impl ChangeStatement {
-    /// Checks a change. The markers of `markers` that it has get what they want.
+    /// Checks and prepares a change, and sets the types of its markers in `markers`.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn prepare(
         engine: &Engine,
         catalog: &Catalog,
@@ -218,7 +218,7 @@ impl ChangeStatement {
             }
             Inserted::Json { value, default_unset } => {
                 let json = json::JsonSource::prepare(table, value, *default_unset, context)?;
-                // The JSON text gives the values of markers, one for each column.
+                // The JSON text provides the values of markers, one for each column.
                 let outer = std::mem::replace(
                     &mut context.markers,
                     Markers::new(table.columns().len() as u16),
@@ -318,7 +318,7 @@ impl ChangeStatement {
         let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
         let sets_clustering =
             verb == Verb::Insert && !relations.is_empty() && names_clustering(table, &relations);
-        // A deletion of nothing in particular is one of whole rows.
+        // A `DELETE` that names no columns deletes whole rows.
         let deletes_rows = verb == Verb::Delete && operations.is_empty() && statics.is_empty();
         let has_statics = !statics.is_empty() || guard.columns().next().is_some();
         let only_statics = operations.is_empty()
@@ -382,7 +382,7 @@ impl ChangeStatement {
         Ok(())
     }
 
-    /// Whether it must know what is there, without being conditional.
+    /// Reports whether it needs the current state without being conditional.
     pub fn reads(&self) -> bool {
         self.operations.iter().chain(&self.statics).any(Operation::reads)
             || (self.deletes_ranges() && self.table.is_counter())
@@ -396,32 +396,32 @@ impl ChangeStatement {
         self.deletes_rows() && self.restrictions.has_clustering() && !self.restrictions.names_rows()
     }
 
-    /// Whether it happens only when something holds.
+    /// Reports whether it has conditions.
     pub fn is_conditional(&self) -> bool {
         !matches!(self.guard, StatementGuard::None)
     }
 
-    /// Whether rows are concerned, and not only the static cells of a partition.
+    /// Reports whether it changes rows, and not only the static cells of a partition.
     pub fn concerns_rows(&self) -> bool {
         self.table.clustering().is_empty() || self.restrictions.has_clustering()
     }
 
-    /// Whether static cells are written.
+    /// Reports whether it writes static cells.
     pub fn concerns_statics(&self) -> bool {
         !self.statics.is_empty()
     }
 
-    /// The values that stand for the markers, when they come from JSON.
+    /// Returns the values of the markers, if they come from JSON.
     pub fn json_values(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<Bound>>> {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
     }
 
-    /// Appends what it writes to these partitions: one mutation each. `env` is the statement's,
-    /// `values` the one of its row (the same but for `INSERT JSON`); `times` are those of
-    /// statements that name none.
+    /// Appends its writes to the mutations of these partitions. `envs` are the environments of the
+    /// statement and of its row, which differ for `INSERT JSON` only. `times` are the timestamps of
+    /// statements that specify none.
     ///
     /// # Errors
-    /// `Invalid` for bound values that can't be.
+    /// `Invalid` for invalid bound values.
     pub fn write(
         &self,
         engine: &Engine,
@@ -436,7 +436,7 @@ impl ChangeStatement {
         let times = self.attributes.timestamp(env)?.map_or(times, ChangeTimes::from);
         let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
         let rows = self.places(values)?;
-        // An `IN` without values names nothing, the static cells neither.
+        // An `IN` without values writes nothing, static cells included.
         if rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows() {
             return Ok(());
         }
@@ -484,7 +484,7 @@ impl ChangeStatement {
         Ok(())
     }
 
-    /// The clustering values of the rows that are named.
+    /// Returns the clustering values of the named rows.
     pub fn rows(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
         let rows = self.restrictions.rows(values)?;
         rows.iter().try_for_each(|row| self.check_row(row))?;
@@ -503,7 +503,7 @@ impl ChangeStatement {
         }
     }
 
-    /// The places of the rows that are named, each once.
+    /// Returns the positions of the named rows, each once.
     fn places(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         if !self.concerns_rows() || !self.restrictions.names_rows() {
             return Ok(vec![]);
@@ -527,7 +527,7 @@ impl ChangeStatement {
         Ok(places)
     }
 
-    /// A whole partition, single rows, or ranges of them.
+    /// Deletes a whole partition, single rows, or ranges of rows.
     fn delete_rows(
         &self,
         w: &mut MutationWriter<'_>,
@@ -561,7 +561,7 @@ impl ChangeStatement {
     }
 }
 
-/// Deletes the rows of a slice one by one: families of counters know no deletions of ranges.
+/// Deletes the rows of a slice one by one: counter families have no range deletions.
 fn delete_counters(
     w: &mut MutationWriter<'_>,
     view: &StoreView,
@@ -581,7 +581,7 @@ fn delete_counters(
     Ok(())
 }
 
-/// Deletes the row at a place: all of its cells, or the one cell that it is.
+/// Deletes the row at a position: all of its cells, or the one cell that it is.
 fn delete_row(w: &mut MutationWriter<'_>, row: &[u8], is_cell: bool) {
     match is_cell {
         true => w.mutation.delete(w.family, row, w.timestamp),
@@ -589,14 +589,14 @@ fn delete_row(w: &mut MutationWriter<'_>, row: &[u8], is_cell: bool) {
     };
 }
 
-/// Refuses to insert nothing into a compact table, whose rows have no markers.
+/// Refuses an `INSERT` without values into a compact table, whose rows have no markers.
 fn check_compact(table: &TableSchema, operations: &[Operation]) -> Result<()> {
     match table.compact_value() {
         Some(value) if operations.is_empty() => Err(invalid(format!(
             "Column {} is mandatory for this COMPACT STORAGE table",
             value.name
         ))),
-        // The servers name a column that nobody sees.
+        // Cassandra names a hidden column here.
         None if operations.is_empty() && !table.marks_rows() => {
             Err(invalid("Some clustering keys are missing: column1"))
         }
@@ -609,8 +609,8 @@ fn names_clustering(table: &TableSchema, relations: &[Relation<'_>]) -> bool {
     relations.iter().any(|r| matches!(r, Relation::Compare { column, .. } if is(&column.text)))
 }
 
-/// The columns of an `INSERT` with their terms: those of the primary key as relations, the others
-/// as operations.
+/// Splits the columns of an `INSERT`: those of the primary key become relations, the others
+/// operations.
 fn values_of<'a>(
     table: &TableSchema,
     given: Vec<(ast::AstName<'a>, ast::Term<'a>)>,

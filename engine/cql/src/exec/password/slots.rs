@@ -1,9 +1,10 @@
-//! How many passwords a process hashes at once, and the memory for it.
+//! Bounds the number of passwords that a process hashes at once, and the memory for them.
 //!
-//! Invariants: at most [`MOST`] passwords are hashed at once, so at most as many buffers exist; a
-//! buffer is used again, because an allocator would keep one of 19 MiB for every thread that ever
-//! hashed; logins are served in the order in which they came, and statements before logins, so that
-//! a flood of logins holds back no worker.
+//! Invariants:
+//! - At most [`MOST`] passwords are hashed at once, so there are at most as many buffers.
+//! - Buffers are reused: an allocator would retain 19 MiB for every thread that ever hashed.
+//! - Logins are served in order of arrival, and statements before logins. So a flood of logins
+//!   blocks no worker.
 
 use std::sync::LazyLock;
 
@@ -11,30 +12,30 @@ use argon2::password_hash::{Error, Output, PasswordHash, Result, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use parking_lot::{Condvar, Mutex};
 
-/// Passwords that are hashed at once, where there are as many processors to spare.
+/// Maximum number of passwords hashed at once, given enough processors.
 const MOST: usize = 2;
-/// Blocks of 1 KiB that an idle buffer holds at most: those of the hashes that are made here.
+/// Maximum blocks of 1 KiB of an idle buffer: those of the hashes computed here.
 const BLOCKS: usize = Params::DEFAULT_M_COST as usize;
 
 #[derive(Default)]
 struct SlotState {
-    /// Buffers that nobody uses.
+    /// Buffers that are not in use.
     idle: Vec<Vec<Block>>,
     busy: usize,
-    /// Statements that wait.
+    /// Number of waiting statements.
     statements: usize,
-    /// The number of the login that comes next, and of the one that is to be served.
+    /// Ticket of the next login to arrive, and ticket of the next login to be served.
     tickets: (u64, u64),
 }
 
-/// The slots of a process.
+/// Hashing slots of a process.
 pub struct HashSlots {
     count: usize,
     state: Mutex<SlotState>,
     freed: Condvar,
 }
 
-/// Gives its slot back when it is dropped.
+/// A taken slot, released on drop.
 struct HashSlot<'s> {
     of: &'s HashSlots,
     memory: Vec<Block>,
@@ -45,7 +46,7 @@ impl HashSlots {
         HashSlots { count, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Those of this process: half of the processors, two at most.
+    /// Returns the slots of this process: half the number of processors, at most two.
     pub fn shared() -> &'static HashSlots {
         static SHARED: LazyLock<HashSlots> = LazyLock::new(|| {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -54,7 +55,7 @@ impl HashSlots {
         &SHARED
     }
 
-    /// Runs `work` for a login: when those that came before it have begun, and no statement waits.
+    /// Runs `work` for a login, after earlier logins have begun and while no statement waits.
     pub fn for_login<T>(&self, work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
         let mut state = self.state.lock();
         let ticket = state.tickets.0;
@@ -70,7 +71,7 @@ impl HashSlots {
         work(&mut slot.memory)
     }
 
-    /// Runs `work` for a statement, before logins that wait.
+    /// Runs `work` for a statement, before waiting logins.
     pub fn for_statement<T>(&self, work: impl FnOnce(&mut Vec<Block>) -> T) -> T {
         let mut state = self.state.lock();
         state.statements += 1;
@@ -80,7 +81,7 @@ impl HashSlots {
         state.statements -= 1;
         let mut slot = self.take(&mut state);
         drop(state);
-        // Logins that waited for this may find another slot free.
+        // Logins that waited for this statement may find another slot free.
         self.freed.notify_all();
         work(&mut slot.memory)
     }
@@ -106,7 +107,8 @@ impl Drop for HashSlot<'_> {
     }
 }
 
-/// The argon2id hash of a password in this memory, which grows to what the parameters want.
+/// Returns the argon2id hash of a password, computed in this buffer, which grows as the parameters
+/// require.
 pub fn argon2id(
     params: &Params,
     version: Version,
@@ -126,7 +128,7 @@ pub fn argon2id(
     Ok(output)
 }
 
-/// Whether a password has this hash.
+/// Reports whether a password has this hash.
 pub fn is_of(password: &str, known: &PasswordHash<'_>, memory: &mut Vec<Block>) -> bool {
     let mut compared = || {
         let (Some(salt), Some(wanted)) = (known.salt, known.hash) else {
@@ -178,7 +180,7 @@ mod tests {
         let first = slots.for_login(|_| {
             let first = slots.for_login(|memory| {
                 memory.resize(BLOCKS + 7, Block::default());
-                // Both slots are taken: these wait, the statement too.
+                // Both slots are taken, so these wait, including the statement.
                 for n in 0..12 {
                     let (of, order) = (slots.clone(), order.clone());
                     let (running, most) = (running.clone(), most.clone());
@@ -204,7 +206,7 @@ mod tests {
                 }
                 7
             });
-            // One slot is free: what takes it runs before others can.
+            // One slot is free. Its next holder runs before others can.
             while order.lock().is_empty() {
                 std::thread::yield_now();
             }

@@ -1,7 +1,7 @@
-//! Advice for a `SELECT` that is refused because it would filter: an
-//! index, or another primary key.
+//! Advice for a `SELECT` that is refused because it needs filtering: an index, or another primary
+//! key.
 //!
-//! Invariant: what is proposed was tried: the definition is made in a copy of the catalog, and the
+//! Invariant: all advice was tested. The definition is applied to a copy of the catalog, and the
 //! statement compiles with it.
 
 use std::borrow::Cow;
@@ -12,11 +12,11 @@ use crate::catalog::{Catalog, TableSchema};
 use crate::syntax::ast::{Comparison, Relation, Select, Statement};
 use crate::syntax::{parse, quote_if_needed};
 
-/// How many indexes are tried for a statement.
+/// Maximum number of indexes tried for a statement.
 const TRIED: usize = 16;
 
-/// Advice about a `SELECT` that was refused; `None` when `ALLOW FILTERING` would not help
-/// either, or nothing is known that does.
+/// Returns advice about a refused `SELECT`. `None` if `ALLOW FILTERING` would not help either, or
+/// if no definition helps.
 pub fn of(compilation: &Compilation<'_>) -> Option<String> {
     let Compilation { catalog, keyspace, select, .. } = *compilation;
     if select.allow_filtering || select.relations.is_empty() {
@@ -29,7 +29,7 @@ pub fn of(compilation: &Compilation<'_>) -> Option<String> {
     let has_index = plan(catalog, &filtering)?.restrictions.uses_index();
     let table = catalog.table(&select.table, keyspace).ok()?;
     let mut indexes: Vec<(String, Arc<Catalog>)> = vec![];
-    // An index on a column of the key would find what the key finds.
+    // An index on a column of the key would find the same rows as the key.
     let targets: Vec<_> = select.relations.iter().filter_map(|r| target(table, r)).collect();
     let only_keys = targets.iter().all(|t| t.0);
     for (_, target) in targets.into_iter().filter(|t| only_keys || !t.0).take(TRIED) {
@@ -66,7 +66,7 @@ fn place(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
-/// The target of an index for the relation, and whether that is a column of the primary key.
+/// Returns the index target for the relation, and whether it is a column of the primary key.
 fn target(table: &TableSchema, relation: &Relation<'_>) -> Option<(bool, String)> {
     let (column, word) = match relation {
         Relation::Compare { column, comparison: Comparison::Eq, .. } => {
@@ -88,8 +88,8 @@ fn with_index(catalog: &Catalog, table: &TableSchema, text: &str) -> Option<Arc<
     catalog.create_index(create, &table.keyspace).ok().flatten().map(Arc::new)
 }
 
-/// The primary key of a table in which the relations name one range of rows: what is equal first,
-/// then what is in a range, then what is left of the old key.
+/// Returns a primary key with which the relations name one range of rows: first columns with
+/// equality, then columns with ranges, then the rest of the old key.
 fn key(table: &TableSchema, relations: &[Relation<'_>]) -> Option<String> {
     let (mut equal, mut ranges): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (vec![], vec![]);
     for relation in relations {
@@ -115,7 +115,7 @@ fn key(table: &TableSchema, relations: &[Relation<'_>]) -> Option<String> {
     Some(format!("PRIMARY KEY ({})", all.join(", ")))
 }
 
-/// The catalog with this key in the table's stead.
+/// Returns the catalog with this key for the table.
 fn with_key(catalog: &Catalog, table: &TableSchema, key: &str) -> Option<Arc<Catalog>> {
     let column = |c: &crate::catalog::TableColumn| {
         let is_static = if c.is_static() { " static" } else { "" };

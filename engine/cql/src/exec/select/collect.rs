@@ -1,7 +1,7 @@
-//! Rows that were read made into the rows of a page: filtered, grouped, limited, selected.
+//! Builds the rows of a page from rows that were read: filters, groups, limits and selects.
 //!
-//! Invariant: `position` is that of the last row that is in what was given out; a page goes on
-//! behind it.
+//! Invariant: `position` is that of the last row in the page so far; the next page continues after
+//! it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,18 +21,18 @@ use crate::values::{Bound, EvalEnv, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollectStep {
     More,
-    /// Nothing more of this partition.
+    /// Continue with the next partition.
     NextPartition,
-    /// Nothing more at all.
+    /// Stop.
     Stop,
 }
 
-/// Bytes of a result that take nothing of a budget.
+/// Result bytes that are not charged to a budget.
 const FREE: usize = 64 << 10;
-/// Bytes that the last row of a page may have beyond what the budget has room for.
+/// Maximum bytes of a page's last row beyond the space left in the budget.
 const MOST_BEYOND: usize = 1 << 20;
 
-/// The group that is being put together: its first row, which says what is not aggregated.
+/// The current group with its first row, which provides the values outside aggregates.
 struct RowGroup {
     key: PartitionKey,
     statics: Row,
@@ -44,7 +44,7 @@ pub(super) struct Collector<'p> {
     env: &'p EvalEnv<'p>,
     filter: RowFilter,
     terms: Vec<Bound>,
-    /// Rows that may still be given out; groups where there are groups.
+    /// Remaining rows of the limit; groups, if rows are grouped.
     left: u64,
     page_left: u64,
     is_paged: bool,
@@ -56,25 +56,26 @@ pub(super) struct Collector<'p> {
     group: Option<RowGroup>,
     accumulators: Vec<FoldState<'p>>,
     cells: RowCells,
-    /// Bytes that the result may have.
+    /// Maximum bytes of the result.
     most_bytes: usize,
-    /// The budget of all results, and what this one has taken of it.
+    /// Budget of all results, and this result's share of it.
     pub(super) budget: Option<&'p ResultBudget>,
     share: Option<ResultShare>,
     lacks_room: bool,
-    /// Of each row, what it is sorted by.
+    /// Sort key of each row.
     sort_keys: Vec<Vec<Vec<u8>>>,
     sort_bytes: usize,
-    /// Rows that were taken in since they were last asked for.
+    /// Rows read since the last call of `take_read`.
     read: u64,
-    /// Whether masks hide nothing.
+    /// Whether masked columns are shown unmasked.
     sees_all: bool,
     warnings: Vec<String>,
     stop: Option<&'p AtomicBool>,
 }
 
 impl<'p> Collector<'p> {
-    /// With the limits of the statement (and of the page); `from` is where the page begins.
+    /// Creates a collector with the limits of the statement (and of the page). `from` is the start
+    /// of the page.
     pub fn new(
         plan: &'p SelectPlan,
         env: &'p EvalEnv<'p>,
@@ -86,7 +87,7 @@ impl<'p> Collector<'p> {
     ) -> Result<Collector<'p>> {
         let per_partition = limits.1.unwrap_or(u64::MAX);
         let all = limits.0.unwrap_or(u64::MAX);
-        // Rows that are sorted are limited when they are.
+        // If rows are sorted, the limit applies after sorting.
         let left = if plan.order.sort.is_empty() {
             from.map_or(all, |f| f.left.min(all))
         } else {
@@ -129,17 +130,17 @@ impl<'p> Collector<'p> {
         })
     }
 
-    /// For somebody from whom masks hide nothing, or something.
+    /// Sets whether masked columns are shown unmasked.
     pub fn see_all(&mut self, sees_all: bool) {
         self.sees_all = sees_all;
     }
 
-    /// Sets the most bytes of the result. `None`: no limit.
+    /// Sets the maximum bytes of the result. `None`: no limit.
     pub fn limit_bytes(&mut self, most: Option<usize>) {
         self.most_bytes = most.unwrap_or(usize::MAX);
     }
 
-    /// Tells this with the rows.
+    /// Adds a warning to the result.
     pub fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
@@ -152,20 +153,20 @@ impl<'p> Collector<'p> {
         }
     }
 
-    /// How many rows were taken in since the last call, and the partition of the last one.
+    /// Returns the number of rows read since the last call, and the partition of the last one.
     pub fn take_read(&mut self) -> (u64, &PartitionKey) {
         (std::mem::take(&mut self.read), &self.key)
     }
 
-    /// How many rows are still wanted, at most.
+    /// Returns the maximum number of rows still needed.
     pub fn wanted(&self) -> u64 {
         self.left.min(self.page_left)
     }
 
-    /// Rows of this partition follow, so many at most.
+    /// Begins a partition, of which at most `left_in_partition` rows are returned.
     ///
     /// # Errors
-    /// A key that can't be one of the table, and `Stopped`.
+    /// Errors for an invalid partition key, and `Stopped`.
     pub fn enter(&mut self, key: &[u8], left_in_partition: Option<u64>) -> Result<()> {
         self.check_stop()?;
         self.key.set(&self.plan.table, key)?;
@@ -174,10 +175,10 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    /// Takes in a row, or the static cells of a partition without rows.
+    /// Adds a row, or the static cells of a partition without rows.
     ///
     /// # Errors
-    /// Those of functions, and of values that can't be, and `Stopped`.
+    /// Errors of functions and for invalid values, and `Stopped`.
     pub fn row(&mut self, statics: &Row, row: Option<&Row>) -> Result<CollectStep> {
         self.check_stop()?;
         self.read += u64::from(row.is_some());
@@ -187,10 +188,10 @@ impl<'p> Collector<'p> {
         step
     }
 
-    /// Whether a row meets the conditions, and its value of a column that has a place.
+    /// Returns the value of a stored column, if the row meets the conditions.
     ///
     /// # Errors
-    /// As [`row`](Collector::row).
+    /// Those of [`row`](Collector::row).
     pub fn value_of_accepted(
         &self,
         statics: &Row,
@@ -254,12 +255,12 @@ impl<'p> Collector<'p> {
             }
         }
         self.accumulators = accumulators;
-        // Of `DISTINCT` a partition is one row, whatever it has.
+        // With `DISTINCT` a partition is one row, whatever it contains.
         self.note(key, row.filter(|_| !self.plan.distinct));
         Ok(if self.plan.distinct { CollectStep::NextPartition } else { CollectStep::More })
     }
 
-    /// A row that is no part of a group.
+    /// Adds a row that is not grouped.
     fn single(
         &mut self,
         key: &PartitionKey,
@@ -307,8 +308,7 @@ impl<'p> Collector<'p> {
         }
     }
 
-    /// Adds the row of the result that is made of this one, or of the group that it is the first
-    /// of.
+    /// Adds the result row for this row, or for the group whose first row it is.
     fn give_out(
         &mut self,
         key: &PartitionKey,
@@ -338,15 +338,15 @@ impl<'p> Collector<'p> {
         self.take_room(memory)
     }
 
-    /// Takes room in the budget for a result of this many bytes: twice as many, because its rows
-    /// and the answer made of them are in memory together.
+    /// Takes space of the budget for a result of this many bytes. It takes twice the bytes, because
+    /// the rows and the response made of them are in memory together.
     fn take_room(&mut self, memory: usize) -> Result<()> {
         let Some(budget) = self.budget.filter(|_| memory > FREE) else { return Ok(()) };
         let share = self.share.get_or_insert_with(|| budget.share());
         if share.grow_to(memory.saturating_mul(2)) {
             return Ok(());
         }
-        // A page ends here, unless its last row is large.
+        // End the page here, unless its last row is large.
         self.lacks_room = true;
         let is_little = |memory: usize| share.grow_to(memory.saturating_sub(MOST_BEYOND) * 2);
         if self.is_paged && self.plan.groups == Grouping::None && is_little(memory) {
@@ -375,7 +375,7 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    /// Notes where a next page would go on.
+    /// Records the position where a next page would continue.
     fn note(&mut self, key: &PartitionKey, row: Option<&Row>) {
         if !self.is_paged {
             return;
@@ -413,17 +413,17 @@ impl<'p> Collector<'p> {
         Ok(())
     }
 
-    /// The value of an aggregate over nothing.
+    /// Returns the value of an aggregate over no rows.
     fn finish_nothing(&mut self) -> Result<()> {
         let results =
             self.accumulators.iter().map(|a| a.result(self.env)).collect::<Result<Vec<_>>>()?;
         self.give_out(&PartitionKey::default(), &Row::none(), None, &results)
     }
 
-    /// The page. `limit` is that of the statement.
+    /// Returns the page. `limit` is that of the statement.
     ///
     /// # Errors
-    /// As [`row`](Collector::row).
+    /// Those of [`row`](Collector::row).
     pub fn finish(mut self, limit: Option<u64>) -> Result<Rows> {
         if !self.is_page_full {
             if self.group.is_some() && self.left > 0 {

@@ -1,4 +1,4 @@
-//! A `SELECT` looked up and checked: the plan of it.
+//! Compiles a `SELECT` to a plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::syntax::ast::{self, Relation, Select, Selected, SelectorKind, Selecto
 use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec, Context, Markers, Receiver};
 
-/// A statement to compile, and what its names and markers mean.
+/// A statement to compile, with the context of its names and markers.
 #[derive(Clone, Copy)]
 pub struct Compilation<'a> {
     pub engine: &'a Engine,
     pub catalog: &'a Arc<Catalog>,
-    /// The keyspace of tables that name none.
+    /// Keyspace of unqualified table names.
     pub keyspace: Option<&'a str>,
     pub select: &'a Select<'a>,
-    /// The number of the statement's markers.
+    /// Number of markers in the statement.
     pub markers: u16,
 }
 
-/// Compiles a statement; an error does not say what would help.
+/// Compiles a statement. An error has no advice.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     let Compilation { engine, catalog, keyspace, select, markers } = *compilation;
     let table = catalog.table(&select.table, keyspace)?.clone();
@@ -46,7 +46,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         markers: Markers::new(markers),
         calls: vec![],
     };
-    // There is little to pass over in what is made on the spot.
+    // Virtual tables are computed on read, and filtering them is cheap.
     let filtering = select.allow_filtering || table.is_virtual();
     let nearest = order::nearest(&table, &select.order_by)?;
     let purpose = Purpose::Select { filtering, nearest: nearest.as_ref().map(|n| n.0) };
@@ -149,7 +149,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     })
 }
 
-/// The masked columns that conditions are about, or nearness.
+/// Returns the masked columns used in conditions or in `ANN OF`.
 fn masked_conditions(table: &TableSchema, select: &Select<'_>) -> Vec<String> {
     if !table.has_masks() {
         return vec![];
@@ -162,7 +162,7 @@ fn masked_conditions(table: &TableSchema, select: &Select<'_>) -> Vec<String> {
     masked.filter(|c| named.contains(&*c.name)).map(|c| c.name.clone()).collect()
 }
 
-/// What `ANN OF` this term asks for, of an indexed column.
+/// Prepares `ANN OF` with this term, for an indexed column.
 fn nearest_rows(
     table: &TableSchema,
     number: usize,
@@ -180,7 +180,7 @@ fn nearest_rows(
     }))
 }
 
-/// The names of the columns that a selector mentions.
+/// Collects the names of the columns that a selector mentions.
 fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
     let SelectorKind::Primary(primary) = &selector.kind else {
         return selector.kind.operands(&mut |operand| mentioned(operand, out));
@@ -195,7 +195,8 @@ fn mentioned<'s>(selector: &'s ast::Selector<'_>, out: &mut Vec<&'s str>) {
     }
 }
 
-/// Whether static columns are selected, and nothing else but columns of the partition key.
+/// Reports whether only static columns and columns of the partition key are selected, with at least
+/// one static.
 fn selects_only_statics(table: &TableSchema, selection: &[Selected<'_>]) -> bool {
     let mut names = vec![];
     selection.iter().for_each(|s| mentioned(&s.selector, &mut names));
@@ -211,7 +212,7 @@ fn columns_of(table: &TableSchema, selection: &RowSelection, json: bool) -> Arc<
     selection.outputs.iter().map(|o| ColumnSpec::new(table, &o.name, &o.of)).collect()
 }
 
-/// The name of a column in a JSON object: names with capital letters keep their quotes.
+/// Returns the name of a column in a JSON object. Names with capital letters keep their quotes.
 fn json_name(name: &str) -> String {
     let shown =
         if name.chars().any(char::is_uppercase) { format!("\"{name}\"") } else { name.to_owned() };

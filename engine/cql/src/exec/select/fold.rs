@@ -1,4 +1,4 @@
-//! What many rows are made into one by: an aggregate of the database, or one of a user.
+//! Aggregates: native and user-defined.
 
 use firn_wide::Type;
 
@@ -8,32 +8,32 @@ use crate::values::aggregate::{Accumulator, AggregateKind};
 use crate::values::function::Function;
 use crate::values::is_callable;
 
-/// An aggregate of a user, with its functions.
+/// A user-defined aggregate with its functions.
 #[derive(Debug)]
 pub struct UserFold {
-    /// The name that messages quote: `ks.total`.
+    /// Name quoted in messages: `ks.total`.
     pub name: String,
-    /// Makes of the state and the arguments the next state.
+    /// Computes the next state from the state and the arguments.
     pub step: Function,
-    /// Whether rows with nulls are given to it; else they are left out.
+    /// Whether rows with nulls are included; otherwise they are skipped.
     pub called_on_null: bool,
-    /// Makes the value of the last state.
+    /// Computes the result from the last state.
     pub finish: Option<Function>,
-    /// The first state.
+    /// Initial state.
     pub initial: Option<Vec<u8>>,
 }
 
 /// An aggregate.
 #[derive(Debug)]
 pub enum RowFold {
-    /// Of the database, over values of this type.
+    /// A native aggregate over values of this type.
     Native(AggregateKind, Type),
-    /// Of a user.
+    /// A user-defined aggregate.
     User(Box<UserFold>),
 }
 
 impl RowFold {
-    /// The error for an argument that is unset.
+    /// Returns the error for an unset argument.
     pub fn unset_argument(&self) -> Error {
         match self {
             RowFold::Native(kind, _) => kind.unset_argument(),
@@ -45,14 +45,14 @@ impl RowFold {
     }
 }
 
-/// An aggregate under way.
+/// State of an aggregate during its computation.
 pub enum FoldState<'p> {
     Native(Accumulator),
     User(&'p UserFold, Option<Vec<u8>>),
 }
 
 impl<'p> FoldState<'p> {
-    /// Before the first row.
+    /// Creates the state before the first row.
     pub fn new(fold: &'p RowFold) -> FoldState<'p> {
         match fold {
             RowFold::Native(kind, of) => FoldState::Native(Accumulator::new(*kind, of)),
@@ -60,7 +60,7 @@ impl<'p> FoldState<'p> {
         }
     }
 
-    /// Forgets all rows.
+    /// Resets the state.
     pub fn clear(&mut self) {
         match self {
             FoldState::Native(accumulator) => accumulator.clear(),
@@ -68,10 +68,10 @@ impl<'p> FoldState<'p> {
         }
     }
 
-    /// Takes in what the arguments are of a row.
+    /// Adds the arguments of a row.
     ///
     /// # Errors
-    /// As [`Accumulator::add`]; those of the user's function.
+    /// Those of [`Accumulator::add`]; those of the user-defined function.
     pub fn add(&mut self, env: &EvalEnv<'_>, values: &[Option<&[u8]>]) -> Result<()> {
         match self {
             FoldState::Native(accumulator) => accumulator.add(values.first().copied().flatten()),
@@ -87,10 +87,10 @@ impl<'p> FoldState<'p> {
         }
     }
 
-    /// The value over all rows so far.
+    /// Returns the value over all rows so far.
     ///
     /// # Errors
-    /// As [`Accumulator::result`]; those of the user's function.
+    /// Those of [`Accumulator::result`]; those of the user-defined function.
     pub fn result(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<u8>>> {
         match self {
             FoldState::Native(accumulator) => accumulator.result(),

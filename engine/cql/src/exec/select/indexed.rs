@@ -1,9 +1,10 @@
-//! Rows that indexes find: of several the one with the fewest entries, ranges of values, the
-//! nearest vectors.
+//! Reads by index: the index with the fewest entries, ranges of values, and nearest vectors.
 //!
-//! Invariants: rows come in the order of a scan, but for the nearest, so that a page goes on behind
-//! a row whichever index found it; what is held at a time is bounded. An entry is believed only
-//! about where a row is.
+//! Invariants:
+//! - Rows come in the order of a scan, except for nearest vectors. So a page continues after a row
+//!   whichever index found it.
+//! - Memory is bounded.
+//! - An index entry only locates a row: conditions are checked on the row itself.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -22,21 +23,21 @@ use crate::exec::row::Row;
 use crate::values::vector::{Similarity, is_zero};
 use crate::values::{Bound, EvalEnv};
 
-/// How many entries of each of several indexes are counted to find out which has the fewest.
+/// Maximum number of entries counted in each of several indexes to find the one with the fewest.
 const COUNTED: usize = 256;
-/// How many rows of a range of values are held to be put in order.
+/// Maximum number of rows of a value range that are held for sorting.
 const HELD: usize = 1 << 14;
-/// A range of values with more rows than this, and this many times as many as are wanted, is not
-/// walked: a scan meets what is wanted sooner.
+/// If a value range has more rows than this, and this many times the rows that are needed, a scan
+/// finds the needed rows sooner. Then the index is not used.
 const SCANNED_FROM: std::ops::RangeInclusive<u64> = 1 << 14..=1 << 18;
 const SCANNED_TIMES: u64 = 64;
-/// The most rows that may be asked for as the nearest.
+/// Maximum number of nearest rows that a statement may request.
 const MOST_NEAREST: u64 = 1000;
 
-/// The partition part and the place of a row.
+/// Encoded partition key and position of a row.
 type FoundPlace = (Vec<u8>, Vec<u8>);
 
-/// A row that may be among the nearest. The least is the nearest.
+/// A candidate for the nearest rows. The smallest is the nearest.
 struct NearRow {
     similarity: f32,
     place: FoundPlace,
@@ -63,7 +64,7 @@ impl Ord for NearRow {
     }
 }
 
-/// Whether a partition lies in a range of them.
+/// Reports whether a partition is in a range of partitions.
 fn is_in(range: &Partitions, partition: &[u8]) -> bool {
     !matches!(&range.from, End::Included(from) if partition < &**from)
         && !matches!(&range.until, End::Excluded(until) if partition >= &**until)
@@ -79,7 +80,7 @@ fn lent(look: &IndexLook) -> IndexRange<'_> {
 }
 
 impl Execution<'_> {
-    /// Reads the rows that one of these looks finds.
+    /// Reads the rows found by one of these index lookups.
     pub(super) fn by_indexes(
         &mut self,
         indexes: Vec<IndexUse>,
@@ -89,7 +90,7 @@ impl Execution<'_> {
         let Some(index) = self.most_selective(indexes)? else { return Ok(()) };
         match &index.look {
             IndexLook::Equal(value) => self.by_index(&index, value, keys, env),
-            // The values of one partition are fewer than those of an index.
+            // A partition has fewer values than an index.
             IndexLook::Range { .. } if keys.is_some() => self.by_keys(keys.unwrap_or_default()),
             IndexLook::Range { test, .. } => {
                 let most = self.out.wanted().saturating_mul(SCANNED_TIMES);
@@ -102,7 +103,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The look with the fewest entries, as far as they are counted.
+    /// Returns the lookup with the fewest entries, counted up to a limit.
     fn most_selective(&self, mut indexes: Vec<IndexUse>) -> Result<Option<IndexUse>> {
         if indexes.len() < 2 {
             return Ok(indexes.pop());
@@ -110,7 +111,7 @@ impl Execution<'_> {
         let (mut least, mut best) = (COUNTED, None);
         for index in indexes {
             let known = self.plan.table.indexes().iter().find(|i| i.id == index.id);
-            // Entries of maps are looked up by both of their parts: few have both.
+            // Map entries are looked up by key and value, so few rows match.
             let count = match known.is_some_and(|i| i.target == IndexTarget::Entries) {
                 true => 0,
                 false => self.count(&index, least)?,
@@ -122,7 +123,7 @@ impl Execution<'_> {
         Ok(best)
     }
 
-    /// The entries of a look, of which not more than `most` matter.
+    /// Counts the entries of a lookup, up to `most`.
     fn count(&self, index: &IndexUse, most: usize) -> Result<usize> {
         let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
         let mut count = 0;
@@ -132,8 +133,8 @@ impl Execution<'_> {
         Ok(count)
     }
 
-    /// Reads the rows whose values are in a range. False when there are more than `most`, and none
-    /// was read.
+    /// Reads the rows whose values are in a range. Returns false, without reading rows, if there
+    /// are more than `most`.
     fn by_walk(
         &mut self,
         index: &IndexUse,
@@ -194,7 +195,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The range of partitions that is asked for: the named one, or those of a range of tokens.
+    /// Returns the range of partitions to read: the named one, or those of a token range.
     fn partitions(
         &self,
         keys: Option<&[Vec<u8>]>,
@@ -211,8 +212,8 @@ impl Execution<'_> {
         Ok(is_in(&range, &part).then_some(only))
     }
 
-    /// The first rows behind a place that entries name, as many as are held; and how many there
-    /// are. A row with several entries of which most are in vain may count more than once.
+    /// Returns the first rows after a position that entries refer to, up to the maximum held, and
+    /// the number of rows. A row with several entries may be counted more than once.
     fn find(
         &self,
         index: &IndexUse,
@@ -238,7 +239,7 @@ impl Execution<'_> {
         Ok((found, count))
     }
 
-    /// Reads the rows with the vectors that are nearest, the nearest first.
+    /// Reads the rows with the nearest vectors, the nearest first.
     pub(super) fn by_nearness(
         &mut self,
         nearest: &NearestRows,
@@ -272,7 +273,7 @@ impl Execution<'_> {
         let (mut key, mut buffer) = (vec![], vec![]);
         while let Some(entry) = walk.next()? {
             let similarity = nearest.similarity.of(&wanted, entry.value)?;
-            // A vector without a direction has no angle to another.
+            // A zero vector has no angle to another one.
             if similarity.is_nan() || !is_in(&range, entry.partition) {
                 continue;
             }
@@ -307,7 +308,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Whether a row meets the conditions and has this vector.
+    /// Reports whether a row meets the conditions and has this vector.
     fn has_vector(
         &mut self,
         key: &[u8],

@@ -1,22 +1,22 @@
-//! `SELECT`, compiled once and run often (model 3.4).
+//! `SELECT`: compilation and execution (model 3.4).
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `prepare`, `selection` | what is made of a row: looked up, then evaluated |
-//! | `order` | what `ORDER BY`, `GROUP BY` and `DISTINCT` may ask |
-//! | `fold` | what is made of many rows |
-//! | `plan`, `compile` | a statement, compiled |
-//! | `indexed` | rows that indexes find: ranges of values, the nearest vectors |
-//! | `read` | which partitions and rows are read, and how: keys, ranges, indexes |
-//! | `run` | which of these ways a run goes |
-//! | `tombstones` | deleted rows and cells that a read steps over: warned of, and bounded |
-//! | `system` | the same of a system table |
-//! | `collect` | rows filtered, grouped, limited, made into a page |
-//! | `page` | the bytes of a paging state |
-//! | `advice` | what would find the rows of a statement that is refused because it would filter |
+//! | `prepare`, `selection` | selectors: name resolution, then evaluation |
+//! | `order` | checks of `ORDER BY`, `GROUP BY` and `DISTINCT` |
+//! | `fold` | aggregates |
+//! | `plan`, `compile` | a compiled statement |
+//! | `indexed` | reads by index: ranges of values, the nearest vectors |
+//! | `read` | reads of partitions and rows: keys, ranges, indexes |
+//! | `run` | the choice between these reads |
+//! | `tombstones` | warnings and limits for tombstones that a read passes |
+//! | `system` | reads of system tables |
+//! | `collect` | builds a page: filters, groups, limits |
+//! | `page` | encoding of a paging state |
+//! | `advice` | indexes and keys that would avoid filtering |
 //!
-//! Invariants: a page is read without looking at what comes before it; a scan in pages needs memory
-//! for one page; a read of one row reads that row only, and takes no snapshot.
+//! Invariants: a page is read without reading earlier pages. A paged scan needs memory for one
+//! page. A read of one row reads only that row, and takes no snapshot.
 
 mod advice;
 mod collect;
@@ -45,14 +45,14 @@ use crate::values::{ColumnSpec, EvalEnv, HeapBytes};
 pub use compile::Compilation;
 use plan::SelectPlan;
 
-/// Bytes that a plan has for each column of its table, where that column is stored.
+/// Estimated bytes of a plan for each stored column of its table.
 const BY_COLUMN: usize = 96;
 
 /// Compiles a statement.
 ///
 /// # Errors
-/// `Invalid` with the servers' text; of what only filtering would answer, with the index or the key
-/// that would find the rows.
+/// `Invalid` with Cassandra's text. If the statement would need filtering, the help names an index
+/// or a key that would find the rows.
 pub fn plan_select(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     compile::plan(compilation).map_err(|e| match advice::of(compilation) {
         Some(help) => e.with_help(help),
@@ -108,7 +108,7 @@ impl StatementPlan for SelectPlan {
             reads_whole: _,
             warning: _,
         } = self;
-        // The shape, and the places of columns.
+        // The row shape, and the positions of columns.
         let by_column = table.columns().len() * BY_COLUMN;
         let columns: usize = columns.iter().map(|c| size_of::<ColumnSpec>() + c.heap_bytes()).sum();
         let terms = [limit.heap_bytes(), per_partition.heap_bytes()].into_iter().sum::<usize>()

@@ -1,4 +1,4 @@
-//! `ORDER BY`, `GROUP BY`, `DISTINCT`: what they may ask (model 3.4).
+//! Checks of `ORDER BY`, `GROUP BY` and `DISTINCT` (model 3.4).
 
 use firn_wide::Type;
 
@@ -9,13 +9,13 @@ use crate::syntax::ast::{
     AstName, Ordering, Selector, SelectorKind, SelectorPrimary, Term, TermKind,
 };
 
-/// How rows are ordered.
+/// Order of the result rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowOrder {
-    /// Whether partitions are read from their end.
+    /// Whether partitions are read in reverse.
     pub reverse: bool,
-    /// The clustering columns that rows of several partitions are sorted by: position, type,
-    /// downwards. Nothing: they are not sorted.
+    /// Clustering columns by which rows of several partitions are sorted: position, type,
+    /// descending. Empty if they are not sorted.
     pub sort: Vec<(usize, Type, bool)>,
 }
 
@@ -23,10 +23,10 @@ fn column<'t>(table: &'t TableSchema, name: &AstName<'_>) -> Result<&'t TableCol
     table.known_column(&name.text)
 }
 
-/// What `ANN OF` asks for: the number of the column, and the vector. `None` where it isn't said.
+/// Returns the column index and the vector of `ANN OF`; `None` if the statement has none.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn nearest<'o>(
     table: &TableSchema,
     orderings: &'o [Ordering<'_>],
@@ -66,7 +66,7 @@ pub fn nearest<'o>(
 /// Checks `ORDER BY`.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn order(
     table: &TableSchema,
     restrictions: &Restrictions,
@@ -75,7 +75,7 @@ pub fn order(
     let mut columns: Vec<(&TableColumn, bool)> = vec![];
     for Ordering { column: name, descending, .. } in orderings {
         let column = column(table, name)?;
-        // Of a column that is named twice the first place counts, and the last direction.
+        // If a column is named twice, its first position and its last direction count.
         match columns.iter_mut().find(|(c, _)| c.name == column.name) {
             Some((_, before)) => *before = *descending,
             None => columns.push((column, *descending)),
@@ -123,11 +123,11 @@ pub fn order(
     Ok(RowOrder { reverse: reverse.unwrap_or(false), sort })
 }
 
-/// Checks `GROUP BY`: the number of clustering columns that a group has in common, beside the
-/// partition. `None`: there are no groups.
+/// Checks `GROUP BY`, and returns the number of clustering columns by which rows are grouped,
+/// besides the partition. `None`: rows are not grouped.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn groups(
     table: &TableSchema,
     restrictions: &Restrictions,
@@ -180,17 +180,17 @@ pub fn groups(
     Ok(Some(clustering))
 }
 
-/// The error for a column that has many values in a partition.
+/// Returns the error for a column that has many values in a partition.
 pub fn not_distinct(column: &str) -> Error {
     let text =
         "SELECT DISTINCT queries must only request partition key columns and/or static columns";
     invalid(format!("{text} (not {column})"))
 }
 
-/// Checks `DISTINCT`; `requested` are the numbers of the selected columns.
+/// Checks `DISTINCT`; `requested` are the indexes of the selected columns.
 ///
 /// # Errors
-/// `Invalid` with the servers' text.
+/// `Invalid` with Cassandra's text.
 pub fn distinct(
     table: &TableSchema,
     restrictions: &Restrictions,

@@ -1,11 +1,11 @@
-//! The paging state, from which a result goes on, as bytes.
+//! Encoding of the paging state, from which a result continues.
 //!
 //! ```text
 //! state ::= version u8 = 1 | checksum u32 LE, of what follows | table u32 LE | rows left u64 LE | rows left in the partition u64 LE
 //!           | length of the key u32 LE | key | 0, or 1 and the components of the row
 //! ```
-//! It names the row that was shown last (or the partition, when that is done), so it holds over
-//! restarts and over changes of the data.
+//! It names the last row of the page (or the partition, if that is complete). So it stays valid
+//! over restarts and changes of the data.
 
 use md5::{Digest, Md5};
 
@@ -17,16 +17,16 @@ const VERSION: u8 = 1;
 /// Bytes before the key.
 const HEAD: usize = 29;
 
-/// The place after which a result goes on.
+/// Position after which a result continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Rows (groups) that the limit still allows.
+    /// Rows (or groups) that the limit still allows.
     pub left: u64,
-    /// The same of the partition.
+    /// Rows that the limit of the partition still allows.
     pub left_in_partition: u64,
-    /// The partition.
+    /// Key of the partition.
     pub key: Vec<u8>,
-    /// The components of the row; `None` when the partition is done.
+    /// Components of the row; `None` if the partition is complete.
     pub row: Option<Vec<u8>>,
 }
 
@@ -36,7 +36,7 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
 }
 
 impl Position {
-    /// Its bytes, for a statement about this table.
+    /// Encodes the position for a statement on this table.
     pub fn encode(&self, table: u32) -> PagingState {
         let mut body = vec![];
         body.extend_from_slice(&table.to_le_bytes());
@@ -52,13 +52,12 @@ impl Position {
         PagingState(bytes)
     }
 
-    /// The position that these bytes are.
+    /// Decodes a position.
     ///
     /// # Errors
-    /// `Invalid value for the paging state` for anything that can't be of a statement about this
-    /// table.
+    /// `Invalid value for the paging state` for bytes that are not a position in this table.
     pub fn decode(state: &PagingState, table: &TableSchema) -> Result<Position> {
-        // Clients could make the checksum, too.
+        // Clients can compute the checksum, so check the content too.
         let good = |p: &Position| {
             p.left > 0 && !p.key.is_empty() && PartitionKey::default().set(table, &p.key).is_ok()
         };

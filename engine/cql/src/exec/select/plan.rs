@@ -11,27 +11,27 @@ use crate::exec::row::RowShape;
 use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec};
 
-/// How rows are grouped.
+/// Grouping of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// They aren't.
+    /// Not grouped.
     None,
-    /// All are one group.
+    /// All rows form one group.
     Everything,
-    /// By the partition and so many clustering columns.
+    /// By the partition and this number of clustering columns.
     By(usize),
 }
 
-/// What `ORDER BY … ANN OF …` asks for.
+/// Prepared `ORDER BY … ANN OF …`.
 #[derive(Debug)]
 pub struct NearestRows {
-    /// The index of the vectors.
+    /// Id of the vector index.
     pub index: u32,
-    /// Its column.
+    /// Index of the column.
     pub column: usize,
-    /// By what vectors are near.
+    /// Similarity function.
     pub similarity: Similarity,
-    /// What they are near.
+    /// The vector to compare with.
     pub of: BoundTerm,
 }
 
@@ -42,25 +42,25 @@ pub struct SelectPlan {
     pub selection: RowSelection,
     pub shape: RowShape,
     pub markers: Vec<ColumnSpec>,
-    /// What it needs to be allowed.
+    /// Permissions that it needs.
     pub needs: Vec<Need>,
-    /// The masked columns whose values decide about rows.
+    /// Masked columns whose values are used in conditions.
     pub masked_conditions: Vec<String>,
-    /// The markers of the partition key.
+    /// Markers bound to the partition key.
     pub partition_key: Vec<u16>,
     pub columns: Arc<[ColumnSpec]>,
     pub order: RowOrder,
     pub nearest: Option<NearestRows>,
     pub groups: Grouping,
     pub distinct: bool,
-    /// The names in the objects of `SELECT JSON`.
+    /// Names in the objects of `SELECT JSON`.
     pub json: Option<Vec<String>>,
     pub limit: Option<BoundTerm>,
     pub per_partition: Option<BoundTerm>,
     /// Whether a partition without rows is shown for its static cells.
     pub shows_statics: bool,
-    /// Whether all rows of a partition are read with what stands before them: static cells that are
-    /// wanted, or none that the table has.
+    /// Whether partitions are read as a whole, including the part before the rows: static cells are
+    /// selected, or the table has none.
     pub reads_whole: bool,
     pub warning: Option<&'static str>,
 }

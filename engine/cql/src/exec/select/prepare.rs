@@ -1,5 +1,5 @@
-//! Selectors looked up: types found, columns given slots, result columns named as the servers name
-//! them (model 3.4).
+//! Resolves selectors: finds types, assigns slots to columns, and names result columns as Cassandra
+//! does (model 3.4).
 
 use std::sync::Arc;
 
@@ -24,31 +24,31 @@ use crate::values::{
     find_callee, is_assignable, is_marker, own_type, term_fit, user_function,
 };
 
-/// A selector, looked up.
+/// A resolved selector.
 struct Resolved {
     node: SelectionNode,
     of: ColumnType,
     name: String,
 }
 
-/// Prepares what a statement selects.
+/// Prepares the selection of a statement.
 pub struct Preparer<'a, 'c> {
     table: &'a TableSchema,
     context: &'a mut Context<'c>,
     places: Vec<Option<ColumnPlace>>,
-    /// The columns that have slots, in their order.
+    /// Columns that have slots, in their order.
     wanted: Vec<usize>,
-    /// The columns that are selected, by their number, in the order in which they are met.
+    /// Indexes of the selected columns, in order of appearance.
     pub requested: Vec<usize>,
     terms: Vec<BoundTerm>,
     aggregates: Vec<Aggregate>,
     in_aggregate: bool,
-    /// Whether write times or times to live are asked for.
+    /// Whether write times or TTLs are selected.
     pub asks_times: bool,
 }
 
 impl<'a, 'c> Preparer<'a, 'c> {
-    /// For a statement about this table.
+    /// Creates a preparer for a statement on this table.
     pub fn new(table: &'a TableSchema, context: &'a mut Context<'c>) -> Preparer<'a, 'c> {
         Preparer {
             table,
@@ -63,7 +63,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
     }
 
-    /// Gives the column with this number a place.
+    /// Returns the place of the column with this index, and assigns one if it has none.
     pub fn want(&mut self, column: usize) -> ColumnPlace {
         if let Some(place) = self.places[column] {
             return place;
@@ -83,10 +83,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
         place
     }
 
-    /// Prepares the selectors; none are `*`.
+    /// Prepares the selectors; none means `*`.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn outputs(&mut self, selection: &[Selected<'_>]) -> Result<Vec<OutputColumn>> {
         if selection.is_empty() {
             let all = 0..self.table.columns().len();
@@ -104,7 +104,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok(outputs)
     }
 
-    /// All that was prepared, and the columns that have slots.
+    /// Returns the prepared selection, and the columns that have slots.
     pub fn finish(self, outputs: Vec<OutputColumn>) -> (RowSelection, Vec<usize>) {
         let Preparer { places, wanted, terms, aggregates, .. } = self;
         (RowSelection { outputs, terms, aggregates, places }, wanted)
@@ -263,7 +263,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
         })
     }
 
-    /// Both sides of an operator. A constant has its own type; what has none is ambiguous.
+    /// Resolves both sides of an operator. A constant keeps its own type; if it has none, the
+    /// expression is ambiguous.
     fn sides(
         &mut self,
         operator: Operator,
@@ -280,8 +281,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok((self.selector(left, lt.as_ref())?, self.selector(right, rt.as_ref())?))
     }
 
-    /// The type of a selector by itself; `None` where it depends on what is wanted, and where it is
-    /// wrong.
+    /// Returns the type of a selector by itself; `None` if it depends on the expected type, or if
+    /// the selector is wrong.
     fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
         match &selector.kind {
             SelectorKind::Primary(primary) => self.type_of_primary(primary),
@@ -351,13 +352,14 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
     }
 
-    /// The type of an argument: of a constant, that which it would have by itself.
+    /// Returns the type of an argument; for a constant, the type it has by itself.
     fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
         term_of(selector)
             .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
     }
 
-    /// The type of a side of an operator: a text of plain letters is an ascii before it is a text.
+    /// Returns the type of a side of an operator. A text literal of ASCII characters is `ascii`
+    /// rather than `text`.
     fn operand_type(&self, selector: &Selector<'_>) -> Option<Type> {
         let of = self.argument_type(selector)?;
         let is_ascii = of == Type::Utf8
@@ -408,7 +410,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok(Resolved { node: SelectionNode::Call(Arc::new(function), nodes), of, name })
     }
 
-    /// The arguments of a call, and the name of its column.
+    /// Resolves the arguments of a call, and returns them with the name of its column.
     fn arguments(
         &mut self,
         function: &str,
@@ -433,7 +435,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok((nodes, format!("{function}({})", names.join(", "))))
     }
 
-    /// An aggregate of a user.
+    /// Resolves a call of a user-defined aggregate.
     fn user_aggregate(
         &mut self,
         aggregate: &StoredAggregate,
@@ -571,7 +573,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
     }
 
-    /// A collection, tuple or user type of selectors.
+    /// Resolves a collection, tuple or user type of selectors.
     fn many(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         let unknown = || unknown_type(selector);
         let (items, types, brackets, of): (Vec<&Selector<'_>>, Vec<Type>, [&str; 2], Type) =
@@ -662,7 +664,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         })
     }
 
-    /// `{field: selector, …}` of a user type.
+    /// Resolves `{field: selector, …}` as a user type.
     fn user(
         &mut self,
         pairs: &[(Selector<'_>, Selector<'_>)],
@@ -704,18 +706,18 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 }
 
-/// The column that a part is of.
+/// Returns the column to which a part belongs.
 fn column_within<'s, 't>(of: &'s Selector<'t>) -> Result<&'s AstName<'t>> {
     match &of.kind {
         SelectorKind::Primary(SelectorPrimary::Column(name)) => Ok(name),
         SelectorKind::Primary(SelectorPrimary::Field(field)) => column_within(&field.0),
         SelectorKind::Primary(SelectorPrimary::Element(element)) => column_within(&element.0),
         SelectorKind::Primary(SelectorPrimary::Slice(slice)) => column_within(&slice.0),
-        _ => Err(invalid(format!("{of} is no part of a column"))),
+        _ => Err(invalid(format!("{of} is not a part of a column"))),
     }
 }
 
-/// The type of what is asked about cells; `many`: of each of several.
+/// Returns the type of write times or TTLs; `many`: one for each of several cells.
 fn type_of_times(about: About, many: bool) -> Type {
     match about {
         About::MaxWriteTime => Type::Long,
@@ -734,7 +736,7 @@ fn frozen(node: SelectionNode, of: Type, name: String) -> Resolved {
     Resolved { node, of: ColumnType::frozen(of), name }
 }
 
-/// The term that a selector is, where it is one.
+/// Returns the term in a selector, if it is a term.
 fn term_of<'s, 't>(selector: &'s Selector<'t>) -> Option<&'s ast::Term<'t>> {
     match &selector.kind {
         SelectorKind::Primary(SelectorPrimary::Term(term)) => Some(term),
@@ -757,7 +759,7 @@ fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {
     ))
 }
 
-/// The type of the keys of a map or the elements of a set, and of what is selected with one.
+/// Returns the type of a map's keys or a set's elements, and the type of the selected value.
 fn key_and_value(of: &Type) -> (Type, Type) {
     match of {
         Type::Map(kv) => (kv.0.clone(), kv.1.clone()),
@@ -766,7 +768,7 @@ fn key_and_value(of: &Type) -> (Type, Type) {
     }
 }
 
-/// What the marker for a key of a map or an element of a set is called.
+/// Returns the name of the marker for a map key or a set element.
 fn element_name(of: &Type, column: &str) -> String {
     format!("{}({column})", if matches!(of, Type::Set(_)) { "value" } else { "key" })
 }

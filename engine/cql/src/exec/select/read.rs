@@ -1,4 +1,4 @@
-//! Which partitions and rows a `SELECT` reads, and how.
+//! Reads the partitions and rows of a `SELECT`.
 
 use std::ops::Bound as End;
 
@@ -16,23 +16,23 @@ use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
 use crate::values::{Bound, BoundTerm, EvalEnv};
 
-/// What one run of a plan asks for, and what its rows go into.
+/// Evaluated input of one execution of a plan, and the collector of its rows.
 pub(super) struct SelectInput<'a> {
-    /// Of all rows.
+    /// Limit for all rows.
     pub limit: Option<u64>,
     pub from: Option<Position>,
     pub intervals: ValueIntervals,
-    /// Of these each finds the rows.
+    /// Index lookups, each of which finds the rows by itself.
     pub indexes: Vec<IndexUse>,
-    /// `None`: not named one by one.
+    /// `None`: the partitions are not named individually.
     pub keys: Option<Vec<Vec<u8>>>,
     pub out: Collector<'a>,
 }
 
-/// One run of a plan.
+/// One execution of a plan.
 pub(super) struct Execution<'a> {
     pub(super) plan: &'a SelectPlan,
-    /// The newest state where there is one read, a frozen one where several must fit together.
+    /// The newest state for a single read, a snapshot if several reads must be consistent.
     pub(super) view: StoreView,
     pub(super) family: StoreFamily,
     pub(super) intervals: ValueIntervals,
@@ -42,7 +42,7 @@ pub(super) struct Execution<'a> {
 }
 
 impl SelectPlan {
-    /// The number of a limit; `None` without one.
+    /// Returns the value of a limit; `None` if there is no limit.
     fn limit(term: &Option<BoundTerm>, env: &EvalEnv<'_>) -> Result<Option<u64>> {
         let Some(term) = term else { return Ok(None) };
         let bytes = match term.eval(env)? {
@@ -58,7 +58,7 @@ impl SelectPlan {
         }
     }
 
-    /// What is asked for; `sees_all`: by somebody from whom masks hide nothing.
+    /// Evaluates the input. `sees_all`: masked columns are shown unmasked.
     pub(super) fn input<'a>(
         &'a self,
         request: &Request<'a>,
@@ -69,7 +69,7 @@ impl SelectPlan {
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
         let page = request.page_size.map(|n| n.max(1) as u64);
         let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
-        // Servers complain of conditions before keys and rows.
+        // As in Cassandra, check conditions before keys and rows.
         let filter = self.restrictions.filter(env)?;
         let named = match self.restrictions.is_key_range() {
             true => None,
@@ -79,7 +79,7 @@ impl SelectPlan {
             Some(keys) if keys.is_empty() => ValueIntervals::union(vec![]),
             _ => self.restrictions.intervals(env, self.shape.layout())?,
         };
-        // Where no row is named, keys may be none, and nothing has to be put in order.
+        // If no row is named, there are no keys to read and nothing to sort.
         let is_empty = intervals.is_empty();
         let keys = if is_empty { Some(vec![]) } else { named };
         let is_short = |page: u64| is_empty || limit.is_some_and(|l| l <= page);
@@ -130,7 +130,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// A partition (`is_one`), or a range of them, was read.
+    /// Finishes the read of a partition (`is_one`) or of a range of partitions.
     pub(super) fn end_of_read(&mut self, is_one: bool) {
         let read = self.out.take_read();
         if let Some(tombstones) = self.tombstones.end_of_read() {
@@ -183,7 +183,7 @@ impl Execution<'_> {
         self.tombstones.step_over(rows.tombstones())
     }
 
-    /// Reads the rows of one partition, from behind a row where a page begins there.
+    /// Reads the rows of one partition; after a row, if the page begins there.
     pub(super) fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<CollectStep> {
         self.out.enter(key, from.map(|f| f.left_in_partition))?;
         let behind = match from {
@@ -239,13 +239,13 @@ impl Execution<'_> {
         if any { Ok(CollectStep::More) } else { self.lone_statics(&statics) }
     }
 
-    /// Whether the static cells of a partition are all that the statement shows of it: `DISTINCT`
-    /// then reads no rows, which may be behind any number of deleted ones.
+    /// Reports whether the static cells of a partition are sufficient. Then `DISTINCT` reads no
+    /// rows, of which the first may come after any number of deleted ones.
     fn statics_suffice(&self, statics: &Row) -> bool {
         self.plan.distinct && self.plan.shows_statics && statics.exists()
     }
 
-    /// Shows the static cells of a partition without rows.
+    /// Returns the static cells of a partition without rows.
     fn lone_statics(&mut self, statics: &Row) -> Result<CollectStep> {
         if self.plan.shows_statics && statics.exists() {
             self.out.row(statics, None)
@@ -254,7 +254,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The static cells of a partition, where they are wanted.
+    /// Reads the static cells of a partition, if they are selected.
     pub(super) fn statics(&self, key: &[u8]) -> Result<Row> {
         if !self.plan.shape.wants_statics() {
             return Ok(Row::none());
@@ -266,8 +266,7 @@ impl Execution<'_> {
         Ok(rows.statics().clone())
     }
 
-    /// Reads the rows that have a value, which an index finds; of the one partition where it is
-    /// named.
+    /// Reads the rows with a value that an index finds; in one partition, if it is named.
     pub(super) fn by_index(
         &mut self,
         index: &IndexUse,
@@ -347,7 +346,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The row at a place, where it is there and in the intervals.
+    /// Returns the row at a position, if it exists and is in the intervals.
     pub(super) fn row_at(
         &self,
         key: &[u8],
@@ -372,12 +371,12 @@ impl Execution<'_> {
     }
 }
 
-/// The place of the row with these components.
+/// Returns the position of the row with these components.
 pub(super) fn place_of(row: &[u8]) -> Vec<u8> {
     [&[ROWS][..], row, &[END]].concat()
 }
 
-/// The part of a slice behind a row, in the direction of reading.
+/// Returns the part of a slice after a row, in the direction of reading.
 fn cut(mut slice: StoreSlice, behind: Option<&[u8]>, reverse: bool) -> Option<StoreSlice> {
     if let Some(row) = behind {
         let end = if reverse { BEFORE } else { AFTER };

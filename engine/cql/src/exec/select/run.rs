@@ -1,4 +1,4 @@
-//! A run of a `SELECT`: what it asks for decides how rows are read.
+//! Executes a `SELECT`: chooses how its rows are read.
 
 use super::plan::SelectPlan;
 use super::read::{Execution, SelectInput};
@@ -13,10 +13,11 @@ use crate::syntax::ast::Permission;
 use crate::values::EvalEnv;
 
 impl SelectPlan {
-    /// Whether masks hide nothing from who asks.
+    /// Reports whether masked columns are shown unmasked to the role.
     ///
     /// # Errors
-    /// `Unauthorized` when masked values decide about rows, and he may not ask by them.
+    /// `Unauthorized` if masked values are used in conditions and the role has no permission for
+    /// that.
     fn check_masks(&self, engine: &Engine, request: &Request<'_>) -> Result<bool> {
         let Some(role) = request.role.filter(|_| self.table.has_masks()) else { return Ok(true) };
         let (catalog, of) = (engine.catalog(), of_table(&self.table));

@@ -1,4 +1,4 @@
-//! The selection: prepared selectors, evaluated over the values of a row.
+//! Evaluates prepared selectors over the values of a row.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::syntax::ast::About;
 use crate::values::function::Function;
 use crate::values::{Bound, BoundTerm, EvalEnv, HeapBytes, MaskCall, put_many, put_parts, split};
 
-/// Where a column's value is found in a row.
+/// Location of a column's value in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnPlace {
-    /// A part of the partition key.
+    /// Component of the partition key.
     Key(usize),
-    /// A clustering column.
+    /// Clustering column.
     Clustering(usize),
-    /// A slot of the static cells.
+    /// Slot of the static cells.
     Static(usize),
-    /// A slot of the row.
+    /// Slot of the row.
     Regular(usize),
 }
 
@@ -31,40 +31,40 @@ pub enum ColumnPlace {
 #[derive(Debug)]
 pub enum SelectionNode {
     Column(ColumnPlace),
-    /// The same, but a mask stands for it where the role may not see it.
+    /// A column whose value is masked for roles without the permission `UNMASK`.
     Masked(ColumnPlace, Arc<MaskCall>),
-    /// The value of the term with this number, the same for all rows.
+    /// Value of the term with this index, the same for all rows.
     Term(usize),
-    /// What is asked of the times of a column's cells, or of a part of it; `parts`: the parts of the
-    /// column are cells of their own.
+    /// Write time or TTL of a column's cells, or of a part of it. `parts`: the parts of the column
+    /// are separate cells.
     Times {
         about: About,
         of: Box<SelectionNode>,
         parts: bool,
     },
     Call(Arc<Function>, Vec<SelectionNode>),
-    /// The field with this number of a value of this type.
+    /// Field with this index in a value of this type.
     Field(Box<SelectionNode>, Type, usize),
-    /// The element of the collection of this name with the key that a term gives.
+    /// Element of the collection of this name, with the key given by a term.
     Element(Box<SelectionNode>, Type, String, usize),
-    /// The elements of the collection of this name between two terms, both included.
+    /// Elements of the collection of this name between two terms, both inclusive.
     Slice {
         of: Box<SelectionNode>,
         collection: ColumnType,
         name: String,
         ends: [Option<usize>; 2],
     },
-    /// A collection or tuple of these; of a map, keys and values in turns.
+    /// Collection or tuple of these; for a map, keys and values alternate.
     Many(Type, Vec<SelectionNode>),
-    /// The result of the aggregate with this number.
+    /// Result of the aggregate with this index.
     Aggregate(usize),
 }
 
-/// An aggregate of a selection.
+/// An aggregate in a selection.
 #[derive(Debug)]
 pub struct Aggregate {
     pub fold: RowFold,
-    /// Its arguments; none for `count(*)`.
+    /// Arguments; none for `count(*)`.
     pub arguments: Vec<SelectionNode>,
 }
 
@@ -82,8 +82,7 @@ pub struct RowSelection {
     pub outputs: Vec<OutputColumn>,
     pub terms: Vec<BoundTerm>,
     pub aggregates: Vec<Aggregate>,
-    /// The place of each column of the table that is read: by its number in
-    /// [`TableSchema::columns`].
+    /// Place of each column that is read, by its index in [`TableSchema::columns`].
     pub places: Vec<Option<ColumnPlace>>,
 }
 
@@ -132,13 +131,12 @@ impl HeapBytes for RowSelection {
 }
 
 impl RowSelection {
-    /// Refuses what says which parts of collections are selected, where it is null, whether there
-    /// are rows or not.
+    /// Refuses null keys of collection elements and slices, whether there are rows or not.
     ///
     /// # Errors
-    /// `Invalid` with the servers' text.
+    /// `Invalid` with Cassandra's text.
     pub fn check_parts(&self, terms: &[Bound]) -> Result<()> {
-        // Terms say which parts: without any there are none.
+        // Element and slice keys are terms, so without terms there are none.
         if terms.is_empty() {
             return Ok(());
         }
@@ -148,7 +146,7 @@ impl RowSelection {
     }
 }
 
-/// The value of the term with this number, which says which part of a collection is selected.
+/// Returns the value of the term with this index, which selects a part of a collection.
 fn part_term<'t>(terms: &'t [Bound], term: usize, what: &str, of: &str) -> Result<&'t [u8]> {
     let word = match terms.get(term) {
         Some(Bound::Bytes(bytes)) => return Ok(bytes),
@@ -158,7 +156,7 @@ fn part_term<'t>(terms: &'t [Bound], term: usize, what: &str, of: &str) -> Resul
     Err(invalid(format!("Invalid {word} value for {what} selection on {of}")))
 }
 
-/// The ends of a slice; one that is unset is open.
+/// Returns the bounds of a slice; an unset one is open.
 fn slice_ends<'t>(
     terms: &'t [Bound],
     name: &str,
@@ -171,18 +169,18 @@ fn slice_ends<'t>(
     Ok([end(ends[0])?, end(ends[1])?])
 }
 
-/// A row with all that selectors need.
+/// A row with the context that selectors need.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
     pub table: &'a TableSchema,
     pub key: &'a PartitionKey,
     pub statics: &'a Row,
-    /// Nothing: the partition has static cells only.
+    /// `None` if the partition has only static cells.
     pub row: Option<&'a Row>,
     pub places: &'a [Option<ColumnPlace>],
     pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
-    /// Whether masks hide nothing.
+    /// Whether masked columns are shown unmasked.
     pub sees_all: bool,
     pub env: &'a EvalEnv<'a>,
 }
@@ -197,7 +195,7 @@ impl<'a> RowContext<'a> {
         }
     }
 
-    /// The times of the cells of a column.
+    /// Returns the times of a column's cells.
     fn times(&self, place: ColumnPlace, parts: bool) -> SelectedTimes {
         let all = match place {
             ColumnPlace::Static(slot) => self.statics.times(slot),
@@ -223,7 +221,7 @@ impl RowValues for RowContext<'_> {
     fn value(&self, column: usize) -> Option<&[u8]> {
         let place = match self.places.get(column).copied().flatten() {
             Some(place) => place,
-            // Columns of the key have their place whether they are selected or not.
+            // Columns of the key have places even if they are not selected.
             None => {
                 let column = self.table.columns().get(column)?;
                 match column.kind {
@@ -240,12 +238,12 @@ impl RowValues for RowContext<'_> {
 type ValueBytes<'a> = Option<Cow<'a, [u8]>>;
 
 impl SelectionNode {
-    /// Whether it is a marker that nothing is bound to.
+    /// Reports whether it is an unset marker.
     pub fn is_unset(&self, source: &RowContext<'_>) -> bool {
         matches!(self, SelectionNode::Term(term) if source.is_unset(*term))
     }
 
-    /// Refuses parts of collections that are null.
+    /// Refuses null keys of collection elements and slices.
     fn check_parts(&self, terms: &[Bound]) -> Result<()> {
         match self {
             SelectionNode::Element(of, _, name, key) => {
@@ -267,10 +265,10 @@ impl SelectionNode {
         }
     }
 
-    /// Its value over a row.
+    /// Evaluates the selector on a row.
     ///
     /// # Errors
-    /// `Invalid` when a function refuses its arguments; values whose bytes break off.
+    /// `Invalid` if a function refuses its arguments; errors for truncated values.
     pub fn eval<'a>(&'a self, source: &RowContext<'a>) -> Result<ValueBytes<'a>> {
         Ok(match self {
             SelectionNode::Column(place) => source.at(*place).map(Cow::Borrowed),
@@ -282,7 +280,7 @@ impl SelectionNode {
             }
             SelectionNode::Term(term) => source.term(*term).map(Cow::Borrowed),
             SelectionNode::Times { about, of, parts } => {
-                // Masks hide values, and not their times.
+                // Masks hide values, but not their times.
                 let is_there = match &**of {
                     SelectionNode::Masked(place, _) => source.at(*place).is_some(),
                     other => other.eval(source)?.is_some(),
@@ -334,7 +332,7 @@ impl SelectionNode {
         })
     }
 
-    /// The times of the cells that are selected; of what is no cell, none.
+    /// Returns the times of the selected cells; none for values that are not cells.
     fn times(&self, source: &RowContext<'_>, parts: bool) -> Result<SelectedTimes> {
         let (of, SelectedTimes::Parts(all)) = (match self {
             SelectionNode::Column(place) | SelectionNode::Masked(place, _) => {
@@ -344,7 +342,7 @@ impl SelectionNode {
             | SelectionNode::Element(of, ..)
             | SelectionNode::Slice { of, .. } => match of.times(source, parts)? {
                 one @ SelectedTimes::One(_) => {
-                    // An empty part of a frozen collection was never written.
+                    // An empty slice of a frozen collection has no write time.
                     let is_none = self.eval(source)?.is_none_or(|part| *part == [0; 4]);
                     let is_slice = matches!(self, SelectionNode::Slice { .. });
                     return Ok(if is_slice && is_none { SelectedTimes::One(None) } else { one });
@@ -378,15 +376,15 @@ impl SelectionNode {
     }
 }
 
-/// The times of the cells that a value is made of.
+/// Times of the cells of a value.
 enum SelectedTimes {
     One(Option<CellTimes>),
-    /// Of each part, where parts are cells of their own.
+    /// Times of each part, if parts are separate cells.
     Parts(Vec<Option<CellTimes>>),
 }
 
 impl SelectedTimes {
-    /// What is asked about them, as it is selected.
+    /// Returns the selected write time or TTL.
     fn value(&self, about: About) -> Result<Option<Vec<u8>>> {
         let one = |times: &Option<CellTimes>| match about {
             About::Ttl => times
@@ -410,7 +408,7 @@ impl SelectedTimes {
     }
 }
 
-/// A part of a serialised value, without copying it where that is possible.
+/// Returns a part of a serialised value, without a copy if possible.
 fn part_of<'a>(
     bytes: Cow<'a, [u8]>,
     of: &Type,
@@ -422,7 +420,7 @@ fn part_of<'a>(
     })
 }
 
-/// The type of what an element is found by: the keys of a map, the elements of a set.
+/// Returns the type of the keys of a map, or of the elements of a set.
 fn key_of(of: &Type) -> Option<&Type> {
     match of {
         Type::Map(kv) => Some(&kv.0),
@@ -431,12 +429,12 @@ fn key_of(of: &Type) -> Option<&Type> {
     }
 }
 
-/// How many parts an element has.
+/// Returns the number of parts of an element.
 fn width(of: &Type) -> usize {
     if matches!(of, Type::Map(_)) { 2 } else { 1 }
 }
 
-/// The element that is found by a key: its number, and the value of a map or the element of a set.
+/// Returns the element with this key: its index, and the map's value or the set's element.
 fn element<'b>(
     of: &Type,
     parts: &[Option<&'b [u8]>],
@@ -448,10 +446,10 @@ fn element<'b>(
     found.map(|(number, part)| (number, part[part.len() - 1]))
 }
 
-/// Two keys, both included. A side that is not given is open.
+/// Two keys, both inclusive. `None` is an open side.
 type SliceEnds<'e> = [Option<&'e [u8]>; 2];
 
-/// Whether the parts of an element are those of one between two keys.
+/// Returns a predicate for elements between two keys.
 fn inside<'e>(of: &'e Type, [from, to]: SliceEnds<'e>) -> impl Fn(&[Option<&[u8]>]) -> bool + 'e {
     let key = key_of(of);
     move |part| {
@@ -462,7 +460,7 @@ fn inside<'e>(of: &'e Type, [from, to]: SliceEnds<'e>) -> impl Fn(&[Option<&[u8]
     }
 }
 
-/// The elements between two keys. Where elements are cells of their own, none are null.
+/// Returns the elements between two keys. An empty result is null if elements are separate cells.
 fn slice(of: &ColumnType, bytes: &[u8], ends: SliceEnds<'_>) -> Result<Option<Vec<u8>>> {
     let parts = split(&of.of, bytes)?;
     let inside = inside(&of.of, ends);

@@ -1,5 +1,5 @@
-//! How the rows of a system table are read: all that are asked for are made, then gone over as
-//! those of a stored table are.
+//! Reads system tables: computes all requested rows, then processes them like those of a stored
+//! table.
 
 use std::ops::RangeBounds;
 
@@ -46,7 +46,7 @@ impl SelectPlan {
             }
         }
         if let Some(from) = &from {
-            // The partition may be gone meanwhile: go on behind where it was.
+            // The partition may no longer exist, so continue after its position.
             let mut part = vec![];
             layout.put_partition(&from.key, &mut part)?;
             let at = match &keys {
@@ -80,7 +80,7 @@ impl SelectPlan {
         out.finish(limit)
     }
 
-    /// Whether a row was on a page before the one that begins there.
+    /// Reports whether a row was on a page before the one that begins at this position.
     fn was_shown(&self, from: &Position, place: &[u8]) -> bool {
         match &from.row {
             None => true,

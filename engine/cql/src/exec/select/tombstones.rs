@@ -1,4 +1,4 @@
-//! What a `SELECT` steps over: deleted rows and cells, which servers warn of, and bound.
+//! Counts the tombstones that a `SELECT` passes; warns and fails at limits, as in Cassandra.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::error::{Class, Error, Result};
 use crate::exec::tombstones::TombstoneLimits;
 use crate::values::literal;
 
-/// The tombstones of one run.
+/// Tombstones of one execution.
 #[derive(Debug)]
 pub(super) struct TombstoneTally {
     limits: Option<TombstoneLimits>,
@@ -22,10 +22,10 @@ impl TombstoneTally {
         TombstoneTally { limits, stepped: Cell::new(0) }
     }
 
-    /// So many more were stepped over.
+    /// Adds tombstones that were passed.
     ///
     /// # Errors
-    /// `ReadFailure` for more than may be.
+    /// `ReadFailure` above the limit.
     pub fn step_over(&self, tombstones: u64) -> Result<()> {
         let sum = self.stepped.get().saturating_add(tombstones);
         self.stepped.set(sum);
@@ -38,8 +38,8 @@ impl TombstoneTally {
         }
     }
 
-    /// A partition, or a range of them, was read: how many were stepped over, where that is warned
-    /// of. The next is counted anew.
+    /// Finishes the read of a partition or range, and resets the count. Returns the count if it is
+    /// above the warning limit.
     #[inline]
     pub fn end_of_read(&self) -> Option<u64> {
         let tombstones = self.stepped.take();
@@ -47,8 +47,8 @@ impl TombstoneTally {
     }
 }
 
-/// What is told of the tombstones of a read that gave so many rows, the last one of this partition.
-/// `is_one`: the partition was named.
+/// Returns the warning for the tombstones of a read. `rows` is the number of rows that it returned
+/// and `key` the partition of the last one. `is_one`: the partition was named.
 pub(super) fn warning(
     plan: &SelectPlan,
     partitioner: Partitioner,
@@ -67,7 +67,7 @@ pub(super) fn warning(
     )
 }
 
-/// The columns that a statement reads beside the key.
+/// Returns the columns that a statement reads besides the key.
 fn columns_read(plan: &SelectPlan) -> String {
     let others = plan.table.columns().iter().zip(&plan.selection.places);
     let others = others.filter(|(c, _)| !c.is_primary_key());
@@ -78,7 +78,7 @@ fn columns_read(plan: &SelectPlan) -> String {
     read.iter().map(|(c, _)| &*c.name).collect::<Vec<_>>().join(", ")
 }
 
-/// ` WHERE k = 1`
+/// Returns ` WHERE k = 1`.
 fn of_partition(plan: &SelectPlan, key: &PartitionKey) -> String {
     let columns = plan.table.columns().iter().filter(|c| c.kind == ColumnKind::Partition);
     let each = columns.map(|c| format!("{} = {}", c.name, literal(&c.of.of, key.part(c.position))));

@@ -1,4 +1,4 @@
-//! `system_auth`: roles and what they may do.
+//! `system_auth`: roles and their permissions.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
-//! The rows of the system tables, made when they are read.
+//! Rows of the system tables, computed when they are read.
 //!
-//! `auth`: `system_auth`; `node`: `system.local` and what stands beside it,
-//! and `system_distributed`; `schema`: `system_schema`,
-//! `system_virtual_schema`; `views`: `system_views`.
+//! `auth`: `system_auth`; `node`: `system.local`, other tables of `system`, and
+//! `system_distributed`; `schema`: `system_schema` and `system_virtual_schema`; `views`:
+//! `system_views`.
 //!
-//! Invariants: reading a system table changes nothing but, at most, the catalog's view of keyspaces
-//! that came or went with the older interface; a table with nothing to show is empty.
+//! Invariants: reading a system table changes nothing, except that it may refresh the catalog after
+//! changes made through the Thrift interface. A table without content is empty.
 
 mod auth;
 mod node;
@@ -21,10 +21,11 @@ use crate::catalog::TableSchema;
 use crate::error::Result;
 use view::SystemView;
 
-/// The address that a session's client has reached the database at, where no server says another.
+/// Address at which a session's client reached the database, unless a server sets another.
 pub const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
 
-/// The rows of a table. `keys`: the only partitions that are asked for, where they are named.
+/// Returns the rows of a table. `keys`: the only partitions that the statement reads, if it names
+/// them.
 pub(super) fn rows_of<'a>(
     engine: &Engine,
     endpoint: SocketAddr,

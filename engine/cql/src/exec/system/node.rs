@@ -1,4 +1,4 @@
-//! `system.local` and what stands beside it: the one node that there is.
+//! `system.local` and other tables of `system`: the single node.
 
 use firn_wide::Partitioner;
 
@@ -8,9 +8,9 @@ use crate::error::Result;
 use crate::exec::source::SystemRows;
 use crate::values::Value;
 
-/// The port that nodes of a cluster would use between them.
+/// Port between nodes of a cluster.
 const STORAGE_PORT: i32 = 7000;
-/// How many ranges of tokens the node says that it has: what clients share a scan by.
+/// Number of token ranges that the node reports, by which clients split a scan.
 const TOKENS: i64 = 16;
 
 pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<()> {
@@ -20,18 +20,18 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<(
         "size_estimates" => estimates(view, rows, None)?,
         "built_views" => built_views(view, rows),
         "table_estimates" => estimates(view, rows, Some("primary"))?,
-        // No other node, no batch that waits.
+        // There are no other nodes and no pending batches.
         _ => {}
     }
     Ok(())
 }
 
-/// Where the node's ranges of tokens end, evenly spread.
+/// Returns the ends of the node's token ranges, which have equal sizes.
 fn tokens(partitioner: Partitioner) -> Vec<String> {
     let nth = |n: i64| match partitioner {
         Partitioner::Murmur3 => (i64::MIN + (1 << 59)).wrapping_add(n << 60).to_string(),
         Partitioner::Random => (n as u128 * (1 << 123)).to_string(),
-        // Tokens that are the keys themselves, as bytes or as text.
+        // In these partitioners the tokens are the keys, as bytes or as text.
         _ => format!("{:02x}", n * 16),
     };
     (0..TOKENS).map(nth).collect()
@@ -77,7 +77,7 @@ fn built_indexes(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     }
 }
 
-/// All that there are: one is built before anybody sees it.
+/// Lists all views: a view is built before it becomes visible.
 fn built_views(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     for table in view.catalog.tables().filter(|t| t.view().is_some()) {
         rows.add(&[
@@ -88,7 +88,7 @@ fn built_views(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     }
 }
 
-/// `system_distributed`: tools ask it whether a view is built.
+/// Fills `system_distributed`, in which tools look up whether a view is built.
 pub(super) fn fill_distributed(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     if rows.table() != "view_build_status" {
         return;
@@ -103,7 +103,8 @@ pub(super) fn fill_distributed(view: &SystemView<'_>, rows: &mut SystemRows<'_>)
     }
 }
 
-/// Of each table, what a range of tokens holds: nearly the same in each of them.
+/// Fills the estimated content of each token range for each table. It is nearly the same for all
+/// ranges.
 fn estimates(view: &SystemView<'_>, rows: &mut SystemRows<'_>, kind: Option<&str>) -> Result<()> {
     let engine = view.engine;
     let ends = tokens(engine.partitioner());

@@ -1,4 +1,4 @@
-//! `system_schema` and `system_virtual_schema`: the definitions, those of the system among them.
+//! `system_schema` and `system_virtual_schema`: the definitions, including those of system tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         "functions" => wanted.iter().for_each(|k| functions(k, rows)),
         "aggregates" => wanted.iter().for_each(|k| aggregates(k, rows)),
         "column_masks" => tables(&wanted, |t| masks(t, rows)),
-        // There are no triggers.
+        // Triggers are not supported.
         _ => {}
     }
 }
@@ -70,7 +70,7 @@ fn tables(keyspaces: &[Arc<KeyspaceEntry>], each: impl FnMut(&Arc<TableSchema>))
     keyspaces.iter().flat_map(|k| k.tables()).for_each(each);
 }
 
-/// What kind of table it is.
+/// Returns the flags of a table's kind.
 fn flags(table: &TableSchema) -> BTreeSet<&'static str> {
     let mut flags = BTreeSet::new();
     let is_super = table.form().is_some_and(|form| form.is_super);
@@ -89,13 +89,13 @@ fn flags(table: &TableSchema) -> BTreeSet<&'static str> {
     flags
 }
 
-/// A table or view with its options, and with what is only of its kind.
+/// Adds a table or view with its options, and with the columns for its kind.
 fn table(table: &TableSchema, rows: &mut SystemRows<'_>, name: &str, own: &[(&str, &dyn ToValue)]) {
     let options = &table.options;
     let text = |name: &str| options.value(name).unwrap_or_default().to_owned();
     let double = |name: &str| options.value(name).and_then(|v| v.parse::<f64>().ok());
     let int = |name: &str| options.value(name).and_then(|v| v.parse::<i32>().ok());
-    // Said only where it is not what it would be anyway.
+    // Null if it has the default value.
     let unusual = |name: &str, usual: &str| options.value(name).filter(|v| *v != usual);
     let flag = |name: &str, usual: &str| unusual(name, usual).map(|v| v == "true");
     let map = |name: &str| options.shown_map(name).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the rows of system tables are made of.
+//! Context for computing the rows of system tables.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::exec::engine::Engine;
 
-/// What the rows of system tables are made of.
+/// Context for computing the rows of system tables.
 pub struct SystemView<'a> {
     pub engine: &'a Engine,
     pub catalog: Arc<Catalog>,
-    /// The address that the client has reached the database at.
+    /// Address at which the client reached the database.
     pub endpoint: SocketAddr,
 }

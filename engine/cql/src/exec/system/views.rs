@@ -1,4 +1,4 @@
-//! `system_views`: what the engine does and holds. What only a server knows, a source adds.
+//! `system_views`: state and activity of the engine. Servers add their own rows through a source.
 
 use firn_kv::stats::PinKind;
 use firn_wide::internals::store::TreeName;
@@ -29,7 +29,7 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) -> Result<(
     Ok(())
 }
 
-/// The cache of blocks.
+/// Adds the block cache.
 fn caches(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     let stats = view.engine.store().db().stats();
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -46,14 +46,14 @@ fn caches(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
 }
 
 impl Engine {
-    /// Returns the keyspace and the name of the table or family whose rows, or index, a tree has.
-    /// `None`: it was dropped, or the tree is of the store itself.
+    /// Returns the keyspace and the name of the table or family to which a tree, or index tree,
+    /// belongs. `None`: the table was dropped, or the tree belongs to the store itself.
     pub fn owner_of(&self, tree: &str) -> Option<(String, String)> {
         owner(&self.catalog(), self, tree)
     }
 }
 
-/// As [`Engine::owner_of`], by this catalog.
+/// Like [`Engine::owner_of`], by this catalog.
 fn owner(catalog: &Catalog, engine: &Engine, tree: &str) -> Option<(String, String)> {
     let (family, index) = match TreeName::parse(tree)? {
         TreeName::Family(id) => (Some(id), None),
@@ -72,14 +72,14 @@ fn owner(catalog: &Catalog, engine: &Engine, tree: &str) -> Option<(String, Stri
     Some((found.keyspace().to_owned(), found.name().to_owned()))
 }
 
-/// The compactions that run: each has an identity of its beginning and its tree.
+/// Adds the running compactions. The id of each is derived from its start time and its tree.
 fn tasks(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     for pin in view.engine.store().db().stats().pins {
         if pin.kind != PinKind::Compaction {
             continue;
         }
-        // One that is about no table has gone, or is of the store's own.
+        // The table was dropped, or the tree belongs to the store itself.
         let Some((keyspace, table)) = owner(&view.catalog, view.engine, &pin.tree) else {
             continue;
         };
@@ -104,7 +104,7 @@ fn tasks(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     }
 }
 
-/// Of each table, what `of` makes of the sizes of its files, in mebibytes.
+/// Adds, for each table, the result of `of` on the sizes of its files, in mebibytes.
 fn sizes(
     view: &SystemView<'_>,
     rows: &mut SystemRows<'_>,

@@ -2,7 +2,7 @@
 
 use super::{AstName, Comparison, InsertValues, QualifiedName, Relation, Term};
 
-/// A statement that changes rows, also within a batch.
+/// A statement that changes rows, alone or in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ChangeClause<'a> {
@@ -12,7 +12,7 @@ pub enum ChangeClause<'a> {
 }
 
 impl<'a> ChangeClause<'a> {
-    /// The table whose rows it changes.
+    /// Returns the table whose rows it changes.
     pub fn table(&self) -> &QualifiedName<'a> {
         match self {
             ChangeClause::Insert(s) => &s.table,
@@ -32,7 +32,7 @@ pub struct Insert<'a> {
     pub using: Using<'a>,
 }
 
-/// What is inserted.
+/// The inserted values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Inserted<'a> {
@@ -56,13 +56,13 @@ pub struct Using<'a> {
 pub struct Update<'a> {
     pub table: QualifiedName<'a>,
     pub using: Using<'a>,
-    /// At least one; of a column that is set as a whole there is no other.
+    /// At least one. A column that is set as a whole has no other assignment.
     pub assignments: Vec<Assignment<'a>>,
     pub relations: Vec<Relation<'a>>,
     pub guard: ChangeGuard<'a>,
 }
 
-/// What is done to a column.
+/// An assignment to a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Assignment<'a> {
@@ -70,7 +70,7 @@ pub struct Assignment<'a> {
     pub operation: Assign<'a>,
 }
 
-/// The ways to change a column.
+/// Kinds of assignments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Assign<'a> {
@@ -92,7 +92,7 @@ pub enum Assign<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Delete<'a> {
-    /// Nothing: rows.
+    /// Empty if rows are deleted.
     pub targets: Vec<ChangeTarget<'a>>,
     pub table: QualifiedName<'a>,
     /// An integer constant or a marker.
@@ -109,10 +109,10 @@ pub struct ChangeTarget<'a> {
     pub part: ConditionPart<'a>,
 }
 
-/// Which part of a column.
+/// A part of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionPart<'a> {
-    /// All of it.
+    /// The whole column.
     Whole,
     /// `[key]`
     Element(Term<'a>),
@@ -120,10 +120,10 @@ pub enum ConditionPart<'a> {
     Field(AstName<'a>),
 }
 
-/// Under what condition a change happens.
+/// Condition of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeGuard<'a> {
-    /// Always.
+    /// No condition.
     None,
     /// `IF EXISTS`
     Exists,
@@ -139,11 +139,11 @@ pub struct Condition<'a> {
     pub test: ChangeTest<'a>,
 }
 
-/// What is asked of a value.
+/// Test of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ChangeTest<'a> {
-    /// `= term` and the like
+    /// `= term` and similar
     Compare(Comparison, Term<'a>),
     /// `IN (…)`, `IN ?`
     In(InsertValues<'a>),
@@ -158,12 +158,12 @@ pub enum ChangeTest<'a> {
 #[allow(missing_docs)]
 pub struct BatchStatement<'a> {
     pub kind: BatchKind,
-    /// A time to live is syntax, though it is always refused later.
+    /// A TTL is accepted by the syntax, but always refused later.
     pub using: Using<'a>,
     pub changes: Vec<ChangeClause<'a>>,
 }
 
-/// The kinds of batches.
+/// Kinds of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum BatchKind {

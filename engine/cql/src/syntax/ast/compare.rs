@@ -15,7 +15,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Its sign.
+    /// Returns its sign.
     pub fn sign(self) -> &'static str {
         match self {
             Comparison::Eq => "=",
@@ -33,7 +33,7 @@ impl Comparison {
 #[allow(missing_docs)]
 pub struct Ordering<'a> {
     pub column: AstName<'a>,
-    /// The vector that others are near.
+    /// Vector of `ANN OF`.
     pub nearest: Option<Term<'a>>,
     pub descending: bool,
 }

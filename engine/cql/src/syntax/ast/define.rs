@@ -10,7 +10,7 @@ use super::{AstName, Constant, Ordering, Pos, QualifiedName, Term, TypeSyntax};
 pub struct CreateKeyspace<'a> {
     pub if_not_exists: bool,
     pub name: AstName<'a>,
-    /// `replication` and `durable_writes`, none twice.
+    /// `replication` and `durable_writes`, each at most once.
     pub properties: Vec<TableProperty<'a>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Drop<N> {
     pub name: N,
 }
 
-/// `name = value` after `WITH`. The names are known ones, and those of maps have maps.
+/// `name = value` after `WITH`. The name is a known one, and has a map as its value if required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TableProperty<'a> {
@@ -57,13 +57,13 @@ pub struct CreateTable<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
     pub columns: Vec<ColumnDefinition<'a>>,
-    /// The `PRIMARY KEY (…)` clauses. With those at columns there must be one in all, which the
-    /// analysis sees to.
+    /// `PRIMARY KEY (…)` clauses. Together with those at columns there must be exactly one, which
+    /// the analysis checks.
     pub primary_keys: Vec<PrimaryKey<'a>>,
     pub properties: Vec<TableProperty<'a>>,
     /// `COMPACT STORAGE`
     pub compact_storage: bool,
-    /// `CLUSTERING ORDER BY (…)`, all of them if there are several.
+    /// All `CLUSTERING ORDER BY (…)` clauses.
     pub clustering_order: Vec<Ordering<'a>>,
 }
 
@@ -78,7 +78,7 @@ pub struct ColumnDefinition<'a> {
     pub primary_key: bool,
 }
 
-/// `MASKED WITH function(…)`: the arguments behind the column's value.
+/// `MASKED WITH function(…)`, with the arguments after the column's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MaskSyntax<'a> {
@@ -105,7 +105,7 @@ pub struct AlterTable<'a> {
     pub change: TableChange<'a>,
 }
 
-/// What `ALTER TABLE` does.
+/// The change of an `ALTER TABLE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TableChange<'a> {
@@ -140,7 +140,7 @@ pub struct CreateIndex<'a> {
     pub properties: Vec<TableProperty<'a>>,
 }
 
-/// A column, and what of it is indexed.
+/// An indexed column, and its indexed part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct IndexTargetText<'a> {
@@ -148,10 +148,10 @@ pub struct IndexTargetText<'a> {
     pub column: AstName<'a>,
 }
 
-/// What of a column is indexed.
+/// Indexed part of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexPartText {
-    /// `c`: the value, or the values of a collection.
+    /// `c`: the value, or the elements of a collection.
     Simple,
     /// `KEYS(c)`
     Keys,
@@ -182,7 +182,7 @@ pub struct AlterType<'a> {
     pub change: TypeChange<'a>,
 }
 
-/// What `ALTER TYPE` does.
+/// The change of an `ALTER TYPE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum TypeChange<'a> {
@@ -202,7 +202,7 @@ pub struct Describe<'a> {
     pub with_internals: bool,
 }
 
-/// What is described.
+/// Object of a `DESCRIBE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum DescribedObject<'a> {
@@ -212,7 +212,7 @@ pub enum DescribedObject<'a> {
         full: bool,
     },
     Keyspaces,
-    /// `[ONLY] KEYSPACE [name]`; without a name the one in use.
+    /// `[ONLY] KEYSPACE [name]`; without a name the current keyspace.
     Keyspace {
         only: bool,
         name: Option<AstName<'a>>,
@@ -228,6 +228,6 @@ pub enum DescribedObject<'a> {
     Function(QualifiedName<'a>),
     Aggregates,
     Aggregate(QualifiedName<'a>),
-    /// A bare name: a keyspace, table or index, whichever there is.
+    /// A name without a keyword: a keyspace, table or index, whichever exists.
     Any(QualifiedName<'a>),
 }

@@ -1,17 +1,17 @@
-//! Expressions: what terms and selectors have in common.
+//! Expressions: the common parts of terms and selectors.
 
 use std::fmt;
 
 use super::{Native, Pos, QualifiedName, TypeSyntax};
 
-/// A term or a selector. `P` is what only one of the two has: a [`Term`](super::Term) is made of
-/// [`TermPrimary`](super::TermPrimary), a [`Selector`](super::Selector) of
+/// A term or a selector. `P` is the part that differs: a [`Term`](super::Term) has
+/// [`TermPrimary`](super::TermPrimary), a [`Selector`](super::Selector) has
 /// [`SelectorPrimary`](super::SelectorPrimary).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Expression<'a, P> {
-    /// Where it begins.
+    /// Start position.
     pub at: Pos,
-    /// What it is.
+    /// Kind of the expression.
     pub kind: ExpressionKind<'a, P>,
 }
 
@@ -21,23 +21,24 @@ impl<P: fmt::Debug> fmt::Debug for Expression<'_, P> {
     }
 }
 
-/// The kinds of expressions.
+/// Kinds of expressions.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ExpressionKind<'a, P> {
-    /// What only this sort of expression has.
+    /// A primary, which is specific to terms or to selectors.
     Primary(P),
     /// `[a, b]`
     List(Vec<Expression<'a, P>>),
-    /// `{a, b}`; `{}` also means an empty map where a map is wanted.
+    /// `{a, b}`; `{}` is also an empty map if a map is expected.
     Set(Vec<Expression<'a, P>>),
-    /// `{a: b, c: d}`, at least one. Whether a selector's key that is a name is a column or a field
-    /// of a user-defined type the analysis decides.
+    /// `{a: b, c: d}`, at least one. The analysis decides whether a key in a selector that is a
+    /// name is a column or a field of a user-defined type.
     Map(Vec<(Expression<'a, P>, Expression<'a, P>)>),
-    /// `(a, b)`, at least one; with one only, parentheses or a tuple, as the analysis decides.
+    /// `(a, b)`, at least one. The analysis decides whether a single one is a tuple or an
+    /// expression in parentheses.
     Tuple(Vec<Expression<'a, P>>),
     /// `function(a, b)`
     Call(Box<FunctionCall<'a, Expression<'a, P>>>),
-    /// `(type) a`: no conversion, only a word about which type is meant.
+    /// `(type) a`: a type hint without conversion.
     Hint(Box<(TypeSyntax<'a>, Expression<'a, P>)>),
     /// `CAST(a AS type)`
     Cast(Box<Expression<'a, P>>, Native),
@@ -69,8 +70,7 @@ impl<P: fmt::Debug> fmt::Debug for ExpressionKind<'_, P> {
 }
 
 impl<'a, P> ExpressionKind<'a, P> {
-    /// Calls `each` with the expressions that this one is directly made of, in their order; a
-    /// primary has none here.
+    /// Calls `each` with the direct operands of this expression, in order. A primary has none here.
     pub fn operands<'s>(&'s self, each: &mut dyn FnMut(&'s Expression<'a, P>)) {
         match self {
             ExpressionKind::Primary(_) => {}
@@ -119,7 +119,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Its sign.
+    /// Returns its sign.
     pub fn sign(self) -> char {
         match self {
             Operator::Add => '+',

@@ -1,4 +1,4 @@
-//! Functions and aggregates of users.
+//! User-defined functions and aggregates.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub struct CreateFunction<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
     pub arguments: Vec<(AstName<'a>, TypeSyntax<'a>)>,
-    /// `CALLED ON NULL INPUT`; else it is null where an argument is.
+    /// `CALLED ON NULL INPUT`; otherwise the result is null if an argument is null.
     pub called_on_null: bool,
     pub result: TypeSyntax<'a>,
     /// In lower case.
@@ -34,7 +34,7 @@ pub struct CreateAggregate<'a> {
     pub initial: Option<Term<'a>>,
 }
 
-/// A function or aggregate, with the types of its arguments where they are told.
+/// A function or aggregate, optionally with the types of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Overload<'a> {

@@ -1,9 +1,9 @@
-//! The syntax tree: what a statement says, before anything is looked up.
+//! The syntax tree of a statement, without name resolution.
 //!
-//! A tree borrows from the text wherever the text has it as it is. Positions are kept where the
-//! analysis will want to point at something, and are ignored by `==`. Every node's `Display` is CQL
-//! that parses to an equal node; that holds for the trees the parser makes, not for any tree: CQL
-//! has no parentheses in terms, for example, so a product of sums cannot be written.
+//! A tree borrows from the text where possible. Positions are stored where the analysis may report
+//! errors; `==` ignores them. The `Display` of every node is CQL that parses to an equal node. That
+//! holds for trees from the parser, not for any tree. For example, CQL has no parentheses in terms,
+//! so a product of sums cannot be written.
 
 mod change;
 mod compare;
@@ -68,8 +68,8 @@ pub enum Statement<'a> {
 }
 
 impl Statement<'_> {
-    /// Whether each table whose rows it is about is named with its keyspace: it means the same
-    /// whatever keyspace is chosen.
+    /// Reports whether all its table names have a keyspace, so that it does not depend on the
+    /// current keyspace.
     pub fn is_qualified(&self) -> bool {
         let has_home = |change: &ChangeClause<'_>| change.table().keyspace.is_some();
         match self {

@@ -1,10 +1,10 @@
-//! Names and places in a text.
+//! Names and positions in a text.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// An offset in the text, in bytes. All positions are equal, so that trees can be compared without
-/// them.
+/// A byte offset in the text. All positions are equal, so that trees are compared without
+/// positions.
 #[derive(Clone, Copy, Default)]
 pub struct Pos(pub u32);
 
@@ -22,12 +22,12 @@ impl fmt::Debug for Pos {
     }
 }
 
-/// A name, as it is looked up: in lower case unless it was quoted.
+/// An identifier in the form used for lookups: in lower case unless it was quoted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AstName<'a> {
-    /// The name, without quotes. Empty only where a column is referred to as `""`.
+    /// Name without quotes. Empty only for a column reference `""`.
     pub text: Cow<'a, str>,
-    /// Where it stands.
+    /// Position in the text.
     pub at: Pos,
 }
 
@@ -37,12 +37,12 @@ impl fmt::Debug for AstName<'_> {
     }
 }
 
-/// A name of something in a keyspace, which may be left out.
+/// A name of an object in a keyspace; the keyspace is optional.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QualifiedName<'a> {
-    /// The keyspace before the dot.
+    /// Keyspace before the dot.
     pub keyspace: Option<AstName<'a>>,
-    /// The name itself.
+    /// Name after the dot.
     pub name: AstName<'a>,
 }
 

@@ -1,24 +1,24 @@
-//! Roles, and what they may do.
+//! Roles and permissions.
 
 use std::borrow::Cow;
 
 use super::{AstName, QualifiedName, TypeSyntax};
 
-/// `CREATE ROLE`, `ALTER ROLE`; `USER` is a role that may log in.
+/// `CREATE ROLE`, `ALTER ROLE`; a `USER` is a role with login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RoleDefinition<'a> {
-    /// `IF NOT EXISTS` where it is created, `IF EXISTS` where it is changed.
+    /// `IF NOT EXISTS` of `CREATE`, `IF EXISTS` of `ALTER`.
     pub conditional: bool,
     pub name: AstName<'a>,
     pub password: Option<Cow<'a, str>>,
-    /// A hash that was made elsewhere.
+    /// A hash computed elsewhere.
     pub hashed: Option<Cow<'a, str>>,
     pub login: Option<bool>,
     pub superuser: Option<bool>,
 }
 
-/// What a role may do to a resource.
+/// A permission on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Permission {
@@ -30,14 +30,14 @@ pub enum Permission {
     Authorize,
     Describe,
     Execute,
-    /// To see the values of masked columns.
+    /// Permission to see the values of masked columns.
     Unmask,
-    /// To ask for rows by the values of masked columns.
+    /// Permission to select rows by the values of masked columns.
     SelectMasked,
 }
 
 impl Permission {
-    /// All of them, in the order in which servers list them.
+    /// All permissions, in the order in which Cassandra lists them.
     pub const ALL: [Permission; 10] = [
         Permission::Create,
         Permission::Alter,
@@ -51,7 +51,7 @@ impl Permission {
         Permission::SelectMasked,
     ];
 
-    /// Its word in statements and in `system_auth.role_permissions`.
+    /// Returns its keyword in statements and in `system_auth.role_permissions`.
     pub fn word(self) -> &'static str {
         match self {
             Permission::Create => "CREATE",
@@ -68,7 +68,7 @@ impl Permission {
     }
 }
 
-/// What permissions are about.
+/// Resource of a permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceName<'a> {
     /// `ALL KEYSPACES`
@@ -87,7 +87,7 @@ pub enum ResourceName<'a> {
     AllFunctions,
     /// `ALL FUNCTIONS IN KEYSPACE name`
     FunctionsOf(AstName<'a>),
-    /// `FUNCTION name(type, …)`, an aggregate too
+    /// `FUNCTION name(type, …)`; also an aggregate.
     Function(QualifiedName<'a>, Vec<TypeSyntax<'a>>),
 }
 
@@ -96,7 +96,7 @@ pub enum ResourceName<'a> {
 #[allow(missing_docs)]
 pub struct PermissionChange<'a> {
     pub grants: bool,
-    /// Empty: `ALL PERMISSIONS`, those that the resource knows.
+    /// Empty for `ALL PERMISSIONS`: those that apply to the resource.
     pub permissions: Vec<Permission>,
     pub resource: ResourceName<'a>,
     pub role: AstName<'a>,
@@ -108,7 +108,7 @@ pub struct PermissionChange<'a> {
 pub struct RoleGrant<'a> {
     pub grants: bool,
     pub role: AstName<'a>,
-    /// Who gets it, or loses it.
+    /// Role that gets or loses the membership.
     pub member: AstName<'a>,
 }
 
@@ -122,7 +122,7 @@ pub enum RoleListing<'a> {
         recursive: bool,
     },
     Permissions {
-        /// Empty: all.
+        /// Empty for all.
         permissions: Vec<Permission>,
         resource: Option<ResourceName<'a>>,
         of: Option<AstName<'a>>,

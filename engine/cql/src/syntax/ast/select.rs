@@ -1,4 +1,4 @@
-//! `SELECT`: selectors; relations, which changes have as well.
+//! `SELECT`: selectors, and relations, which changes have too.
 
 use super::{
     AstName, Comparison, Expression, ExpressionKind, InsertValues, Ordering, Pos, QualifiedName,
@@ -11,7 +11,7 @@ use super::{
 pub struct Select<'a> {
     pub json: bool,
     pub distinct: bool,
-    /// Nothing: `*`.
+    /// Empty for `*`.
     pub selection: Vec<Selected<'a>>,
     pub table: QualifiedName<'a>,
     pub relations: Vec<Relation<'a>>,
@@ -32,13 +32,13 @@ pub struct Selected<'a> {
     pub alias: Option<AstName<'a>>,
 }
 
-/// What is made of a row.
+/// A selector.
 pub type Selector<'a> = Expression<'a, SelectorPrimary<'a>>;
 
-/// The kinds of selectors.
+/// Kinds of selectors.
 pub type SelectorKind<'a> = ExpressionKind<'a, SelectorPrimary<'a>>;
 
-/// What only selectors have.
+/// Primaries of selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectorPrimary<'a> {
     /// A column.
@@ -47,7 +47,7 @@ pub enum SelectorPrimary<'a> {
     Term(Term<'a>),
     /// `count(*)`
     CountRows,
-    /// `writetime(c)` and the like, of a column or a part of one
+    /// `writetime(c)` and similar, for a column or a part of one
     About(About, Box<Selector<'a>>),
     /// `a.field`
     Field(Box<(Selector<'a>, AstName<'a>)>),
@@ -63,7 +63,7 @@ impl<'a> From<SelectorPrimary<'a>> for SelectorKind<'a> {
     }
 }
 
-/// What is asked about a cell.
+/// Function of a cell's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum About {
@@ -72,7 +72,7 @@ pub enum About {
     Ttl,
 }
 
-/// A part of a `WHERE` clause.
+/// A relation of a `WHERE` clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Relation<'a> {
@@ -99,7 +99,7 @@ pub enum Relation<'a> {
 }
 
 impl<'a> Relation<'a> {
-    /// The columns that it is about.
+    /// Returns its columns.
     pub fn columns_mut(&mut self) -> &mut [AstName<'a>] {
         match self {
             Relation::Compare { column, .. }

@@ -1,17 +1,17 @@
-//! Terms: what only they have, and constants.
+//! Terms: their primaries, and constants.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::{AstName, Expression, ExpressionKind};
 
-/// A value in a statement.
+/// A term: a value in a statement.
 pub type Term<'a> = Expression<'a, TermPrimary<'a>>;
 
-/// The kinds of terms.
+/// Kinds of terms.
 pub type TermKind<'a> = ExpressionKind<'a, TermPrimary<'a>>;
 
-/// What only terms have.
+/// Primaries of terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TermPrimary<'a> {
     /// `NULL`
@@ -30,13 +30,12 @@ impl<'a> From<TermPrimary<'a>> for TermKind<'a> {
     }
 }
 
-/// A constant, unread: its text is what the messages quote, and which type it can be the analysis
-/// decides.
+/// An unparsed constant. Messages quote its text, and the analysis determines its type.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Constant<'a> {
-    /// The kind of token.
+    /// Kind of the token.
     pub kind: ConstantKind,
-    /// The text; of a string without quotes, `NaN` and `Infinity` in this spelling.
+    /// Text of the constant: strings are without quotes, `NaN` and `Infinity` in this spelling.
     pub text: Cow<'a, str>,
 }
 
@@ -46,7 +45,7 @@ impl fmt::Debug for Constant<'_> {
     }
 }
 
-/// The kinds of constants.
+/// Kinds of constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ConstantKind {
@@ -60,7 +59,7 @@ pub enum ConstantKind {
 }
 
 impl ConstantKind {
-    /// The word for it in messages: `Invalid INTEGER constant (5) for …`.
+    /// Returns its name in messages: `Invalid INTEGER constant (5) for …`.
     pub fn word(self) -> &'static str {
         match self {
             ConstantKind::String => "STRING",
@@ -77,9 +76,9 @@ impl ConstantKind {
 /// A bind marker.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Marker<'a> {
-    /// Its number, from 0, in the order of the text.
+    /// Number of the marker in text order, starting at 0.
     pub index: u16,
-    /// `name` of `:name`; nothing for `?`.
+    /// `name` of `:name`; `None` for `?`.
     pub name: Option<Cow<'a, str>>,
 }
 
@@ -89,11 +88,11 @@ impl fmt::Debug for Marker<'_> {
     }
 }
 
-/// What `IN` is asked of.
+/// Values of `IN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsertValues<'a> {
-    /// `(term, …)`, perhaps none.
+    /// `(term, …)`, possibly empty.
     List(Vec<Term<'a>>),
-    /// `?`: all of them bound as one list.
+    /// `?`: all values bound as one list.
     Marker(Term<'a>),
 }

@@ -1,16 +1,16 @@
-//! Types as they are written.
+//! Types in statements, unresolved.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::{Pos, QualifiedName};
 
-/// A type, as it is written.
+/// A type in a statement.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TypeSyntax<'a> {
-    /// Where it stands.
+    /// Position in the text.
     pub at: Pos,
-    /// Which one.
+    /// Kind of the type.
     pub kind: TypeKind<'a>,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Debug for TypeSyntax<'_> {
     }
 }
 
-/// The kinds of types.
+/// Kinds of types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeKind<'a> {
     /// A native type.
@@ -70,8 +70,8 @@ pub enum Native {
     VarInt,
 }
 
-/// What is missing where the word of a type with parameters stands alone. User-defined types may
-/// have such names, except `set`.
+/// Returns the hint for a type with missing parameters. User-defined types may have such names,
+/// except `set`.
 pub fn lacks_parameters(word: &str) -> Option<&'static str> {
     Some(match word {
         "set" => "a set needs the type of its elements: set<text>",

@@ -9,13 +9,13 @@ use super::{Ordering, PrimaryKey, QualifiedName, Relation, Selected, TableProper
 pub struct CreateView<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
-    /// Empty for `*`. The analysis refuses what is no column.
+    /// Empty for `*`. The analysis refuses selectors that are not columns.
     pub selection: Vec<Selected<'a>>,
     pub table: QualifiedName<'a>,
     pub relations: Vec<Relation<'a>>,
     pub primary_key: PrimaryKey<'a>,
     pub properties: Vec<TableProperty<'a>>,
-    /// `CLUSTERING ORDER BY (…)`, all of them if there are several.
+    /// All `CLUSTERING ORDER BY (…)` clauses.
     pub clustering_order: Vec<Ordering<'a>>,
 }
 

@@ -80,7 +80,7 @@ impl<'a> CqlParser<'a> {
         Ok(Insert { table, what, if_not_exists, using: self.using()? })
     }
 
-    /// The text or the marker after `JSON`.
+    /// Parses the text or the marker after `JSON`.
     fn json_value(&mut self) -> Rule<Term<'a>> {
         if matches!(self.token.kind, Tok::Question | Tok::Colon) {
             return self.marker();
@@ -94,7 +94,7 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `[USING TIMESTAMP n AND TTL n]`
+    /// Parses `[USING TIMESTAMP n AND TTL n]`.
     fn using(&mut self) -> Rule<Using<'a>> {
         let mut using = Using::default();
         if !self.eat_kw(Keyword::Using) {
@@ -157,7 +157,7 @@ impl<'a> CqlParser<'a> {
         Ok(Assignment { column, operation })
     }
 
-    /// What follows `column =`.
+    /// Parses the part after `column =`.
     fn assigned(&mut self, column: &AstName<'a>) -> Rule<Assign<'a>> {
         let start = self.token;
         if Self::is_name(start.kind) && !matches!(self.ahead.kind, Tok::LParen | Tok::Dot) {
@@ -176,7 +176,7 @@ impl<'a> CqlParser<'a> {
         Ok(Assign::Prepend(value))
     }
 
-    /// What follows `column = other`.
+    /// Parses the part after `column = other`.
     fn assigned_from(
         &mut self,
         column: &AstName<'a>,
@@ -226,13 +226,13 @@ impl<'a> CqlParser<'a> {
         )
     }
 
-    /// A column that is set as a whole must have no other assignment.
+    /// Checks that a column that is set as a whole has no other assignment.
     fn check_assignments(&self, assignments: &[Assignment<'a>]) -> Rule<()> {
         if assignments.len() < 2 {
             return Ok(());
         }
         let mut order: Vec<&Assignment> = assignments.iter().collect();
-        // Stable: those of a column stay in the order of the text.
+        // The sort is stable: assignments of a column stay in text order.
         order.sort_by(|a, b| a.column.text.cmp(&b.column.text));
         for group in order.chunk_by(|a, b| a.column.text == b.column.text) {
             if let [_, second, ..] = group
@@ -281,7 +281,7 @@ impl<'a> CqlParser<'a> {
         Ok(Delete { targets, table, timestamp, relations, guard: self.guard()? })
     }
 
-    /// `column`, `column[key]` or `column.field`.
+    /// Parses `column`, `column[key]` or `column.field`.
     fn target(&mut self) -> Rule<ChangeTarget<'a>> {
         let column = self.column()?;
         let part = if self.eat(Tok::LBracket) {
@@ -296,13 +296,12 @@ impl<'a> CqlParser<'a> {
         Ok(ChangeTarget { column, part })
     }
 
-    /// `[IF EXISTS | IF condition AND …]`
+    /// Parses `[IF EXISTS | IF condition AND …]`.
     fn guard(&mut self) -> Rule<ChangeGuard<'a>> {
         if !self.eat_kw(Keyword::If) {
             return Ok(ChangeGuard::None);
         }
-        // EXISTS may be a column's name as well: then something follows it that a guard does not
-        // end with.
+        // EXISTS may also be the name of a column, if it is followed by a comparison.
         let column = matches!(
             self.ahead.kind,
             Tok::Eq | Tok::Ne | Tok::Lt | Tok::Le | Tok::Gt | Tok::Ge | Tok::LBracket | Tok::Dot

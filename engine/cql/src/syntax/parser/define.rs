@@ -1,4 +1,4 @@
-//! Definitions: `CREATE`, `ALTER`, `DROP`; and `DESCRIBE`.
+//! Definitions: `CREATE`, `ALTER`, `DROP`; `DESCRIBE`.
 
 use super::CqlParser;
 use super::property::Of;
@@ -118,14 +118,14 @@ impl<'a> CqlParser<'a> {
         self.no_such_thing()
     }
 
-    /// `ADD IDENTITY …`, which is refused by name.
+    /// Refuses `ADD IDENTITY …` with its own message.
     #[cold]
     pub(super) fn add(&mut self) -> Rule<Statement<'a>> {
         self.bump();
         self.no_such_thing()
     }
 
-    /// `CREATE`, `ALTER`, `DROP` or `ADD` of something that there is not.
+    /// Refuses `CREATE`, `ALTER`, `DROP` or `ADD` of an unsupported kind of object.
     #[cold]
     fn no_such_thing<T>(&mut self) -> Rule<T> {
         const UNKNOWN: [(&str, &str); 2] =
@@ -137,7 +137,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// Definitions up to `)`; behind the first one any may be left out, as in `(a int,)`.
+    /// Parses definitions up to `)`. All but the first may be omitted, as in `(a int,)`.
     fn definitions<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
         let mut out = vec![item(self)?];
         loop {
@@ -176,12 +176,11 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `name type [STATIC] [MASKED WITH …] [PRIMARY KEY]`
+    /// Parses `name type [STATIC] [MASKED WITH …] [PRIMARY KEY]`.
     fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
         let name = self.name("a column")?;
         let of = self.type_()?;
-        // A statement that ends within its columns, where something may have cut off the rest of a
-        // type.
+        // The statement ends within its columns, so the parameters of a type may be missing.
         if may_be_key
             && self.at(Tok::End)
             && let TypeKind::User(name) = &of.kind
@@ -196,7 +195,7 @@ impl<'a> CqlParser<'a> {
         Ok(ColumnDefinition { name, of, is_static, mask, primary_key })
     }
 
-    /// `MASKED WITH function(…)`, or `DEFAULT` for the database's own.
+    /// Parses `MASKED WITH function(…)`, or `DEFAULT` for the native function.
     fn mask(&mut self) -> Rule<MaskSyntax<'a>> {
         self.expect_word("masked")?;
         self.expect_kw(Keyword::With)?;
@@ -279,7 +278,7 @@ impl<'a> CqlParser<'a> {
         self.unexpected()
     }
 
-    /// `TYPE type`
+    /// Parses `TYPE type`.
     fn retyped(&mut self) -> Rule<TypeSyntax<'a>> {
         self.expect_kw(Keyword::Type)?;
         self.type_()
@@ -292,7 +291,7 @@ impl<'a> CqlParser<'a> {
         if self.at(Tok::LParen) { self.parenthesised(item) } else { Ok(vec![item(self)?]) }
     }
 
-    /// `a TO b AND …`
+    /// Parses `a TO b AND …`.
     fn renamings(&mut self, what: &'static str) -> Rule<Vec<(AstName<'a>, AstName<'a>)>> {
         let mut out = Vec::new();
         loop {
@@ -347,8 +346,8 @@ impl<'a> CqlParser<'a> {
     }
 
     fn described(&mut self) -> Rule<DescribedObject<'a>> {
-        // Some of these words are names as well; then a bare name is meant when what they need does
-        // not follow.
+        // Some of these words are also names. A bare name is meant if the required token does not
+        // follow.
         let named = |p: &Self| Self::is_name(p.ahead.kind);
         match self.token.kind {
             Tok::Kw(Keyword::Full) => {

@@ -1,4 +1,4 @@
-//! Expressions: the grammar that terms and selectors share.
+//! Expressions: the common grammar of terms and selectors.
 
 use super::CqlParser;
 use super::rule::{Expect, Rule};
@@ -9,17 +9,17 @@ use crate::syntax::ast::{
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Tok};
 
-/// What one sort of expression has of its own.
+/// The specific grammar of terms or of selectors.
 pub(super) trait Primary<'a>: Sized {
-    /// What is none of the expressions that all sorts have, with its height.
+    /// Parses a primary, and sets its height.
     fn primary(parser: &mut CqlParser<'a>) -> Rule<ExpressionKind<'a, Self>>;
 
-    /// What `{` begins, whose token has been taken, where no other sort has it.
+    /// Parses a kind of braces that only this kind of expression has, after `{`.
     fn in_braces(_: &mut CqlParser<'a>) -> Rule<Option<Self>> {
         Ok(None)
     }
 
-    /// An expression with what is behind it.
+    /// Parses the suffixes of an expression.
     fn with_suffixes(
         _: &mut CqlParser<'a>,
         of: Expression<'a, Self>,
@@ -27,18 +27,18 @@ pub(super) trait Primary<'a>: Sized {
         Ok(of)
     }
 
-    /// What `-` stands before.
+    /// Parses the operand of `-`.
     fn negated(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>>;
 
-    /// What is cast.
+    /// Parses the operand of `CAST`.
     fn cast(parser: &mut CqlParser<'a>) -> Rule<Expression<'a, Self>>;
 
-    /// Whether these two tokens begin what a type in parentheses can be about.
+    /// Reports whether these two tokens can begin the operand of a type hint.
     fn begins(token: CqlToken, ahead: CqlToken, hint: &TypeSyntax) -> bool;
 }
 
 impl<'a> CqlParser<'a> {
-    /// A sum. `prepending`: it may be followed by `+ column`, which is left alone.
+    /// Parses a sum. `prepending`: a `+ column` at its end is left for the caller.
     pub(super) fn sum<P: Primary<'a>>(&mut self, prepending: bool) -> Rule<Expression<'a, P>> {
         self.enter()?;
         let mut left = self.product()?;
@@ -90,7 +90,7 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `*`, `/` or `%`, taken.
+    /// Takes `*`, `/` or `%`.
     #[inline]
     fn product_operator(&mut self) -> Option<Operator> {
         let operator = match self.token.kind {
@@ -108,7 +108,7 @@ impl<'a> CqlParser<'a> {
         Some(operator)
     }
 
-    /// Whether the token is a number with a sign. Behind an operand the sign is an operator:
+    /// Reports whether the token is a number with a sign. After an operand the sign is an operator:
     /// `v -3`.
     #[inline]
     fn signed_number(&self) -> bool {
@@ -124,7 +124,7 @@ impl<'a> CqlParser<'a> {
         before[start..].starts_with(|c: char| c.is_ascii_digit()).then_some(start)
     }
 
-    /// Refuses a number that ends where a number with a sign begins, as servers do: it is rather a
+    /// Refuses, as Cassandra does, a number directly before a signed number: it is more likely a
     /// date without quotes than a difference.
     #[cold]
     fn joined_numbers<T>(&mut self, start: usize) -> Rule<T> {
@@ -149,7 +149,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// Whether a column follows the `+` at hand: a name that is not called.
+    /// Reports whether a column follows the current `+`: a name that is not called.
     fn column_is_ahead(&self) -> bool {
         let mut lexer = self.lexer;
         Self::is_name(self.ahead.kind)
@@ -163,7 +163,7 @@ impl<'a> CqlParser<'a> {
             }
     }
 
-    /// An operand, or its negation.
+    /// Parses an operand, or its negation.
     pub(super) fn factor<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
         if self.token.kind != Tok::Minus {
             let operand = self.operand()?;
@@ -175,7 +175,7 @@ impl<'a> CqlParser<'a> {
         Ok(Expression { at, kind: ExpressionKind::Negate(Box::new(of)) })
     }
 
-    /// What stands between operators.
+    /// Parses an operand of operators.
     pub(super) fn operand<P: Primary<'a>>(&mut self) -> Rule<Expression<'a, P>> {
         let at = Pos(self.token.start);
         let kind = match self.token.kind {
@@ -216,7 +216,7 @@ impl<'a> CqlParser<'a> {
         Ok(Expression { at, kind })
     }
 
-    /// The call of a function whose name and `(` have been taken.
+    /// Parses the call of a function, after its name and `(`.
     pub(super) fn call<P: Primary<'a>>(
         &mut self,
         function: QualifiedName<'a>,
@@ -225,7 +225,7 @@ impl<'a> CqlParser<'a> {
         Ok(ExpressionKind::Call(Box::new(FunctionCall { function, arguments })))
     }
 
-    /// Expressions up to `close`, as the children of a node.
+    /// Parses expressions up to `close`, as the children of a node.
     fn items_until<P: Primary<'a>>(&mut self, close: Tok) -> Rule<Vec<Expression<'a, P>>> {
         self.leaf()?;
         let items = self.list_until(close, Self::expression)?;
@@ -233,7 +233,7 @@ impl<'a> CqlParser<'a> {
         Ok(items)
     }
 
-    /// What `{` begins.
+    /// Parses an expression that begins with `{`.
     fn braces<P: Primary<'a>>(&mut self) -> Rule<ExpressionKind<'a, P>> {
         self.bump();
         self.leaf()?;
@@ -273,7 +273,7 @@ impl<'a> CqlParser<'a> {
         Ok(ExpressionKind::Map(pairs))
     }
 
-    /// The name of a function that is called here, up to its `(`; nothing when there is none.
+    /// Takes the name of a called function, up to its `(`; returns `None` if there is none.
     pub(super) fn function_name(&mut self) -> Option<QualifiedName<'a>> {
         let may_call = |kind: Tok| match kind {
             Tok::Kw(Keyword::Token | Keyword::Count) => true,
@@ -295,8 +295,8 @@ impl<'a> CqlParser<'a> {
         Some(QualifiedName { keyspace: Some(keyspace), name: self.take_name() })
     }
 
-    /// `(type)`, if that is what stands here and something that it can be about follows; else
-    /// nothing is taken.
+    /// Parses `(type)`, if it is followed by a possible operand of a type hint. Otherwise takes
+    /// nothing.
     fn hint(
         &mut self,
         follows: fn(CqlToken, CqlToken, &TypeSyntax) -> bool,

@@ -1,4 +1,4 @@
-//! The words for what is wrong with a statement.
+//! Error messages of the parser.
 
 use super::CqlParser;
 use super::rule::{Expect, Rule, RuleFault};
@@ -7,7 +7,7 @@ use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{Bad, CqlToken, Tok};
 
 impl CqlParser<'_> {
-    /// No statement begins here.
+    /// Fails because no statement begins here.
     #[cold]
     pub(super) fn no_statement<T>(&mut self) -> Rule<T> {
         self.note(Expect::What("a statement"));
@@ -22,7 +22,7 @@ impl CqlParser<'_> {
         self.unexpected_with(hint)
     }
 
-    /// Something follows a statement that began with `first`; `closed`: behind a `;`.
+    /// Fails because text follows a statement that began with `first`; `closed`: after a `;`.
     #[cold]
     pub(super) fn left_over<T>(&mut self, first: Tok, closed: bool) -> Rule<T> {
         self.note(Expect::Tok(Tok::Semicolon));
@@ -33,7 +33,7 @@ impl CqlParser<'_> {
                     .to_owned(),
             ),
             (Tok::Kw(k), _) if STATEMENTS.contains(&k.text()) => Some(format!(
-                "a ';' is missing before {}: two statements without one between them cannot be told apart",
+                "a ';' is missing before {}: two statements without one between them cannot be distinguished",
                 k.text()
             )),
             (Tok::Kw(k), Tok::Kw(first)) => clause_order(first)
@@ -44,7 +44,7 @@ impl CqlParser<'_> {
         self.unexpected_with(hint)
     }
 
-    /// The fault with its place.
+    /// Creates the syntax error of a fault.
     #[cold]
     pub(super) fn report(&self, fault: RuleFault) -> Box<SyntaxError> {
         let mut error =
@@ -58,7 +58,7 @@ impl CqlParser<'_> {
         Box::new(error)
     }
 
-    /// The token at hand does not fit.
+    /// Fails because of the current token.
     #[cold]
     pub(super) fn unexpected<T>(&mut self) -> Rule<T> {
         self.unexpected_with(None)
@@ -75,7 +75,7 @@ impl CqlParser<'_> {
         }))
     }
 
-    /// Something is wrong that is not about which tokens there are.
+    /// Fails for a reason that is not an unexpected token.
     #[cold]
     pub(super) fn fail<T>(&self, token: CqlToken, message: impl Into<String>) -> Rule<T> {
         Err(Box::new(RuleFault {
@@ -86,7 +86,7 @@ impl CqlParser<'_> {
         }))
     }
 
-    /// As [`fail`](CqlParser::fail), with what to do.
+    /// Like [`fail`](CqlParser::fail), with a hint.
     #[cold]
     pub(super) fn fail_hint<T>(
         &self,
@@ -98,7 +98,7 @@ impl CqlParser<'_> {
         Err(Box::new(RuleFault { token, expected: Vec::new(), message, hint }))
     }
 
-    /// What stands where no token is, and what to do about it.
+    /// Returns the description of an invalid token, and a hint.
     #[cold]
     pub(super) fn bad(&self, bad: Bad, token: CqlToken) -> (String, Option<String>) {
         let c = match bad {
@@ -137,8 +137,8 @@ impl CqlParser<'_> {
             Some((cut, _)) => format!("{}…", &text[..cut]),
             None => text.to_owned(),
         };
-        // Signs would drown in the sentence without quotes; words stand out, and strings have
-        // quotes.
+        // Quote punctuation, to distinguish it from the sentence. Words are clear without quotes,
+        // and strings have their own.
         if text.len() <= 2 && text.starts_with(|c: char| c.is_ascii_punctuation()) {
             format!("'{text}'")
         } else {
@@ -147,13 +147,13 @@ impl CqlParser<'_> {
     }
 }
 
-/// The words that statements begin with.
+/// Keywords that begin statements.
 const STATEMENTS: [&str; 15] = [
     "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE",
     "DESCRIBE", "DESC", "GRANT", "REVOKE", "LIST",
 ];
 
-/// The statement that a word is nearly, one letter off or two swapped.
+/// Returns the statement keyword that differs from a word in one letter, or in two swapped letters.
 #[cold]
 fn near_statement(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_uppercase();
@@ -164,7 +164,7 @@ fn near_statement(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The order of clauses, for who has them in another.
+/// Returns the order of clauses, for a hint.
 #[cold]
 fn clause_order(statement: Keyword) -> Option<&'static str> {
     Some(match statement {
@@ -188,7 +188,7 @@ fn describe(what: Expect) -> String {
     }
 }
 
-/// The names of what is expected, with the arithmetic operators as one.
+/// Returns the names of expected tokens, with the arithmetic operators combined.
 #[cold]
 fn collapse_operators(names: Vec<String>) -> Vec<String> {
     let operators = ["'+'", "'-'", "'*'", "'/'", "'%'"];
@@ -201,7 +201,7 @@ fn collapse_operators(names: Vec<String>) -> Vec<String> {
     out
 }
 
-/// How a token that has one spelling is spelled.
+/// Returns the spelling of a token that has only one.
 fn sign(kind: Tok) -> &'static str {
     match kind {
         Tok::Question => "?",
@@ -229,7 +229,7 @@ fn sign(kind: Tok) -> &'static str {
         Tok::Star => "*",
         Tok::Slash => "/",
         Tok::Percent => "%",
-        // Others have no single spelling and are expected by what they are.
+        // Other tokens have no single spelling, and are described by their kind.
         _ => "?",
     }
 }

@@ -1,5 +1,5 @@
-//! Functions and aggregates of users. Words of theirs that are no keywords of ours are names
-//! everywhere else.
+//! User-defined functions and aggregates. Words used only in these statements are not keywords, and
+//! can be names elsewhere.
 
 use super::CqlParser;
 use super::rule::Rule;
@@ -10,7 +10,8 @@ use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::Tok;
 
 impl<'a> CqlParser<'a> {
-    /// `[OR REPLACE] FUNCTION` or `AGGREGATE` behind `CREATE`; `None` for another word.
+    /// Parses `[OR REPLACE] FUNCTION` or `AGGREGATE` after `CREATE`; returns `None` for another
+    /// word.
     pub(super) fn created_function(&mut self) -> Rule<Option<Statement<'a>>> {
         let or_replace = self.eat_kw(Keyword::Or);
         if or_replace {
@@ -83,7 +84,7 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `FUNCTION` or `AGGREGATE` behind `DROP`; `None` for another word.
+    /// Parses `FUNCTION` or `AGGREGATE` after `DROP`; returns `None` for another word.
     pub(super) fn dropped_function(&mut self) -> Rule<Option<Statement<'a>>> {
         let make = if self.eat_kw(Keyword::Function) {
             Statement::DropFunction
@@ -98,13 +99,13 @@ impl<'a> CqlParser<'a> {
         Ok(Some(make(Drop { if_exists, name: Overload { name, arguments } })))
     }
 
-    /// `(type, …)`, perhaps none.
+    /// Parses `(type, …)`, possibly empty.
     pub(super) fn argument_types(&mut self) -> Rule<Vec<TypeSyntax<'a>>> {
         self.expect(Tok::LParen)?;
         self.list_until(Tok::RParen, Self::type_)
     }
 
-    /// The name of a function that is not called here.
+    /// Parses the name of a function that is not called here.
     pub(super) fn defined_function(&mut self) -> Rule<QualifiedName<'a>> {
         if !(Self::is_name(self.token.kind) && self.ahead.kind == Tok::Dot) {
             return Ok(QualifiedName { keyspace: None, name: self.function_word()? });

@@ -1,4 +1,4 @@
-//! What tables and views are defined with: their primary key, and what follows `WITH`.
+//! Common parts of table and view definitions: the primary key, and the options after `WITH`.
 
 use super::CqlParser;
 use super::property::Of;
@@ -23,7 +23,7 @@ impl<'a> CqlParser<'a> {
         Ok(PrimaryKey { at, partition, clustering })
     }
 
-    /// `column ASC` or `column DESC`
+    /// Parses `column ASC` or `column DESC`.
     fn clustering(&mut self) -> Rule<Ordering<'a>> {
         let column = self.name("a column")?;
         let descending = !self.eat_kw(Keyword::Asc);
@@ -33,7 +33,8 @@ impl<'a> CqlParser<'a> {
         Ok(Ordering { column, nearest: None, descending })
     }
 
-    /// `[WITH …]`: the properties, whether `COMPACT STORAGE` is among the options, and the order.
+    /// Parses `[WITH …]`: returns the properties, whether `COMPACT STORAGE` is set, and the
+    /// clustering order.
     #[allow(clippy::type_complexity)] // three things that only come together here
     pub(super) fn table_options(
         &mut self,

@@ -1,9 +1,9 @@
-//! Recursive descent over two tokens of lookahead.
+//! Recursive descent parser with two tokens of lookahead.
 //!
-//! Every rule of the grammar is a method, in the file of its kind. A rule that does not apply is an
-//! error at the token that does not fit; nothing is tried twice but a type in parentheses before an
-//! expression (`expression.rs`). What could have stood at a token is only noted while `expected` is
-//! there, which is when a statement that is known to be wrong is parsed a second time.
+//! Every rule of the grammar is a method, in the file of its statement kind. A rule fails at the
+//! first token that does not match. There is no backtracking, except for a type in parentheses
+//! before an expression (`expression.rs`). Expected tokens are recorded only if `expected` is set,
+//! which is when a statement with an error is parsed a second time.
 
 mod change;
 mod define;
@@ -31,18 +31,17 @@ use super::error::SyntaxError;
 use super::keyword::Keyword;
 use super::lexer::Tok;
 
-/// A statement, and how many bind markers it has.
+/// A parsed statement, with its number of bind markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedStatement<'a> {
-    /// The syntax tree.
+    /// Syntax tree.
     pub statement: Statement<'a>,
-    /// The number of bind markers; they are numbered from 0 in the order in which they stand in the
-    /// text.
+    /// Number of bind markers; they are numbered from 0 in text order.
     pub markers: u16,
 }
 
 impl<'a> CqlParser<'a> {
-    /// One statement, any number of `;`, the end.
+    /// Parses one statement, any number of `;`, and the end.
     pub(super) fn whole(mut self) -> Result<ParsedStatement<'a>, Box<SyntaxError>> {
         match self.closed_statement() {
             Ok(statement) => Ok(ParsedStatement { statement, markers: self.markers as u16 }),
@@ -50,7 +49,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// One term, the end.
+    /// Parses one term and the end.
     pub(super) fn lone_term(mut self) -> Result<Term<'a>, Box<SyntaxError>> {
         let end = |parser: &mut Self, term| {
             if parser.at(Tok::End) { Ok(term) } else { parser.unexpected() }

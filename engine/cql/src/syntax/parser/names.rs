@@ -1,4 +1,4 @@
-//! What all rules are made of: expected tokens, lists, names and constants.
+//! Basic rules: expected tokens, lists, names and constants.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ impl<'a> CqlParser<'a> {
         self.expect(Tok::Kw(keyword))
     }
 
-    /// `words` one after the other, if the first is there.
+    /// Takes `words` in sequence, if the first one is next.
     pub(super) fn eat_words(&mut self, words: &[Keyword]) -> Rule<bool> {
         if !self.eat_kw(words[0]) {
             return Ok(false);
@@ -50,7 +50,7 @@ impl<'a> CqlParser<'a> {
         self.fail(self.token, format!("this is nested more than {MAX_DEPTH} deep"))
     }
 
-    /// A node over children the highest of which has this height.
+    /// Sets the height of a node whose highest child has this height.
     #[inline]
     pub(super) fn grow(&mut self, highest: u32) -> Rule<()> {
         self.height = highest + 1;
@@ -67,7 +67,7 @@ impl<'a> CqlParser<'a> {
         Ok(())
     }
 
-    /// One or more of `item`, separated by commas; of trees the height becomes that of the highest.
+    /// Parses one or more items, separated by commas. The height becomes that of the highest item.
     pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Rule<T>) -> Rule<Vec<T>> {
         let mut out = vec![item(self)?];
         let mut highest = self.height;
@@ -79,7 +79,7 @@ impl<'a> CqlParser<'a> {
         Ok(out)
     }
 
-    /// As [`list`](CqlParser::list), up to and with `close`; none is a list as well.
+    /// Like [`list`](CqlParser::list), up to and including `close`; the list may be empty.
     pub(super) fn list_until<T>(
         &mut self,
         close: Tok,
@@ -94,7 +94,7 @@ impl<'a> CqlParser<'a> {
         Ok(out)
     }
 
-    /// `(item, …)`, at least one.
+    /// Parses `(item, …)`, at least one.
     pub(super) fn parenthesised<T>(
         &mut self,
         item: impl FnMut(&mut Self) -> Rule<T>,
@@ -105,7 +105,7 @@ impl<'a> CqlParser<'a> {
         Ok(out)
     }
 
-    /// Whether this word, which is no keyword, comes next.
+    /// Reports whether this word, which is not a keyword, is next.
     pub(super) fn at_word(&self, word: &str) -> bool {
         self.token.kind == Tok::Ident && self.slice().eq_ignore_ascii_case(word)
     }
@@ -134,18 +134,18 @@ impl<'a> CqlParser<'a> {
         AstName { text, at: Pos(token.start) }
     }
 
-    /// A name that something is given, or that is no column's.
+    /// Parses a name that must not be empty.
     pub(super) fn name(&mut self, what: &'static str) -> Rule<AstName<'a>> {
         if !Self::is_name(self.token.kind) {
             return self.no_name(what);
         }
         if self.token.kind == Tok::Quoted && self.slice() == "\"\"" {
-            return self.fail(self.token, "a name has at least one character");
+            return self.fail(self.token, "a name must have at least one character");
         }
         Ok(self.take_name())
     }
 
-    /// The name of a column that is referred to.
+    /// Parses the name of a referenced column.
     #[inline]
     pub(super) fn column(&mut self) -> Rule<AstName<'a>> {
         if Self::is_name(self.token.kind) { Ok(self.take_name()) } else { self.no_name("a column") }
@@ -200,7 +200,7 @@ impl<'a> CqlParser<'a> {
         self.qualified("an index")
     }
 
-    /// A constant, if one is there.
+    /// Parses a constant, if one is next.
     #[inline]
     pub(super) fn constant(&mut self) -> Option<Constant<'a>> {
         let kind = match self.token.kind {

@@ -1,5 +1,4 @@
-//! Properties after `WITH`: which there are, and what shape their values have. What the values mean
-//! is for the analysis.
+//! Properties after `WITH`: names and kinds of values. The analysis checks the values.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use crate::syntax::ast::{Constant, ConstantKind, PropertyValue, TableProperty};
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Tok};
 
-/// What has properties.
+/// Object with properties.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
     Keyspace,
@@ -18,7 +17,7 @@ pub(super) enum Of {
 }
 
 impl Of {
-    /// The properties whose values are maps, and the others.
+    /// Returns the properties whose values are maps, and all others.
     fn known(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Of::Keyspace => (&["replication"], &["durable_writes"]),
@@ -50,7 +49,7 @@ impl Of {
     }
 }
 
-/// Whether a release before 3.0, ScyllaDB or DSE has this property in this form.
+/// Reports whether a release before 3.0, ScyllaDB or DSE has this property in this form.
 fn is_foreign_property(of: Of, name: &str, value: &PropertyValue<'_>) -> bool {
     let is_map = matches!(value, PropertyValue::Map(_));
     match (of, value) {
@@ -74,7 +73,7 @@ fn is_foreign_property(of: Of, name: &str, value: &PropertyValue<'_>) -> bool {
 }
 
 impl<'a> CqlParser<'a> {
-    /// `property AND …`
+    /// Parses `property AND …`.
     pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<TableProperty<'a>>> {
         let mut out = Vec::new();
         loop {
@@ -85,7 +84,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// One property, added to those there are.
+    /// Parses one property and appends it.
     pub(super) fn property(&mut self, of: Of, to: &mut Vec<TableProperty<'a>>) -> Rule<()> {
         let token = self.token;
         let name = self.name("a property")?;

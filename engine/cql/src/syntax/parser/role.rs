@@ -1,5 +1,5 @@
-//! Roles: `CREATE ROLE` and its kin, `GRANT`, `REVOKE`, `LIST`. Words of theirs that are no keywords
-//! of ours are names everywhere else.
+//! Roles: `CREATE ROLE` and similar statements, `GRANT`, `REVOKE`, `LIST`. Words used only in these
+//! statements are not keywords, and can be names elsewhere.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
 impl<'a> CqlParser<'a> {
-    /// A role: a name, or a text in quotes.
+    /// Parses a role: a name, or a text in quotes.
     fn role_name(&mut self) -> Rule<AstName<'a>> {
         if Self::is_name(self.token.kind) {
             return self.name("a role");
@@ -26,7 +26,7 @@ impl<'a> CqlParser<'a> {
         Ok(AstName { text, at: Pos(token.start) })
     }
 
-    /// `ROLE` or `USER` behind `CREATE` and `ALTER`; `None` for another word.
+    /// Parses `ROLE` or `USER` after `CREATE` and `ALTER`; returns `None` for another word.
     pub(super) fn role_definition(&mut self, creates: bool) -> Rule<Option<RoleDefinition<'a>>> {
         let is_user = self.at_word("user");
         if !is_user && !self.at_word("role") {
@@ -39,7 +39,7 @@ impl<'a> CqlParser<'a> {
             name: self.role_name()?,
             password: None,
             hashed: None,
-            // A user may log in, and is made one that may not do everything.
+            // A new user can log in and is not a superuser.
             login: (is_user && creates).then_some(true),
             superuser: (is_user && creates).then_some(false),
         };
@@ -105,8 +105,8 @@ impl<'a> CqlParser<'a> {
         Ok(())
     }
 
-    /// Who may come from everywhere to everywhere, as all may, is told so; other places are refused by
-    /// name.
+    /// Parses access restrictions. `ALL` has no effect; other values are refused with their own
+    /// message.
     fn access(&mut self) -> Rule<()> {
         let (all, what) = if self.eat_kw(Keyword::To) {
             (self.eat_word("all"), "DATACENTERS")
@@ -130,7 +130,7 @@ impl<'a> CqlParser<'a> {
         self.expect_kw(Keyword::False).map(|_| false)
     }
 
-    /// `ROLE` or `USER` behind `DROP`; `None` for another word.
+    /// Parses `ROLE` or `USER` after `DROP`; returns `None` for another word.
     pub(super) fn dropped_role(&mut self) -> Rule<Option<Statement<'a>>> {
         if !self.at_word("user") && !self.at_word("role") {
             return Ok(None);
@@ -140,12 +140,12 @@ impl<'a> CqlParser<'a> {
         Ok(Some(Statement::DropRole(Drop { if_exists, name: self.role_name()? })))
     }
 
-    /// `GRANT …` and `REVOKE …`
+    /// Parses `GRANT …` and `REVOKE …`.
     pub(super) fn grant(&mut self) -> Rule<Statement<'a>> {
         let grants = self.bump().kind == Tok::Kw(Keyword::Grant);
         let towards = if grants { Keyword::To } else { Keyword::From };
         let is_permission = self.at_word("all") || self.permission().is_some();
-        // A role may have the name of a permission that is no keyword.
+        // A role may have the name of a permission that is not a keyword.
         if !is_permission || self.ahead.kind == Tok::Kw(towards) {
             let role = self.role_name()?;
             self.expect_kw(towards)?;
@@ -160,14 +160,14 @@ impl<'a> CqlParser<'a> {
         Ok(Statement::GrantPermissions(PermissionChange { grants, permissions, resource, role }))
     }
 
-    /// The permission that the next word is.
+    /// Returns the permission that the next word names.
     fn permission(&self) -> Option<Permission> {
         let may_be = matches!(self.token.kind, Tok::Ident | Tok::Kw(_));
         let is = |p: &Permission| self.slice().eq_ignore_ascii_case(p.word());
         Permission::ALL.into_iter().find(|p| may_be && is(p))
     }
 
-    /// `ALL [PERMISSIONS]`, or permissions by name.
+    /// Parses `ALL [PERMISSIONS]`, or permissions by name.
     fn permissions(&mut self) -> Rule<Vec<Permission>> {
         if self.eat_word("all") {
             let _ = self.eat_word("permissions") || self.eat_word("permission");
@@ -232,13 +232,13 @@ impl<'a> CqlParser<'a> {
         self.table_name().map(ResourceName::Table)
     }
 
-    /// What Java's servers show of themselves is refused by name.
+    /// Refuses MBeans, which only Java servers have.
     #[cold]
     fn no_beans<T>(&self) -> Rule<T> {
         self.fail(self.token, "There are no MBeans here")
     }
 
-    /// `LIST …`
+    /// Parses `LIST …`.
     pub(super) fn listing(&mut self) -> Rule<Statement<'a>> {
         self.bump();
         if self.eat_word("users") {

@@ -2,11 +2,11 @@
 
 use crate::syntax::lexer::{CqlToken, Tok};
 
-/// What a rule returns. The error is boxed: it is large, and rare.
+/// Result of a rule. The error is boxed, because it is large and rare.
 pub(super) type Rule<T> = Result<T, Box<RuleFault>>;
 
-/// What is wrong, before its place is counted out in lines: a fault may be forgotten, when a type
-/// was tried where there is none.
+/// An error without line numbers. These are computed only when it is reported, because the fault of
+/// a tried type is dropped.
 pub(super) struct RuleFault {
     pub token: CqlToken,
     pub expected: Vec<String>,
@@ -14,7 +14,7 @@ pub(super) struct RuleFault {
     pub hint: Option<String>,
 }
 
-/// Something that could have stood at a token.
+/// A token or construct expected at a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Tok(Tok),

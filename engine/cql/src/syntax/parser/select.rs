@@ -1,4 +1,4 @@
-//! `SELECT`: its clauses; relations of `WHERE`, which changes have as well.
+//! `SELECT`: clauses, and relations of `WHERE`, which changes have too.
 
 use super::CqlParser;
 use super::rule::{Expect, Rule};
@@ -45,7 +45,7 @@ impl<'a> CqlParser<'a> {
         })
     }
 
-    /// `JSON` or `DISTINCT`, where it is not a column of that name.
+    /// Takes `JSON` or `DISTINCT`, unless it is a column with that name.
     fn modifier(&mut self, keyword: Keyword) -> bool {
         let column = matches!(
             self.ahead.kind,
@@ -67,7 +67,7 @@ impl<'a> CqlParser<'a> {
         Ok(Selected { selector, alias })
     }
 
-    /// `column [ANN OF term] [ASC | DESC]`
+    /// Parses `column [ANN OF term] [ASC | DESC]`.
     fn ordering(&mut self) -> Rule<Ordering<'a>> {
         let column = self.column()?;
         let nearest = if self.eat_word("ann") {
@@ -82,7 +82,7 @@ impl<'a> CqlParser<'a> {
 
     // Relations
 
-    /// `[WHERE relation AND …]`
+    /// Parses `[WHERE relation AND …]`.
     pub(super) fn where_clause(&mut self) -> Rule<Vec<Relation<'a>>> {
         if !self.eat_kw(Keyword::Where) {
             return Ok(Vec::new());
@@ -98,13 +98,13 @@ impl<'a> CqlParser<'a> {
         }
         if self.token.kind == Tok::Kw(Keyword::Or) {
             return self.unexpected_with(Some(
-                "there is no OR in CQL; of one column, IN (…) can stand for it".to_owned(),
+                "there is no OR in CQL; for one column, use IN (…)".to_owned(),
             ));
         }
         Ok(out)
     }
 
-    /// Appends a relation; of `BETWEEN` the two that it stands for.
+    /// Parses and appends a relation; `BETWEEN` becomes two relations.
     fn relation(&mut self, out: &mut Vec<Relation<'a>>) -> Rule<()> {
         let at = Pos(self.token.start);
         match self.token.kind {
@@ -142,7 +142,8 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// A comparison with a value, or `BETWEEN` two of them: appends what `make` makes of each.
+    /// Parses a comparison with a value, or `BETWEEN` two values; appends the relations built by
+    /// `make`.
     fn bounds(
         &mut self,
         out: &mut Vec<Relation<'a>>,
@@ -189,7 +190,7 @@ impl<'a> CqlParser<'a> {
         Ok(())
     }
 
-    /// `KEY` behind `CONTAINS`, where it is not the keyspace of a function.
+    /// Takes `KEY` after `CONTAINS`, unless it is the keyspace of a function.
     pub(super) fn contains_key(&mut self) -> bool {
         self.ahead.kind != Tok::Dot && self.eat_kw(Keyword::Key)
     }
@@ -230,7 +231,7 @@ impl<'a> CqlParser<'a> {
         Ok(Term { at, kind: TermKind::Tuple(values) })
     }
 
-    /// What follows `IN` of one column.
+    /// Parses the values of `IN` for one column.
     pub(super) fn in_values(&mut self) -> Rule<InsertValues<'a>> {
         if matches!(self.token.kind, Tok::Question | Tok::Colon) {
             return Ok(InsertValues::Marker(self.marker()?));

@@ -1,4 +1,4 @@
-//! Selectors: what only they have.
+//! Selectors: their specific grammar.
 
 use super::CqlParser;
 use super::expression::Primary;
@@ -21,7 +21,7 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
         }
     }
 
-    /// Fields, elements and slices.
+    /// Parses fields, elements and slices.
     fn with_suffixes(
         parser: &mut CqlParser<'a>,
         mut of: Expression<'a, Self>,
@@ -74,7 +74,7 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
             | Tok::LBracket
             | Tok::LBrace
             | Tok::LParen => true,
-            // In a map `{(k): v}` this is no marker.
+            // In a map `{(k): v}` the colon is not a marker.
             Tok::Colon => false,
             kind => CqlParser::is_name(kind),
         }
@@ -86,7 +86,7 @@ impl<'a> CqlParser<'a> {
         self.sum(false)
     }
 
-    /// What stands between `[` and `]` behind a selector.
+    /// Parses the part between `[` and `]` after a selector.
     fn subscript(&mut self, of: Selector<'a>, mut highest: u32) -> Rule<SelectorPrimary<'a>> {
         let mut bound = |p: &mut Self| -> Rule<Term<'a>> {
             let term = p.term()?;
@@ -110,7 +110,7 @@ impl<'a> CqlParser<'a> {
         Ok(kind)
     }
 
-    /// A call, a column or a term without structure.
+    /// Parses a call, a column or a simple term.
     fn selector_word(&mut self) -> Rule<ExpressionKind<'a, SelectorPrimary<'a>>> {
         let at = Pos(self.token.start);
         let counts = self.token.kind == Tok::Kw(Keyword::Count);
@@ -147,7 +147,7 @@ impl<'a> CqlParser<'a> {
     fn no_selector<T>(&mut self) -> Rule<T> {
         self.note(Expect::What("something to select"));
         let hint = match self.token.kind {
-            Tok::Star => Some("'*' stands alone, without other columns".to_owned()),
+            Tok::Star => Some("'*' cannot be combined with other columns".to_owned()),
             Tok::Kw(Keyword::From) => Some("all columns are selected with '*'".to_owned()),
             Tok::Kw(_) => return self.no_name("something to select"),
             _ => None,
@@ -155,7 +155,7 @@ impl<'a> CqlParser<'a> {
         self.unexpected_with(hint)
     }
 
-    /// `word(column)`, or of a part of one
+    /// Parses `word(column)`, or `word` of a part of a column.
     fn about(&mut self, about: About) -> Rule<ExpressionKind<'a, SelectorPrimary<'a>>> {
         self.bump();
         self.bump();

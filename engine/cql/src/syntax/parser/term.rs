@@ -1,4 +1,4 @@
-//! Terms: what only they have.
+//! Terms: their specific grammar.
 
 use super::CqlParser;
 use super::expression::Primary;
@@ -33,7 +33,7 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
         }
     }
 
-    /// A value of a user-defined type.
+    /// Parses a value of a user-defined type.
     fn in_braces(parser: &mut CqlParser<'a>) -> Rule<Option<Self>> {
         if !(CqlParser::is_name(parser.token.kind) && parser.ahead.kind == Tok::Colon) {
             return Ok(None);
@@ -78,7 +78,7 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
             | Tok::LBracket
             | Tok::LBrace
             | Tok::LParen => true,
-            // In the map `{('a'): 1}` this is no marker.
+            // In the map `{('a'): 1}` the colon is not a marker.
             Tok::Colon => !matches!(hint.kind, TypeKind::Custom(_)),
             kind => CqlParser::is_name(kind) && matches!(ahead.kind, Tok::LParen | Tok::Dot),
         }
@@ -86,7 +86,7 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
 }
 
 impl<'a> CqlParser<'a> {
-    /// An integer or a marker.
+    /// Parses an integer or a marker.
     pub(super) fn int_value(&mut self) -> Rule<Term<'a>> {
         let at = Pos(self.token.start);
         match self.token.kind {
@@ -113,7 +113,7 @@ impl<'a> CqlParser<'a> {
         self.note(Expect::What("a value"));
         let hint = match self.token.kind {
             Tok::Ident => {
-                Some(format!("a column cannot stand here; a text is written '{}'", self.slice()))
+                Some(format!("a column is not allowed here; a text is written '{}'", self.slice()))
             }
             Tok::Quoted => {
                 Some("double quotes make names; a text is written in single quotes".to_owned())
@@ -125,7 +125,7 @@ impl<'a> CqlParser<'a> {
         self.unexpected_with(hint)
     }
 
-    /// `?` or `:name`.
+    /// Parses `?` or `:name`.
     pub(super) fn marker(&mut self) -> Rule<Term<'a>> {
         let token = self.bump();
         let name = if token.kind == Tok::Colon {

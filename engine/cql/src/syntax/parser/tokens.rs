@@ -1,25 +1,25 @@
-//! The state of parsing: the token at hand, the next one, and how far it has come.
+//! State of the parser: the current token, the next one, and counters.
 
 use super::rule::Expect;
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Lexer, Tok};
 
-/// The state of parsing one statement.
+/// State of parsing one statement.
 pub(in crate::syntax) struct CqlParser<'a> {
     pub(super) text: &'a str,
     pub(super) lexer: Lexer<'a>,
     pub(super) token: CqlToken,
     pub(super) ahead: CqlToken,
-    /// How deep the rules are nested.
+    /// Nesting depth of the rules.
     pub(super) depth: u32,
-    /// The height of the term, selector or type that was parsed last.
+    /// Height of the last parsed term, selector or type.
     pub(super) height: u32,
     pub(super) markers: u32,
     pub(super) terms: u32,
     pub(super) expected: Option<Vec<Expect>>,
 }
 
-/// Where a parser stands, to come back to.
+/// Position of a parser, for backtracking.
 pub(super) struct Checkpoint<'a> {
     pub(super) lexer: Lexer<'a>,
     pub(super) token: CqlToken,
@@ -28,7 +28,8 @@ pub(super) struct Checkpoint<'a> {
 }
 
 impl<'a> CqlParser<'a> {
-    /// A parser of the statement at byte `at`; `recording` notes what is expected.
+    /// Creates a parser of the statement at byte `at`; `recording` enables recording of expected
+    /// tokens.
     pub(in crate::syntax) fn new(text: &'a str, at: u32, recording: bool) -> CqlParser<'a> {
         let mut lexer = Lexer::new(text, at);
         let (token, ahead) = (lexer.next_token(), lexer.next_token());
@@ -91,7 +92,7 @@ impl<'a> CqlParser<'a> {
         Checkpoint { lexer: self.lexer, token: self.token, ahead: self.ahead, expected }
     }
 
-    /// Goes back; what was expected where it goes back to is no longer known beyond what it was.
+    /// Goes back to a position, and restores the expected tokens.
     pub(super) fn go_back(&mut self, place: Checkpoint<'a>) {
         (self.lexer, self.token, self.ahead) = (place.lexer, place.token, place.ahead);
         if let Some(expected) = &mut self.expected {
@@ -99,7 +100,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// The text of the token at hand.
+    /// Returns the text of the current token.
     pub(super) fn slice(&self) -> &'a str {
         self.text_of(self.token)
     }
@@ -113,7 +114,7 @@ impl<'a> CqlParser<'a> {
         self.depth -= 1;
     }
 
-    /// Whether a token can be a name.
+    /// Reports whether a token can be a name.
     #[inline]
     pub(super) fn is_name(kind: Tok) -> bool {
         match kind {

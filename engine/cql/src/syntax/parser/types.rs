@@ -8,7 +8,7 @@ use crate::syntax::ast::{
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::Tok;
 
-/// Names that user-defined types must not have: they are kept for types to come.
+/// Names that user-defined types must not have: they are reserved for future types.
 const RESERVED_TYPES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
 
 impl<'a> CqlParser<'a> {
@@ -71,7 +71,7 @@ impl<'a> CqlParser<'a> {
         Ok(kind)
     }
 
-    /// `word <`
+    /// Takes `word <`.
     fn open(&mut self) {
         self.bump();
         self.bump();
@@ -100,7 +100,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// A native type, as `CAST` wants it.
+    /// Parses a native type, as `CAST` requires.
     pub(super) fn native_type(&mut self) -> Rule<Native> {
         match self.token.kind {
             Tok::Kw(k) if k.class() == KeywordClass::Type => {
@@ -114,7 +114,7 @@ impl<'a> CqlParser<'a> {
         }
     }
 
-    /// The name of a user-defined type; words that are native types are none unless quoted.
+    /// Parses the name of a user-defined type. Words that are native types must be quoted.
     pub(super) fn user_type(&mut self) -> Rule<QualifiedName<'a>> {
         if Self::is_name(self.token.kind) && self.ahead.kind == Tok::Dot {
             let keyspace = self.name("a keyspace")?;
@@ -163,7 +163,7 @@ fn native(keyword: Keyword) -> Native {
         Keyword::TinyInt => Native::TinyInt,
         Keyword::Uuid => Native::Uuid,
         Keyword::VarChar => Native::VarChar,
-        // The only other keyword of class `TypeSyntax`.
+        // The only other keyword of the class `Type`.
         _ => Native::VarInt,
     }
 }

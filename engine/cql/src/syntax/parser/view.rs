@@ -8,7 +8,7 @@ use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
 
 impl<'a> CqlParser<'a> {
-    /// `MATERIALIZED VIEW`, if that comes next.
+    /// Takes `MATERIALIZED VIEW`, if it is next.
     pub(super) fn eat_view_words(&mut self) -> Rule<bool> {
         self.eat_words(&[Keyword::Materialized, Keyword::View])
     }

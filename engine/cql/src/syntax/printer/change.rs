@@ -48,7 +48,7 @@ impl Display for Using<'_> {
     }
 }
 
-/// The number of a marker: markers are printed in their order.
+/// Returns the number of a marker: markers are printed in this order.
 fn marker(term: &Term<'_>) -> Option<u16> {
     if let TermKind::Primary(TermPrimary::Marker(marker)) = &term.kind {
         Some(marker.index)

@@ -93,7 +93,7 @@ impl Display for Ordering<'_> {
     }
 }
 
-/// One as it is, several in parentheses.
+/// Prints one item as it is, several in parentheses.
 fn one_or_several<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> Result {
     if let [one] = items { one.fmt(f) } else { write!(f, "({})", list(items)) }
 }
@@ -232,7 +232,7 @@ impl Display for Describe<'_> {
 }
 
 pub(super) fn user_type(f: &mut Formatter<'_>, name: &QualifiedName<'_>) -> Result {
-    // Names that are kept for types to come are no keywords.
+    // Names that are reserved for future types are not keywords.
     if matches!(
         &*name.name.text,
         "byte" | "complex" | "enum" | "interval" | "macaddr" | "bitstring"

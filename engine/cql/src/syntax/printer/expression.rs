@@ -1,4 +1,4 @@
-//! Prints expressions, which terms and selectors have in common.
+//! Prints expressions, the common part of terms and selectors.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -9,7 +9,7 @@ use crate::syntax::keyword::{Keyword, KeywordClass};
 impl<T: Display> Display for FunctionCall<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match (&self.function.keyspace, &*self.function.name.text) {
-            // Reserved, but a function's name.
+            // A reserved word, but the name of a function.
             (None, "token") => f.write_str("token")?,
             _ => qualified(f, &self.function, |k| {
                 k.class() == KeywordClass::Name && k != Keyword::Count

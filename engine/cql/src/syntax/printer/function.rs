@@ -1,4 +1,4 @@
-//! Functions and aggregates of users.
+//! User-defined functions and aggregates.
 
 use std::fmt::{Display, Formatter, Result};
 

@@ -1,5 +1,5 @@
-//! Trees to text. The text is the canonical spelling: keywords in upper case, names quoted only
-//! where they must be, one space between things. Parsing it gives the same tree.
+//! Prints syntax trees. The text has canonical spelling: keywords in upper case, names quoted only
+//! if necessary, one space between tokens. Parsing it returns the same tree.
 
 mod change;
 mod define;
@@ -18,11 +18,11 @@ use std::fmt::{Display, Formatter, Result};
 use super::ast::{AstName, QualifiedName, Statement};
 use super::keyword::{Keyword, KeywordClass};
 
-/// The name as it has to be written in CQL: as it is, or in double quotes.
+/// Returns the name in CQL syntax: unchanged, or in double quotes.
 pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    // JSON and DISTINCT are names, but where a selection begins they are not.
+    // JSON and DISTINCT are names, except at the begin of a selection.
     let keyword = match Keyword::of(name) {
         Some(Keyword::Json | Keyword::Distinct) => true,
         Some(keyword) => keyword.class() == KeywordClass::Reserved,
@@ -31,8 +31,8 @@ pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     if plain && !keyword { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
-/// The name of a user type as it has to be written in CQL: words that are types or may begin one
-/// are in double quotes, too.
+/// Returns the name of a user type in CQL syntax. Words that are types or may begin a type are also
+/// quoted.
 pub fn quote_type_if_needed(name: &str) -> Cow<'_, str> {
     if Keyword::of(name).is_some() { Cow::Owned(quoted(name)) } else { quote_if_needed(name) }
 }

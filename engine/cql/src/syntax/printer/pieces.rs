@@ -1,4 +1,4 @@
-//! The pieces that texts of statements are put together from: lists, names, literals.
+//! Building blocks for printing statements: lists, names, literals.
 
 use crate::syntax::ast::QualifiedName;
 use crate::syntax::keyword::Keyword;
@@ -12,7 +12,7 @@ pub(super) fn string(f: &mut Formatter<'_>, text: &str) -> Result {
     write!(f, "'{}'", text.replace('\'', "''"))
 }
 
-/// `a<separator>b`
+/// Prints `a<separator>b`.
 pub(super) struct Joined<'t, T>(pub &'t [T], pub &'static str);
 
 impl<T: Display> Display for Joined<'_, T> {
@@ -27,7 +27,7 @@ impl<T: Display> Display for Joined<'_, T> {
     }
 }
 
-/// `a: b, c: d`
+/// Prints `a: b, c: d`.
 pub(super) struct PrintedPairs<'t, K, V>(pub &'t [(K, V)]);
 
 impl<K: Display, V: Display> Display for PrintedPairs<'_, K, V> {
@@ -43,12 +43,13 @@ pub(super) fn list<T>(items: &[T]) -> Joined<'_, T> {
     Joined(items, ", ")
 }
 
-/// `word` where `when`.
+/// Returns `word` if `when` is set.
 pub(super) fn opt(when: bool, word: &'static str) -> &'static str {
     if when { word } else { "" }
 }
 
-/// A qualified name; `quotes` says which keywords that are names elsewhere need quotes here.
+/// Prints a qualified name; `quotes` reports which keywords that are names elsewhere must be
+/// quoted.
 pub(super) fn qualified(
     f: &mut Formatter<'_>,
     name: &QualifiedName<'_>,

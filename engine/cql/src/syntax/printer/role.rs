@@ -9,7 +9,7 @@ use crate::syntax::ast::{
 };
 
 impl RoleDefinition<'_> {
-    /// As the statement that creates the role, or changes it.
+    /// Prints the statement that creates or changes the role.
     pub(super) fn print(&self, f: &mut Formatter<'_>, creates: bool) -> Result {
         let (verb, condition) =
             if creates { ("CREATE", "IF NOT EXISTS ") } else { ("ALTER", "IF EXISTS ") };

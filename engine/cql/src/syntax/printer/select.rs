@@ -42,7 +42,7 @@ impl Display for SelectorPrimary<'_> {
             SelectorPrimary::Term(term) => term.fmt(f),
             SelectorPrimary::CountRows => f.write_str("count(*)"),
             SelectorPrimary::About(about, of) => write!(f, "{about}({of})"),
-            // Without the space, a number's dot and this one would be a range.
+            // Without the space, a number's dot and this one would form a range.
             SelectorPrimary::Field(field)
                 if matches!(field.0.kind, SelectorKind::Primary(SelectorPrimary::Term(_))) =>
             {

@@ -1,8 +1,9 @@
-//! The rows of `firn bench cliffs` above the engine: what statements cost after histories of
-//! deletions, overwrites and old timestamps, as a ratio to what they cost without.
+//! CQL rows of `firn bench cliffs`: the cost of statements after many deletions, overwrites and old
+//! timestamps, as a ratio to their cost without that history.
 //!
-//! Invariant: both figures of a ratio are of the same statement, in a store of its own; what is
-//! read is checked.
+//! Invariants:
+//! - Both costs of a ratio are of the same statement, in its own store.
+//! - Results of reads are checked.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use firn_workload::cliffs::{CliffCase, time};
 
 use super::store::{KEYSPACE, refused};
 
-/// Runs all of them.
+/// Runs all of these benchmarks.
 pub const RUN: ModelCliffs = |history, fresh, note| {
     let mut cliffs = CqlCliffs { n: history, fresh, note };
     cliffs.ranges()?;
@@ -36,7 +37,7 @@ struct CqlCliffs<'a> {
 /// A store with one table.
 struct CliffTable(Session);
 
-/// What a statement cost before the history.
+/// Cost of a statement before the history.
 struct Normal {
     statement: Prepared,
     rows: usize,
@@ -53,7 +54,7 @@ impl CliffTable {
         Ok(rows.len())
     }
 
-    /// Nanoseconds of a statement, which gives this many rows.
+    /// Returns the nanoseconds of a statement that returns this many rows.
     fn time(&self, statement: &Prepared, rows: usize) -> Done<u64> {
         let one = |_| {
             let found = self.0.run(statement, (), &Run::default())?.len();
@@ -101,7 +102,7 @@ impl CqlCliffs<'_> {
         Ok(0..i32::try_from(self.n).map_err(refused)?)
     }
 
-    /// Days of a queue that are deleted by the first clustering column.
+    /// Measures a queue whose days are deleted by the first clustering column.
     fn ranges(&mut self) -> Done {
         let t =
             self.table(&["CREATE TABLE t (p int, a int, b int, v int, PRIMARY KEY (p, a, b))"])?;
@@ -164,7 +165,7 @@ impl CqlCliffs<'_> {
         self.after(&t, "CQL: a partition beside many deleted ones", &by_key, false)
     }
 
-    /// A collection that is replaced: its elements are others each time.
+    /// Measures a collection that is replaced repeatedly, with different elements each time.
     fn collections(&mut self) -> Done {
         let t = self.table(&["CREATE TABLE t (p int PRIMARY KEY, v int, s set<int>)"])?;
         let replace = t.prepare("UPDATE t SET v = 1, s = ? WHERE p = 1")?;
@@ -204,7 +205,7 @@ impl CqlCliffs<'_> {
         self.after(&t, "CQL: a write with an old timestamp after many", &write, false)
     }
 
-    /// An indexed column, which is the key of a view, gets another value each time.
+    /// Measures an indexed column, also the key of a view, that gets a new value each time.
     fn derived(&mut self) -> Done {
         let t = self.table(&[
             "CREATE TABLE t (p int PRIMARY KEY, v int, w int)",

@@ -1,8 +1,9 @@
-//! `firn bench --model cql --connect`: what statements take at a cluster, beside the same statements on
-//! a fresh store of this machine.
+//! `firn bench --model cql --connect`: the time of statements at a cluster, compared with the same
+//! statements on a fresh local store.
 //!
-//! Invariants: what is read is checked on both sides; the cluster keeps nothing of it: what the bench
-//! has made there it drops at its end, also when it fails.
+//! Invariants:
+//! - Results of reads are checked on both sides.
+//! - The bench drops its keyspace from the cluster at its end, also after a failure.
 
 use firn_cluster::{ClusterUrl, Prepared, Session};
 use firn_cql::{BatchKind, Run, Values};
@@ -16,7 +17,7 @@ use crate::connect::not_connected;
 use firn_bench::Setting;
 use firn_bench::duel::{DuelMeter, DuelReport, ROUNDS};
 
-/// Statements of a round: each takes as long as the network does.
+/// Statements of a round: each takes as long as a network round trip.
 const EACH: u64 = 100;
 /// Rows of a batch.
 const TOGETHER: u64 = 20;
@@ -25,7 +26,7 @@ const BATCHES: u64 = EACH / TOGETHER;
 
 const TABLE: &str = "CREATE TABLE bench.rows (id bigint PRIMARY KEY, a text, b text, n int)";
 
-/// The table in one place, with the statements about it.
+/// The table on one side, with its statements.
 struct BenchSide {
     session: Session,
     insert: Prepared,
@@ -38,7 +39,7 @@ fn number(n: u64) -> i32 {
 }
 
 impl BenchSide {
-    /// Makes the table.
+    /// Creates the table.
     fn new(session: Session, replication: &str) -> Done<BenchSide> {
         let keyspace = format!("CREATE KEYSPACE {KEYSPACE} WITH replication = {replication}");
         session.execute(&keyspace, ()).map_err(|e| match e {
@@ -87,7 +88,7 @@ impl BenchSide {
     }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs, url: ClusterUrl) -> Done {
     let nodes = url.nodes().join(", ");
     let cluster = Session::connect_to(url).map_err(|e| not_connected(&e))?;
@@ -137,7 +138,7 @@ fn measure(there: &BenchSide, here: &BenchSide, rows: u64, report: &mut DuelRepo
 
     let mut meter = DuelMeter::new("INSERT batches", ROUNDS, EACH);
     for round in 0..ROUNDS {
-        // The same rows again: there are no more of them for the scans.
+        // Uses the same rows again: the scans need this number of rows.
         let first = round * EACH % (rows - EACH + 1);
         let all = (0..BATCHES).map(|at| first + at * TOGETHER);
         meter.round(

@@ -1,8 +1,8 @@
-//! What is kept beside a table (indexes of both kinds, a view, the nearest of vectors), and groups:
-//! what each costs who writes, and what it takes to read by it.
+//! Costs of secondary indexes, materialized views, vector search and groups: on writes, and for the
+//! reads that use them.
 //!
-//! Tables have the same rows: row `i` is the `i % 10`th of partition `i / 10`, and its `n`, by which
-//! indexes and view find it, is that of nine rows of other partitions.
+//! All tables have the same rows: row `i` is row `i % 10` of partition `i / 10`. Its `n`, the
+//! column of the indexes and the view, is shared with nine rows of other partitions.
 
 use firn_cql::{Prepared, Run, Value};
 use firn_tools::output::{Done, count, nanos};
@@ -13,15 +13,15 @@ use firn_tools::io::Stopwatch;
 
 /// Rows of a partition, and of a value of `n`.
 const TOGETHER: u64 = 10;
-/// Vectors of the table of vectors, and the numbers of each.
+/// Number of vectors, and their dimensions.
 const VECTORS: u64 = 10_000;
 const NUMBERS: u64 = 64;
-/// How often the nearest are asked for.
+/// Number of nearest-neighbour queries.
 const ASKED: u64 = 20;
 
 const COLUMNS: &str = "(p int, c int, t text, n int, m int, PRIMARY KEY (p, c))";
 
-/// A table with something that is kept beside it.
+/// A table with an index or a view.
 struct Kept {
     table: &'static str,
     name: &'static str,
@@ -59,11 +59,11 @@ const KEPT: [Kept; 4] = [
     },
 ];
 
-/// A question that has something to be found by.
+/// A query by an index or a view.
 struct Question {
     what: &'static str,
     statement: &'static str,
-    /// What is bound for a value of `n`.
+    /// Returns the bound values of the query for a value of `n`.
     bound: fn(u64) -> Vec<Value>,
     /// Rows of the answer.
     rows: usize,
@@ -112,13 +112,13 @@ fn int(n: u64) -> i32 {
     n as i32
 }
 
-/// The text of the rows with this `n`, and of no others.
+/// Returns the text of the rows with this `n`, and of no others.
 fn text(n: u64) -> String {
     format!("{:08x}", (n as u32).wrapping_mul(0x9E37_79B9))
 }
 
 impl CqlBench {
-    /// All of it.
+    /// Runs all of these benchmarks.
     pub fn derived(&self, report: &mut DuelReport) -> Done {
         for table in KEPT.iter().map(|kept| kept.table).chain([PLAIN]) {
             self.define(&format!("CREATE TABLE bench.{table} {COLUMNS}"))?;
@@ -135,7 +135,7 @@ impl CqlBench {
         self.session.execute(statement, ()).map(|_| ()).map_err(refused)
     }
 
-    /// Values of `n`.
+    /// Returns the number of distinct values of `n`.
     fn values(&self) -> u64 {
         self.rows / TOGETHER
     }
@@ -170,7 +170,7 @@ impl CqlBench {
         Ok(self.session.engine().store().db().wait_idle()?)
     }
 
-    /// A few rows each: by what is kept, and as a partition of the table alone.
+    /// Reads a few rows at a time: by the index or view, and as a partition of the plain table.
     fn reads_by_what_is_kept(&self, report: &mut DuelReport) -> Done {
         let (how, values) = (Run::default(), self.values());
         let partition = self.prepare("SELECT * FROM bench.plain WHERE p = ?")?;
@@ -199,7 +199,7 @@ impl CqlBench {
         Ok(())
     }
 
-    /// Sums of all partitions, and all rows of which they are.
+    /// Measures sums of all partitions, compared with a scan of all rows.
     fn groups(&self, report: &mut DuelReport) -> Done {
         let groups = "SELECT p, count(*), sum(m) FROM bench.plain GROUP BY p";
         let (groups, rows) = (self.prepare(groups)?, self.prepare("SELECT p, m FROM bench.plain")?);
@@ -217,7 +217,7 @@ impl CqlBench {
         Ok(())
     }
 
-    /// The nearest of some thousand vectors, found by comparing all of them.
+    /// Measures the nearest neighbours among some thousand vectors, found by comparing all of them.
     fn nearest(&self, report: &mut DuelReport) -> Done {
         self.define(&format!(
             "CREATE TABLE bench.vectors (id int PRIMARY KEY, v vector<float, {NUMBERS}>)"

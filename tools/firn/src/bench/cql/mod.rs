@@ -1,11 +1,11 @@
-//! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on
-//! columns that do the same; with `--connect` at a cluster, beside such a store.
+//! `firn bench --model cql`: the cost of statements on a fresh store, compared with equivalent
+//! operations on columns. With `--connect`, compares a cluster with such a store.
 //!
-//! [`rows`] has one table beside a family, [`derived`] what is kept beside a table, and groups;
-//! `cluster` one table in both places.
+//! [`rows`] compares a table with a column family. [`derived`] measures indexes, views and groups.
+//! `cluster` compares a table in both places.
 //!
-//! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer
-//! ends the bench with a failure.
+//! Invariant: results of reads are checked, so no benchmark is fast by doing nothing. A wrong
+//! answer ends the bench with a failure.
 
 pub mod cliffs;
 #[cfg(feature = "cluster")]
@@ -24,10 +24,10 @@ use firn_tools::output::{Done, Failure, bytes, count};
 use store::CqlBench;
 pub use store::{BESIDE, KEYSPACE};
 
-/// Rows below which there is nothing to measure.
+/// Minimum number of rows for a measurement.
 const LEAST_ROWS: u64 = 1000;
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < LEAST_ROWS {
         return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));

@@ -1,5 +1,5 @@
-//! Rows of one table, beside the cells of a family: written, read by their keys, by texts of
-//! statements, in scans, and their collections.
+//! Rows of one table, compared with cells of a family: inserts, reads by key, statements as text,
+//! scans, and collections.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, 
 pub const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
 pub const TEXT: &str = "Firn is last year's snow, on its way to ice";
 
-/// The key of the `n`th row; neighbours in time are none in order.
+/// Returns the key of the `n`th row. Rows with consecutive `n` are not adjacent in key order.
 pub fn id(n: u64) -> i64 {
     (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
 }
@@ -33,11 +33,11 @@ impl CqlBench {
             .map_err(refused)
     }
 
-    /// The cells that the statement writes, as columns of a family.
+    /// Writes the same cells as the INSERT, as columns of a family.
     fn insert_beside(&self, n: u64) -> Done {
         let timestamp = self.keyspace.wide().store().timestamp();
         let number = ((n % 1000) as i32).to_be_bytes();
-        // A family has no column without a name: the row's marker is one of a letter.
+        // A family has no column without a name, so the row marker gets a name of one letter.
         let cells: [(&[u8], &[u8]); 4] =
             [(b"-", b""), (b"a", TEXT.as_bytes()), (b"b", TEXT.as_bytes()), (b"n", &number)];
         let cells = cells.map(|(name, value)| {
@@ -105,7 +105,7 @@ impl CqlBench {
         Ok(())
     }
 
-    /// Statements as texts, which are found in the cache by their bytes.
+    /// Measures statements as text, which the cache finds by their bytes.
     pub fn texts(&self, report: &mut DuelReport) -> Done {
         let (statement, how) = (self.prepare(SELECT)?, Run::default());
         let mut meter = DuelMeter::new("SELECT rows by text", ROUNDS, EACH);
@@ -133,7 +133,7 @@ impl CqlBench {
         Ok(())
     }
 
-    /// One element more, of a large collection and of small ones.
+    /// Measures adding an element to a large collection, compared with small ones.
     pub fn elements(&self, report: &mut DuelReport) -> Done {
         let how = Run::default();
         let run = |s: &Prepared, v: i32, id: i32, is_set: bool| -> Done {
@@ -160,7 +160,7 @@ impl CqlBench {
         Ok(())
     }
 
-    /// All rows, page by page, with a condition and without.
+    /// Scans all rows in pages, with a condition and without.
     pub fn scans(&self, report: &mut DuelReport) -> Done {
         let filtered = self.prepare("SELECT id FROM bench.rows WHERE n = 7 ALLOW FILTERING")?;
         let all = self.prepare("SELECT id FROM bench.rows")?;

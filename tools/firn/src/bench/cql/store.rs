@@ -1,4 +1,4 @@
-//! The store of the bench, its tables, and what all of its parts do with them.
+//! Store of the benchmarks, its tables, and helpers for all parts.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use firn_bench::duel::scattered;
 /// Rows of a page of a scan.
 pub const PAGE: usize = 1000;
 
-/// The keyspace of the tables, and that of the family beside them.
+/// Keyspace of the tables, and keyspace of the compared family.
 pub const KEYSPACE: &str = "bench";
 pub const BESIDE: &str = "beside";
 
@@ -26,7 +26,7 @@ pub struct CqlBench {
     pub keyspace: Keyspace,
 }
 
-/// A number below `below` that looks random.
+/// Returns a pseudorandom number below `below`.
 pub fn any(n: u64, below: u64) -> u64 {
     scattered(n) % below.max(1)
 }
@@ -53,7 +53,7 @@ impl CqlBench {
         self.session.prepare(statement).map_err(refused)
     }
 
-    /// Reads all pages of a statement, which must have this many rows together.
+    /// Reads all pages of a statement, which must have this many rows in total.
     pub fn pages(&self, statement: &Prepared, rows: u64) -> Done {
         let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
         loop {
@@ -75,7 +75,7 @@ impl CqlBench {
     }
 }
 
-/// Refuses what was found where it is not what was expected.
+/// Fails if the result differs from the expected one.
 pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Done {
     if found == expected {
         return Ok(());

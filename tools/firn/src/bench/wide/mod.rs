@@ -1,10 +1,10 @@
-//! `firn bench --model wide`: what columns and rows cost on a fresh store, beside what the engine
-//! beneath takes for the same bytes.
+//! `firn bench --model wide`: the cost of columns and rows on a fresh store, compared with the
+//! engine's cost for the same bytes.
 //!
-//! [`store`] opens the store and makes rows, [`steps`] measures.
+//! [`store`] opens the store and creates rows, [`steps`] measures.
 //!
-//! Invariant: what is read is checked (how many cells, which sum), so that nothing is fast by doing
-//! nothing; a wrong answer ends the bench with a failure.
+//! Invariant: results of reads are checked (number of cells, sums), so no benchmark is fast by
+//! doing nothing. A wrong answer ends the bench with a failure.
 
 mod steps;
 mod store;
@@ -18,10 +18,10 @@ use super::args::ModelBenchArgs;
 use firn_bench::Setting;
 use firn_bench::duel::DuelReport;
 
-/// The memory budget of the store whose widest row is larger than it.
+/// Memory budget of a store that is smaller than its widest row.
 const SMALL_BUDGET: u64 = 16 << 20;
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < steps::LEAST_ROWS || args.columns < steps::LEAST_COLUMNS {
         let (rows, columns) = (steps::LEAST_ROWS, steps::LEAST_COLUMNS);

@@ -1,4 +1,4 @@
-//! The steps that are measured.
+//! The measured steps.
 
 use firn_kv::{Batch, Durability, Tree};
 use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice};
@@ -14,25 +14,25 @@ use firn_bench::duel::{DuelMeter, DuelReport, EACH, NOISE, ROUNDS};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, nanos, rate};
 
-/// Rows and columns below which there is nothing to measure.
+/// Minimum number of rows for a measurement.
 pub const LEAST_ROWS: u64 = 100;
-/// See [`LEAST_ROWS`].
+/// Minimum number of columns; see [`LEAST_ROWS`].
 pub const LEAST_COLUMNS: u64 = 1000;
 
-/// Rounds of reads of a store so small that it only tries the bench out; and how many more where
-/// single reads are short and the aim is near.
+/// Read rounds of a store so small that it only tests the bench, the size of such a store, and the
+/// factor of rounds for short reads whose target is close.
 const TRIAL_ROUNDS: u64 = 3;
 const TRIAL_ROWS: u64 = 10_000;
 const MORE: u64 = 5;
-/// Columns of a slice of which the cost of a column is told.
+/// Columns of a slice that measures the cost per column.
 const SLICE: u64 = 1000;
-/// The key of the widest row, and of one of 100 columns.
+/// Keys of the widest row, and of a row of 100 columns.
 const WIDEST: &[u8] = b"the widest row";
 const NARROW: &[u8] = b"a row of 100 columns";
 const NARROW_COLUMNS: u64 = 100;
-/// The key of a row of one column.
+/// Key of a row of one column.
 const SINGLE: &[u8] = b"a row of one column";
-/// Late and counting writes.
+/// Threads and counters of the counter benchmark.
 const THREADS: u64 = 8;
 const COUNTERS: u64 = 16;
 
@@ -45,7 +45,7 @@ fn rounds(b: &WideBench) -> u64 {
     if b.rows < TRIAL_ROWS { TRIAL_ROUNDS } else { ROUNDS }
 }
 
-/// Reads of each cache line: who finds a value has not read it yet.
+/// Reads every cache line of a value. Lookups alone do not read it.
 fn touch(bytes: &[u8]) {
     std::hint::black_box(
         bytes.iter().step_by(64).fold(0, |sum: u64, &b| sum.wrapping_add(b.into())),
@@ -59,7 +59,7 @@ fn expect(what: &str, found: u64, expected: u64) -> Done {
     Err(Failure::new(format!("{what}: found {}, and not {}", count(found), count(expected))))
 }
 
-/// A column that is to be written, with all forms of it made before the clock runs.
+/// A column to write, with all its encodings computed before the measurement.
 struct PreparedStep {
     key: Vec<u8>,
     name: Vec<u8>,
@@ -83,8 +83,8 @@ fn prepare(
     Ok(PreparedStep { stored: stored(timestamp, &value), key, name, place, value, timestamp, full })
 }
 
-/// A timestamp of a step: each step's are newer than those of the steps before, else all of its
-/// writes would be late ones.
+/// Returns a timestamp of a step. Later steps have newer timestamps; otherwise all of their writes
+/// would be late writes.
 fn timestamp(step: i64, n: u64) -> i64 {
     (step << 32) + n as i64 + 1
 }
@@ -99,7 +99,8 @@ fn columns_of(
     (from..until).map(|n| prepare(b, f, n / COLUMNS, n % COLUMNS, timestamp(step, n))).collect()
 }
 
-/// Columns one by one, through the store and through the operations; rows at once.
+/// Inserts columns one by one, through the store and through the operations, and whole rows at
+/// once.
 pub fn inserts(b: &WideBench, report: &mut DuelReport) -> Done {
     let (rows, kv) = (b.family("Rows")?, b.tree("rows")?);
     let all = b.rows * COLUMNS;
@@ -205,13 +206,14 @@ fn cells_of_row(
     Ok(cells)
 }
 
-/// Whole rows at random.
+/// Reads whole rows at random.
 pub fn row_reads(b: &WideBench, state: &str, report: &mut DuelReport) -> Done {
     let (family, values, parent) =
         (b.family("Rows")?, b.tree("values")?, ColumnParent::new("Rows"));
     let all = StoreSlice::all();
     let predicate = SlicePredicate::all();
-    // Everything once: what is measured is not who comes first.
+    // Reads all rows once before the measurement, so that the order of the measurements has no
+    // effect.
     for row in 0..b.rows {
         cells_of_row(b, &family, &row_key(row), &all, u64::MAX)?;
         values.get(&row_key(row))?;
@@ -220,7 +222,7 @@ pub fn row_reads(b: &WideBench, state: &str, report: &mut DuelReport) -> Done {
     let mut meter = DuelMeter::new(WHOLE_ROW, rounds, EACH);
     let mut named = DuelMeter::new(NAMED_ROW, rounds, EACH);
     for round in 0..rounds {
-        // Other rows for each: those that have just been read are in the processor's cache.
+        // Each side reads different rows, because rows just read are in the processor's cache.
         let keys = |of: u64| -> Vec<_> {
             (0..EACH).map(|i| row_key(b.random(of << 40 | (round * EACH + i)) % b.rows)).collect()
         };
@@ -261,9 +263,9 @@ fn named_slice(
     expect("columns of a row", columns.len() as u64, expected)
 }
 
-/// Row reads may take 1.5 times a get, and the decoding of 10 cells: what 10 steps of the walk
-/// take, and for `get_slice()`, which makes columns of them, what 10 of the columns of a long slice
-/// take.
+/// Sets the target for reads of rows: 1.5 times a get plus the decoding of 10 cells. Decoding is
+/// taken as 10 steps of the scan; for `get_slice()`, which creates columns, as 10 columns of a long
+/// slice.
 pub fn judge_row_reads(report: &mut DuelReport) {
     let each = |beside: &str| {
         report.lines.iter().find(|l| l.beside == beside).map_or(f64::NAN, |l| l.duel.ours)
@@ -281,7 +283,7 @@ pub fn judge_row_reads(report: &mut DuelReport) {
     ));
 }
 
-/// One column at random.
+/// Reads one column at random.
 pub fn point_reads(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Rows")?, b.tree("rows")?);
     let rounds = rounds(b);
@@ -345,7 +347,7 @@ fn load_row(b: &WideBench, family: &StoreFamily, key: &[u8], columns: u64) -> Do
     Ok(())
 }
 
-/// A row of very many columns and one of few.
+/// Writes a row of very many columns and a row of 100 columns.
 pub fn load_wide_row(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let watch = Stopwatch::start();
@@ -361,7 +363,7 @@ pub fn load_wide_row(b: &WideBench, report: &mut DuelReport) -> Done {
     Ok(b.store.db().wait_idle()?)
 }
 
-/// The last ten columns.
+/// Reads the last ten columns.
 pub fn last_ten(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let slice = StoreSlice::all().reversed();
@@ -397,7 +399,7 @@ pub fn last_ten(b: &WideBench, report: &mut DuelReport) -> Done {
     Ok(())
 }
 
-/// All of the wide row, cell by cell.
+/// Reads all of the wide row, cell by cell.
 pub fn walk(b: &WideBench, what: &str, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let mut meter = DuelMeter::new(what, 3, b.columns);
@@ -439,7 +441,7 @@ pub fn walk(b: &WideBench, what: &str, report: &mut DuelReport) -> Done {
     Ok(())
 }
 
-/// Slices of the wide row, from columns at random: what a column costs where there are many.
+/// Reads slices of the wide row from random columns: the cost per column of long slices.
 pub fn long_slices(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, parent) = (b.family("Wide")?, ColumnParent::new("Wide"));
     let rounds = rounds(b);
@@ -481,7 +483,7 @@ pub fn long_slices(b: &WideBench, report: &mut DuelReport) -> Done {
     Ok(())
 }
 
-/// Threads that count on the same counters.
+/// Increments the same counters from several threads.
 pub fn counters(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Counters")?, b.tree("counters")?);
     let per_thread = EACH * 4;
@@ -525,10 +527,11 @@ fn on_threads(each: u64, work: &(impl Fn(u64) -> Done + Sync)) -> Done {
     })
 }
 
-/// Columns older than what their stripe has seen: each is compared with what is there.
+/// Writes columns older than the newest timestamp of their stripe: each is compared with the stored
+/// cell.
 pub fn late_writes(b: &WideBench, report: &mut DuelReport) -> Done {
     let (family, kv) = (b.family("Batches")?, b.tree("batches")?);
-    // The newest of all stripes.
+    // Gives every stripe its newest timestamp.
     for n in 0..4096 {
         let mut m = StoreMutation::new(&row_key(n));
         m.put(&family, &place(&family, b"newest")?, timestamp(5, 0), b"");
@@ -562,7 +565,7 @@ pub fn late_writes(b: &WideBench, report: &mut DuelReport) -> Done {
     Ok(())
 }
 
-/// Deletes the wide row, and reads what is left of it.
+/// Deletes the wide row, and reads the deleted row.
 pub fn deletion(b: &WideBench, report: &mut DuelReport) -> Done {
     let family = b.family("Wide")?;
     let delete = |key: &[u8]| {
@@ -570,8 +573,8 @@ pub fn deletion(b: &WideBench, report: &mut DuelReport) -> Done {
         m.delete_partition(&family, timestamp(6, 0));
         b.store.apply(&[m], Durability::Process).map_err(failure)
     };
-    // The store has just been opened: tables are opened by their first read, and the first deletion
-    // of its kind puts the kind on record.
+    // The store has just been opened. The first read opens tables, and the first deletion of its
+    // kind records the kind in the manifest.
     for key in [WIDEST, NARROW] {
         cells_of_row(b, &family, key, &StoreSlice::all(), 1)?;
     }

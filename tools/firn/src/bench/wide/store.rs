@@ -1,5 +1,5 @@
-//! The store of the bench: families by their definitions, the engine's trees beside them, and the
-//! rows that are written to both.
+//! Store of the benchmarks: column families, trees of the engine with the same data, and generated
+//! rows.
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,12 @@ use firn_tools::output::{Done, Failure, Progress};
 pub const COLUMNS: u64 = 10;
 /// Bytes of a value.
 pub const VALUE: usize = 100;
-/// The keyspace of a bench of columns.
+/// Keyspace of a benchmark of columns.
 pub const KEYSPACE: &str = "Bench";
-/// What the names of the engine's trees beside the families begin with.
+/// Prefix of the names of the engine's trees.
 pub const BESIDE: &str = "beside-";
 
-/// An error of the model as a failure of the command.
+/// Converts an error of the model to a failure of the command.
 pub fn failure(e: Error) -> Failure {
     match e {
         Error::Store(e) => Failure::Engine(e),
@@ -30,21 +30,21 @@ pub fn failure(e: Error) -> Failure {
 
 /// The open store.
 pub struct WideBench {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
     /// Columns of the widest row.
     pub columns: u64,
-    /// Of everything random.
+    /// Random seed.
     pub seed: u64,
-    /// The operations.
+    /// The operations of the data model.
     pub keyspace: Keyspace,
-    /// What they stand on.
+    /// The store under these operations.
     pub store: CellStore,
     dir: PathBuf,
 }
 
 impl WideBench {
-    /// Opens the store in `dir`; makes its families when they are not there.
+    /// Opens the store in `dir`; creates its families if they do not exist.
     pub fn open(dir: &Path, args: &ModelBenchArgs, budget: u64) -> Done<WideBench> {
         let wide = args.open_wide(dir, budget)?;
         if wide.describe_keyspaces().is_empty() {
@@ -69,7 +69,7 @@ impl WideBench {
         Ok(WideBench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
     }
 
-    /// A family of the store, by its name.
+    /// Returns the family of this name.
     pub fn family(&self, name: &str) -> Done<StoreFamily> {
         let schema = self.keyspace.wide().describe_keyspace(KEYSPACE).map_err(failure)?;
         let id = schema.cf_defs.iter().find(|d| d.name == name).and_then(|d| d.id);
@@ -79,7 +79,7 @@ impl WideBench {
         })
     }
 
-    /// A tree of the engine, beside the families.
+    /// Returns the engine's tree of this name.
     pub fn tree(&self, name: &str) -> Done<Tree> {
         Ok(self
             .store
@@ -88,7 +88,7 @@ impl WideBench {
             .tree(&format!("{BESIDE}{name}"), TreeOptions::default())?)
     }
 
-    /// Merges each tree into one run.
+    /// Compacts each tree into one run.
     pub fn compact(&self) -> Done {
         let db = self.store.db();
         for name in db.tree_names() {
@@ -99,12 +99,12 @@ impl WideBench {
         Ok(db.wait_idle()?)
     }
 
-    /// A number that looks random.
+    /// Returns a pseudorandom number.
     pub fn random(&self, n: u64) -> u64 {
         scattered(n.wrapping_add(self.seed.wrapping_mul(0xD1B5_4A32_D192_ED03)))
     }
 
-    /// A value of which about half compresses away.
+    /// Returns a value that compresses to about half its size.
     pub fn value(&self, n: u64) -> [u8; VALUE] {
         let mut value = [b'.'; VALUE];
         for (i, chunk) in value[..VALUE / 2].chunks_mut(8).enumerate() {
@@ -115,17 +115,17 @@ impl WideBench {
     }
 }
 
-/// The key of a row.
+/// Returns the key of a row.
 pub fn row_key(row: u64) -> Vec<u8> {
     format!("row-{row:012}").into_bytes()
 }
 
-/// The name of a column of a narrow row.
+/// Returns the name of a column of a narrow row.
 pub fn column_name(column: u64) -> Vec<u8> {
     format!("column-{column}").into_bytes()
 }
 
-/// The bytes of a cell's key.
+/// Returns the key of a cell.
 pub fn cell_key(family: &StoreFamily, key: &[u8], name: &[u8]) -> Done<Vec<u8>> {
     let mut full = vec![];
     family.layout().put_partition(key, &mut full).map_err(failure)?;
@@ -133,14 +133,14 @@ pub fn cell_key(family: &StoreFamily, key: &[u8], name: &[u8]) -> Done<Vec<u8>> 
     Ok(full)
 }
 
-/// The place of a cell in its row.
+/// Returns the suffix of a cell's key, without its partition.
 pub fn place(family: &StoreFamily, name: &[u8]) -> Done<Vec<u8>> {
     let mut place = vec![];
     family.layout().put_cell(&[], name, &mut place).map_err(failure)?;
     Ok(place)
 }
 
-/// The bytes that a cell is stored as.
+/// Returns the stored encoding of a live cell.
 pub fn stored(timestamp: i64, value: &[u8]) -> Vec<u8> {
     let mut out = vec![];
     firn_wide::internals::cell::Cell {

@@ -1,4 +1,4 @@
-//! The crate `cdrs-tokio` against servers that it starts: clients-cdrs FIRN
+//! Tests the crate `cdrs-tokio` against servers that it starts: clients-cdrs FIRN
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,7 @@ type Client = Session<
     RoundRobinLoadBalancingStrategy<TransportTcp, TcpConnectionManager>,
 >;
 
-/// A server over a store, which is killed when it is dropped.
+/// A server on a store, killed when dropped.
 struct Firn(Child);
 
 impl Drop for Firn {
@@ -47,7 +47,7 @@ impl Drop for Firn {
     }
 }
 
-/// Starts a server, and gives the port that it listens at. 0: any.
+/// Starts a server and returns its port. 0: any.
 fn start(firn: &Path, store: &Path, port: u16) -> Outcome<(Firn, u16)> {
     let listen = format!("127.0.0.1:{port}");
     let mut command = Command::new(firn);
@@ -79,7 +79,7 @@ async fn rows(session: &Client, cql: &str) -> Outcome<Vec<Row>> {
     Ok(session.query(cql).await?.response_body()?.into_rows().unwrap_or_default())
 }
 
-/// Writes a value of a type, and reads it.
+/// Writes and reads a value of a type.
 macro_rules! round_trip {
     ($session:expr, $cql:literal, $of:ty, $value:expr) => {{
         let value = $value;
@@ -143,7 +143,8 @@ async fn every_type(session: &Client, version: Version) -> Outcome {
     Ok(())
 }
 
-/// The text of a server's refusal, as `Invalid`, `SyntaxError` and the like begin it.
+/// Returns the error of a refused statement, beginning with its type, such as `Invalid` or
+/// `SyntaxError`.
 async fn refusal(session: &Client, cql: &str) -> Outcome<String> {
     match session.query(cql).await {
         Err(Error::Server { body, .. }) => Ok(format!("{:?}: {}", body.ty, body.message)),
@@ -163,7 +164,7 @@ async fn conversation(session: &Client, version: Version) -> Outcome {
     }
     let told = tokio::time::timeout(Duration::from_secs(30), events.recv()).await??;
     assert!(matches!(told, ServerEvent::SchemaChange(_)), "{told:?}");
-    // What it has read of the node and of the definitions.
+    // The node and schema metadata that it has read.
     let known = session.cluster_metadata();
     let nodes: Vec<_> = known.nodes().values().collect();
     assert_eq!(
@@ -223,7 +224,7 @@ async fn conversation(session: &Client, version: Version) -> Outcome {
     Ok(())
 }
 
-/// A server that is killed and started again is found again, with what was written.
+/// The driver reconnects to a server that was killed and restarted, and finds the written data.
 async fn restart(firn: &Path, store: &Path) -> Outcome {
     let (server, port) = start(firn, store, 0)?;
     let session = connect(port, Version::V5, Compression::None).await?;

@@ -1,4 +1,4 @@
-//! The crate `scylla` against a server at 127.0.0.1: clients PORT
+//! Tests the crate `scylla` against a server at 127.0.0.1: clients PORT
 
 use std::error::Error;
 
