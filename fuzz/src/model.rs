@@ -177,7 +177,7 @@ pub fn run(h: History) {
         table_size: 64 << 10,
         memtable_size: 64 << 10,
         policy: policy(h.policy),
-        merge: Some(merge),
+        merge_operator: Some(merge),
         ..TreeOptions::default()
     };
     let options = DbOptions {

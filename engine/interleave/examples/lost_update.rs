@@ -1,5 +1,5 @@
-//! Finds a lost update: two threads add one in two steps each, and a seed makes the second begin in
-//! between.
+//! Finds a lost update: two threads increment a number in two steps each, and some seed starts the
+//! second one in between.
 //!
 //! `cargo run -p firn-interleave --example lost_update`
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use firn_interleave::atomic::{AtomicU64, Ordering};
 use firn_interleave::{Failure, Plan, run, spawn};
 
-/// What two threads have counted to, under the schedule of this seed.
+/// Returns the count of two threads under the schedule of this seed.
 fn counted(seed: u64) -> Result<u64, Failure> {
     let counter = Arc::new(AtomicU64::new(0));
     let result = counter.clone();
@@ -29,7 +29,7 @@ fn counted(seed: u64) -> Result<u64, Failure> {
     Ok(result.load(Ordering::SeqCst))
 }
 
-/// The first seed under which an update is lost.
+/// Returns the first seed that loses an update.
 fn search() -> Result<Option<u64>, Failure> {
     for seed in 0..1_000 {
         if counted(seed)? < 2 {

@@ -1,10 +1,10 @@
-//! Atomics of `std` with a point before each operation.
+//! Atomics of `std` with a scheduling point before each operation.
 
 use crate::run::point;
 
 pub use std::sync::atomic::Ordering;
 
-/// A fence: nothing, since memory is sequentially consistent here, but a point.
+/// A fence: only a scheduling point, since memory is sequentially consistent here.
 #[track_caller]
 pub fn fence(_: Ordering) {
     point();
@@ -43,8 +43,7 @@ macro_rules! basics {
                 self.0.swap(value, order)
             }
 
-            /// # Errors
-            /// The value that is there, when it is another than `now`.
+            /// # Errors The current value, if it differs from `now`.
             #[inline]
             #[track_caller]
             pub fn compare_exchange(
@@ -58,8 +57,7 @@ macro_rules! basics {
                 self.0.compare_exchange(now, new, ok, no)
             }
 
-            /// # Errors
-            /// The value that is there, when it is another than `now`.
+            /// # Errors The current value, if it differs from `now`.
             #[inline]
             #[track_caller]
             pub fn compare_exchange_weak(
@@ -120,8 +118,7 @@ macro_rules! number {
                 self.0.fetch_and(value, order)
             }
 
-            /// # Errors
-            /// The value that is there, when `f` gives none.
+            /// # Errors The current value, if `f` returns `None`.
             #[inline]
             #[track_caller]
             pub fn fetch_update(
@@ -173,8 +170,7 @@ impl<T> AtomicPtr<T> {
         self.0.swap(value, order)
     }
 
-    /// # Errors
-    /// The value that is there, when it is another than `now`.
+    /// # Errors The current value, if it differs from `now`.
     #[inline]
     #[track_caller]
     pub fn compare_exchange(

@@ -1,4 +1,5 @@
-//! The epoch reduced to its contract: what was deferred runs when nobody is pinned any more.
+//! Epoch-based reclamation reduced to its contract: deferred functions run when no thread is pinned
+//! any more.
 
 use crate::run::{epoch, in_run};
 
@@ -31,7 +32,7 @@ pub struct Guard(Pinned);
 enum Pinned {
     /// In the epoch of the run.
     Here,
-    /// Outside of a run nobody is known who might be pinned, so what is deferred is kept for ever.
+    /// Outside of a run, pinned threads are unknown, so deferred functions never run.
     Outside,
 }
 
@@ -42,7 +43,7 @@ pub fn pin() -> Guard {
 }
 
 impl Guard {
-    /// Runs `f` when nobody who is pinned now is so any more.
+    /// Runs `f` when no currently pinned thread is pinned any more.
     pub fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
         match self.0 {
             Pinned::Here => epoch(|s| s.deferred.push(Box::new(move || drop(f())))),
@@ -50,7 +51,7 @@ impl Guard {
         }
     }
 
-    /// Lets the epoch move on; here it always has.
+    /// Advances the epoch; a no-op here.
     pub fn flush(&self) {}
 
     /// Runs `f` unpinned.

@@ -1,24 +1,24 @@
-//! A deterministic scheduler of threads: what runs between two points is decided by a seed, so a
-//! failing interleaving is found by searching and replays from its number.
+//! A deterministic scheduler of threads: a seed decides which thread runs between two points, so a
+//! failing interleaving is found by search and replayed by its number.
 //!
-//! The threads of a [`run`] are coroutines of one thread of the operating system. Code under test
-//! takes its locks, atomics, threads, sleeps and clock from here instead of `parking_lot` and
-//! `std`; each of those operations is a *point*, at which another thread may go on. Between two
-//! points nothing else runs, and memory is sequentially consistent: weaker orders are for `loom`.
+//! The threads of a [`run`] are coroutines of one operating system thread. Code under test uses
+//! this crate's locks, atomics, threads, sleeps and clock instead of `parking_lot` and `std`. Each
+//! of those operations is a *point*, at which another thread may continue. Between two points
+//! nothing else runs, and memory is sequentially consistent: weaker orders are for `loom`.
 //!
 //! Invariants:
-//! - A schedule depends on its [`Plan`] and on the code under test alone. [`Report::trace`] is a
-//!   hash of all decisions: two runs of one plan give the same.
-//! - Time is virtual. It moves a little with each point; where nobody can run it jumps to the next
-//!   deadline, so a timed wait costs nothing. Now and then it jumps though others could run, since
-//!   a thread may be late by any time.
-//! - When nobody can run and nobody waits for a time, that is a deadlock, and told as one; more
-//!   points than the plan allows are a hang.
+//! - A schedule depends only on its [`Plan`] and on the code under test. [`Report::trace`] is a
+//!   hash of all decisions: two runs of one plan have the same.
+//! - Time is virtual. It advances a little at each point. If no thread can run, it jumps to the
+//!   next deadline, so a timed wait costs nothing. Sometimes it jumps although threads could run,
+//!   since a thread may be delayed by any time.
+//! - If no thread can run and none waits for a time, the run fails with a deadlock. More points
+//!   than the plan allows are a hang.
 //! - Outside of a run the locks are `parking_lot`'s and the atomics `std`'s, without points.
 //!
-//! Why not `shuttle`: its timed waits never time out and its clock does not move, and a store's
-//! workers wait with deadlines; and it keeps vector clocks at every operation. Coroutines are those
-//! of the `generator` crate, as in both `loom` and `shuttle`.
+//!   Reasons against `shuttle`: its timed waits never time out and its clock does not advance, but
+//!   a store's workers wait with deadlines; and it maintains vector clocks at every operation. The
+//!   coroutines are those of the `generator` crate, as in both `loom` and `shuttle`.
 
 pub mod atomic;
 pub mod epoch;

@@ -1,25 +1,25 @@
 //! Locks with `parking_lot`'s interface.
 //!
-//! Each is one of `parking_lot`, taken by trying: a thread of a run that does not get it waits for
-//! its address to be woken.
+//! Each wraps one of `parking_lot` and acquires it by trying: a thread of a run that fails waits
+//! for a wakeup of the lock's address.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::run::{in_run, point, wait, wake};
 
-/// A lock.
+/// A mutex.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(parking_lot::Mutex<T>);
 
-/// A lock that is held.
+/// Guard of a mutex.
 pub struct MutexGuard<'a, T> {
     inner: Option<parking_lot::MutexGuard<'a, T>>,
     of: &'a Mutex<T>,
 }
 
 impl<T> Mutex<T> {
-    /// A lock around a value.
+    /// Creates a mutex with a value.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(parking_lot::Mutex::new(value))
     }
@@ -42,31 +42,31 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Waits for it.
+    /// Waits for the mutex.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: Some(self.take()), of: self }
     }
 
-    /// Takes it if it is free.
+    /// Acquires the mutex if it is free.
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point();
         self.0.try_lock().map(|g| MutexGuard { inner: Some(g), of: self })
     }
 
-    /// The value, for whoever has the lock to himself.
+    /// Returns the value; the exclusive reference makes locking unnecessary.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
-const HELD: &str = "a guard is without its lock only while it waits";
+const HELD: &str = "a guard lacks its lock only while it waits";
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
@@ -90,23 +90,23 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Whether a wait ended because its time was over.
+/// Result of a timed wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Reports whether the wait timed out.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// A condition to wait for.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// A condition.
+    /// Creates a condition variable.
     pub const fn new() -> Condvar {
         Condvar(parking_lot::Condvar::new())
     }
@@ -138,19 +138,19 @@ impl Condvar {
         WaitTimeoutResult(!woken)
     }
 
-    /// Gives the lock up until somebody notifies, and takes it again.
+    /// Releases the mutex until a notification, and acquires it again.
     #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_until_woken(guard, None);
     }
 
-    /// As [`wait`](Condvar::wait), at most so long.
+    /// As [`wait`](Condvar::wait), at most for `time`.
     #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         self.wait_until_woken(guard, Some(time))
     }
 
-    /// Lets one who waits go on.
+    /// Wakes one waiting thread.
     #[track_caller]
     pub fn notify_one(&self) {
         self.0.notify_one();
@@ -158,7 +158,7 @@ impl Condvar {
         point();
     }
 
-    /// Lets all who wait go on.
+    /// Wakes all waiting threads.
     #[track_caller]
     pub fn notify_all(&self) {
         self.0.notify_all();
@@ -167,24 +167,24 @@ impl Condvar {
     }
 }
 
-/// A lock for many readers or one writer.
+/// A reader-writer lock.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(parking_lot::RwLock<T>);
 
-/// A lock that is held for reading.
+/// Guard for reading.
 pub struct RwLockReadGuard<'a, T> {
     inner: Option<parking_lot::RwLockReadGuard<'a, T>>,
     key: usize,
 }
 
-/// A lock that is held for writing.
+/// Guard for writing.
 pub struct RwLockWriteGuard<'a, T> {
     inner: Option<parking_lot::RwLockWriteGuard<'a, T>>,
     key: usize,
 }
 
 impl<T> RwLock<T> {
-    /// A lock around a value.
+    /// Creates a lock with a value.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(parking_lot::RwLock::new(value))
     }
@@ -193,7 +193,7 @@ impl<T> RwLock<T> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Waits for it.
+    /// Waits for read access.
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let key = self.key();
@@ -209,7 +209,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Waits for it.
+    /// Waits for write access.
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let key = self.key();
@@ -225,21 +225,21 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Takes it if no writer has it.
+    /// Acquires read access if no writer has the lock.
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         point();
         self.0.try_read().map(|g| RwLockReadGuard { inner: Some(g), key: self.key() })
     }
 
-    /// Takes it if nobody has it.
+    /// Acquires write access if the lock is free.
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         point();
         self.0.try_write().map(|g| RwLockWriteGuard { inner: Some(g), key: self.key() })
     }
 
-    /// The value, for whoever has the lock to himself.
+    /// Returns the value; the exclusive reference makes locking unnecessary.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

@@ -1,4 +1,4 @@
-//! The scheduler: threads as coroutines, and who runs next.
+//! The scheduler: threads as coroutines, and the choice of the next one.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,45 +14,45 @@ use parking_lot::Mutex;
 
 /// Words of a coroutine's stack.
 const STACK: usize = 96 << 10;
-/// What a point takes, in nanoseconds of virtual time.
+/// Virtual nanoseconds of a point.
 const STEP_NANOS: u64 = 200;
-/// Idle coroutines kept for later runs.
+/// Maximum number of idle coroutines cached for later runs.
 const MAX_IDLE: usize = 16;
 
 type ThreadWork = Box<dyn FnOnce() + Send>;
 
-/// Who goes on at a point.
+/// Choice of the next thread at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Once in so many points another thread is drawn, all alike.
+    /// At one in `stay` points a uniformly random thread is chosen.
     Random {
-        /// 1 draws at each point.
+        /// 1 chooses at each point.
         stay: u32,
     },
-    /// Threads have random priorities and the first that can run does; so many times, at random
-    /// points among the first `length`, the one that runs becomes the last (Burckhardt et al., "A
+    /// Threads have random priorities, and the first runnable one runs. At `changes` random points
+    /// among the first `length`, the running thread gets the lowest priority (Burckhardt et al., "A
     /// randomized scheduler with probabilistic guarantees of finding bugs").
     Priorities {
-        /// How often.
+        /// Number of priority changes.
         changes: u32,
-        /// Among how many points.
+        /// Number of points among which the changes are.
         length: u32,
     },
 }
 
-/// What decides a schedule.
+/// Parameters that determine a schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Every choice comes from it.
+    /// Random seed of every choice.
     pub seed: u64,
-    /// How choices are made.
+    /// Strategy of the choices.
     pub strategy: Strategy,
-    /// A run of more points is a hang.
+    /// Maximum number of points; more are a hang.
     pub max_steps: u64,
 }
 
 impl Plan {
-    /// A plan whose strategy is drawn from the seed too.
+    /// Returns a plan with a random strategy from the seed.
     pub fn of(seed: u64, max_steps: u64) -> Plan {
         let mut rng = ScheduleRng(seed ^ 0x5eed);
         let strategy = match rng.below(8) {
@@ -64,27 +64,27 @@ impl Plan {
     }
 }
 
-/// What a schedule was like.
+/// Statistics of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Points.
+    /// Number of points.
     pub steps: u64,
-    /// Points at which another thread went on.
+    /// Points at which another thread continued.
     pub switches: u64,
-    /// Threads, the first included.
+    /// Number of threads, including the first.
     pub threads: usize,
     /// A hash of all decisions.
     pub trace: u64,
 }
 
-/// Why a schedule failed.
+/// The failure of a schedule.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// A thread panicked: its message.
+    /// A thread panicked, with its message.
     Panic(String),
-    /// Nobody can run: the threads that wait.
+    /// No thread can run: the waiting threads.
     Deadlock(String),
-    /// More points than the plan allows: the threads and what they were at.
+    /// More points than the plan allows: the threads with their positions.
     Hang(String),
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// SplitMix64.
+/// SplitMix64 generator.
 struct ScheduleRng(u64);
 
 impl ScheduleRng {
@@ -117,7 +117,7 @@ impl ScheduleRng {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ready,
-    /// Waits for whoever wakes this key, or for the deadline.
+    /// Waits for a wakeup of this key, or for the deadline.
     Waits {
         key: usize,
         deadline: Option<u64>,
@@ -129,10 +129,10 @@ struct ThreadTask {
     name: String,
     status: Status,
     priority: u64,
-    /// Whether its last wait ended by its deadline.
+    /// Whether its last wait timed out.
     timed_out: bool,
     coroutine: Option<Coroutine>,
-    /// Where it was last at a point.
+    /// Its last point.
     at: Option<&'static Location<'static>>,
 }
 
@@ -156,14 +156,14 @@ type Coroutine = Generator<'static, (), ()>;
 
 thread_local! {
     static EXEC: RefCell<Option<Exec>> = const { RefCell::new(None) };
-    /// What the coroutine that is resumed next shall do.
+    /// Work for the coroutine that is resumed next.
     static WORK: RefCell<Option<ThreadWork>> = const { RefCell::new(None) };
     static IDLE: RefCell<Vec<Coroutine>> = const { RefCell::new(vec![]) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
     static IN_RUN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the caller is a thread of a [`run`].
+/// Reports whether the caller is a thread of a [`run`].
 #[inline]
 pub fn in_run() -> bool {
     IN_RUN.get()
@@ -217,7 +217,7 @@ impl Exec {
         self.tasks.len() - 1
     }
 
-    /// Lets a waiting task go on because its deadline has come.
+    /// Resumes a waiting task whose deadline has come.
     fn fire(&mut self, i: usize) {
         if let Status::Waits { deadline: Some(at), .. } = self.tasks[i].status {
             self.clock = self.clock.max(at);
@@ -238,7 +238,7 @@ impl Exec {
         self.tasks.iter().enumerate().filter(|(_, t)| t.status == Status::Ready).map(|(i, _)| i)
     }
 
-    /// Counts a point and says who goes on: `None` when nobody can.
+    /// Counts a point and chooses the next thread: `None` if none can run.
     fn next(&mut self, gives_way: bool) -> Option<usize> {
         self.steps += 1;
         self.clock += STEP_NANOS;
@@ -268,7 +268,7 @@ impl Exec {
                 self.ready().max_by_key(|&i| self.tasks[i].priority)
             }
         };
-        // Who waits for others in a loop must not keep time from passing.
+        // A thread that spins for others must not stop time.
         let chosen =
             chosen.filter(|i| !(gives_way && *i == self.current && self.earliest().is_some()));
         let chosen = chosen.or_else(|| {
@@ -293,7 +293,8 @@ impl Exec {
         }
     }
 
-    /// Fires what is due; once in `odds` also what is not, as if everybody had been slow.
+    /// Fires expired deadlines; with a chance of 1 in `odds` also the next future one, as if all
+    /// threads had been slow.
     fn let_time_pass(&mut self, odds: u32) {
         let Some((at, i)) = self.earliest() else { return };
         if at <= self.clock || self.rng.below(odds) == 0 {
@@ -331,7 +332,7 @@ impl Exec {
     }
 }
 
-/// Gives the processor back to the loop of [`run`], which resumes whoever is current.
+/// Returns to the loop of [`run`], which resumes the current thread.
 fn leave() {
     #[allow(deprecated)]
     // the scope that should be used instead cannot be reached from within locks
@@ -357,7 +358,7 @@ fn go_on(gives_way: bool) {
     }
 }
 
-/// A point: another thread may go on here.
+/// A scheduling point: another thread may continue here.
 #[inline]
 #[track_caller]
 pub fn point() {
@@ -366,7 +367,7 @@ pub fn point() {
     }
 }
 
-/// The caller cannot get on without others: they go first.
+/// Lets other threads run first, because the caller cannot continue without them.
 #[track_caller]
 pub fn yield_now() {
     if !in_run() {
@@ -376,13 +377,13 @@ pub fn yield_now() {
     }
 }
 
-/// Waits until [`wake`] names the key or the time is over. False when it is.
+/// Waits until [`wake`] names the key. Returns false after a timeout.
 #[track_caller]
 pub(crate) fn wait(key: usize, time: Option<Duration>) -> bool {
     let nanos = time.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
     if std::thread::panicking() {
-        // A panic that has to wait for others: the schedule has failed already, and nothing of it
-        // may go on.
+        // A panicking thread has to wait for others: the schedule has failed already, and must not
+        // continue.
         with(|e| e.fail(Failure::Panic(last_panic())));
         leave();
     }
@@ -396,7 +397,7 @@ pub(crate) fn wait(key: usize, time: Option<Duration>) -> bool {
     with(|e| !e.tasks[e.current].timed_out)
 }
 
-/// Lets those go on who wait for the key: all of them, or one that is drawn.
+/// Wakes the threads that wait for the key: all of them, or a random one.
 pub(crate) fn wake(key: usize, all: bool) {
     if !in_run() {
         return;
@@ -415,7 +416,7 @@ pub(crate) fn wake(key: usize, all: bool) {
     });
 }
 
-/// Sleeps in virtual time; outside of a run not at all.
+/// Sleeps in virtual time; does nothing outside of a run.
 #[track_caller]
 pub fn sleep(time: Duration) {
     if in_run() && !std::thread::panicking() {
@@ -423,12 +424,12 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Virtual time since the run began; 0 outside of one.
+/// Returns the virtual time since the start of the run; 0 outside of one.
 pub fn now_nanos() -> u64 {
     if in_run() { with(|e| e.clock) } else { 0 }
 }
 
-/// How many points there have been: a place in the schedule, later ones have larger numbers.
+/// Returns the number of points so far: a position in the schedule.
 pub fn step() -> u64 {
     if in_run() { with(|e| e.steps) } else { 0 }
 }
@@ -446,14 +447,14 @@ fn words_of(panic: Box<dyn Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()
 }
 
-/// A coroutine that takes one piece of work after the other.
+/// Returns a coroutine that executes work items in sequence.
 fn coroutine(work: ThreadWork) -> Coroutine {
     let idle = IDLE.with_borrow_mut(Vec::pop);
     let mut c = idle.unwrap_or_else(|| {
         Gn::<()>::new_opt(STACK, || {
             loop {
-                // The first resumption only hands the work in; it is taken here, so that none is
-                // lost in `Gn`.
+                // The first resumption only passes the work; it is taken here, so that none is lost
+                // in `Gn`.
                 let Some(work) = WORK.with_borrow_mut(Option::take) else {
                     leave();
                     continue;
@@ -476,7 +477,7 @@ fn coroutine(work: ThreadWork) -> Coroutine {
     c
 }
 
-/// A thread started by [`spawn`].
+/// Handle of a thread started by [`spawn`].
 pub struct JoinHandle<T>(Arc<Mutex<Option<T>>>, Option<std::thread::JoinHandle<()>>);
 
 impl<T> JoinHandle<T> {
@@ -484,7 +485,7 @@ impl<T> JoinHandle<T> {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Waits for it to end, and gives its result; `None` when it panicked.
+    /// Waits for the thread and returns its result; `None` if it panicked.
     #[track_caller]
     pub fn join(mut self) -> Option<T> {
         if let Some(real) = self.1.take() {
@@ -501,7 +502,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// Starts a thread: one of the run, or outside of one, of the operating system.
+/// Starts a thread: one of the run, or outside of a run, of the operating system.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -542,7 +543,7 @@ fn quiet_panics() {
 
 /// Runs `main`, and the threads that it starts, by the plan, until all have ended.
 ///
-/// After a failure what the threads hold is leaked, and the calling thread may be left in the
+/// After a failure, the memory of the threads is leaked, and the calling thread may be in the
 /// middle of a panic: end it.
 ///
 /// # Errors
@@ -569,7 +570,7 @@ pub fn run(plan: Plan, main: impl FnOnce() + Send + 'static) -> Result<Report, F
                 std::mem::forget(c);
                 return true;
             }
-            // The one that was resumed is the only one without its coroutine, unless it is done.
+            // The resumed one is the only one without its coroutine, unless it is done.
             match resumed {
                 Some(i) => e.tasks[i].coroutine = Some(c),
                 None => IDLE.with_borrow_mut(|idle| {
@@ -583,7 +584,7 @@ pub fn run(plan: Plan, main: impl FnOnce() + Send + 'static) -> Result<Report, F
         if failed {
             break with(|e| e.failure.take());
         }
-        // A thread that has ended leaves the choice to us.
+        // A thread that has ended leaves the choice to this loop.
         let done = with(|e| {
             if e.tasks[e.current].status != Status::Done {
                 return false;
@@ -613,7 +614,7 @@ pub fn run(plan: Plan, main: impl FnOnce() + Send + 'static) -> Result<Report, F
             trace: exec.trace,
         }),
         Some(failure) => {
-            // Its threads stand in the middle of their work: to unwind them would run that.
+            // Its threads are in the middle of their work: unwinding would run code of theirs.
             std::mem::forget(exec);
             Err(failure)
         }

@@ -15,7 +15,7 @@ fn plan(seed: u64) -> Plan {
     Plan::of(seed, 100_000)
 }
 
-/// Two threads add one to a number in two steps each.
+/// Runs two threads that each increment a number in two steps.
 fn race(seed: u64) -> (u64, u64) {
     let n = Arc::new(AtomicU64::new(0));
     let seen = n.clone();
@@ -98,7 +98,7 @@ fn time_is_virtual() {
     }
 }
 
-/// In a thread of its own: a failure may leave it in the middle of a panic.
+/// Returns the failure; in a separate thread, which may be left in the middle of a panic.
 fn failure(seed: u64, main: fn()) -> Option<Failure> {
     #[allow(clippy::disallowed_methods)] // a scheduler's own test
     std::thread::spawn(move || run(plan(seed), main).err()).join().unwrap()

@@ -1,10 +1,9 @@
-//! The rooms of the model, for CQL, for the tools that look into stores, the benches and the
-//! fuzzers.
+//! Modules of the data model, for CQL, tools that inspect stores, benchmarks and fuzzers.
 //!
-//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
-//! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
-//! modules of the crate; a module imports only lower floors: [`base`], [`types`], [`ring`] (0) <
-//! [`key`], [`cell`] (where cells know keys), [`schema`] (1) < [`store`] (2) < [`api`] (3).
+//! **Nothing here is stable.** Names, signatures and behaviour may change with any release,
+//! including a patch release. Applications should use the crate's root, whose API is stable. A
+//! module imports only modules of lower floors: [`base`], [`types`], [`ring`] (0) < [`key`],
+//! [`cell`] (which uses keys), [`schema`] (1) < [`store`] (2) < [`api`] (3).
 
 /// Floor 3: Thrift's operations and the builder.
 pub mod api {
@@ -14,7 +13,7 @@ pub mod api {
 pub mod base {
     pub use crate::base::*;
 }
-/// Floor 1: what a family stores, and what compactions may forget of it.
+/// Floor 1: cells of families, and compaction filters.
 pub mod cell {
     pub use crate::cell::*;
 }
@@ -26,11 +25,11 @@ pub mod key {
 pub mod ring {
     pub use crate::ring::*;
 }
-/// Floor 1: definitions, resolved, and their stored form.
+/// Floor 1: resolved definitions, and their stored form.
 pub mod schema {
     pub use crate::schema::*;
 }
-/// Floor 2: one open store.
+/// Floor 2: an open store.
 pub mod store {
     pub use crate::store::*;
 }

@@ -1,11 +1,10 @@
-//! The Cassandra data model over the engine `firn-kv`: keyspaces, column families of columns and
-//! super columns, client timestamps, tombstones, time to live, counters, secondary indexes. It
-//! follows the era of "WTF is a SuperColumn?" (2009) to Cassandra 1.1; where versions differ, the
-//! newest rule counts.
+//! The Cassandra data model on the engine `firn-kv`: keyspaces, column families of columns and
+//! super columns, client timestamps, tombstones, TTLs, counters, secondary indexes. It follows "WTF
+//! is a SuperColumn?" (2009) up to Cassandra 1.1; where versions differ, the newest rule applies.
 //!
 //! # A tour
-//! A keyspace holds column families; a family holds rows by key; a row holds columns, always sorted
-//! by name as the family's comparator says:
+//! A keyspace contains column families, a family contains rows by key, and a row contains columns.
+//! Columns are sorted by name, with the family's comparator:
 //!
 //! ```
 //! use firn_wide::{CfDef, Column, KsDef, Wide};
@@ -25,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In a Super family the columns of a row are super columns, which hold columns:
+//! In a Super family, the columns of a row are super columns, which contain columns:
 //!
 //! ```
 //! # use firn_wide::{CfDef, KsDef, Wide};
@@ -48,8 +47,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Writes carry timestamps, and the larger one counts, whatever came first. A deletion is a write
-//! too:
+//! Writes have timestamps, and the write with the larger timestamp wins, whatever the order of
+//! arrival. A deletion is a write too:
 //!
 //! ```
 //! # use firn_wide::{CfDef, KsDef, Wide};
@@ -69,27 +68,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Wide`] opens a database; [`Options`] has partitioner, durability, comparators of one's own
+//! - [`Wide`] opens a database; [`Options`] has the partitioner, durability and custom comparators
 //!   ([`Registry`], [`Comparator`]).
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`] define keyspaces, families, and columns with indexes.
-//! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface;
-//!   [`Keyspace::update`] reads and writes alone on its rows; [`Chunks`] writes many rows.
-//! - [`Keyspace`] also has Thrift's operations by their names: `get_slice`, `batch_mutate`,
+//! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface.
+//!   [`Keyspace::update`] reads and writes rows under a lock; [`Chunks`] writes many rows.
+//! - [`Keyspace`] also has Thrift's operations with their names: `get_slice`, `batch_mutate`,
 //!   `get_indexed_slices`, …
-//! - [`ColumnFamily::purge_report`] says what keeps tombstones from going.
-//! - The crate `firn-wide-text` has the texts around the model: cassandra-cli's language, families
-//!   as JSON, `storage-conf.xml`, and whole applications.
+//! - [`ColumnFamily::purge_report`] reports why tombstones are not purged.
+//! - The crate `firn-wide-text` has the text formats of the model: cassandra-cli's language,
+//!   families as JSON, `storage-conf.xml`, and example applications.
 //!
-//! # What differs from the servers of the era
-//! Answers of real servers are replayed by the tests; differences that are kept are listed there
-//! with their reasons (`thrift_kept.jsonl` among the vectors, and the list in `tests/vectors.rs`).
-//! The large ones: equal timestamps follow Cassandra 4.0's rule, which doesn't depend on the order
-//! of arrival; names that compare equal are one name, in its canonical spelling; the default
-//! partitioner is Murmur3; CollatingOrderPreservingPartitioner is refused; deleted counters are
-//! gone at once and begin at 0 again; a `batch_mutate` over many rows is atomic; there is one node,
-//! and no consistency level.
+//! # Differences from Cassandra
+//! Tests replay answers of Cassandra servers. Accepted differences are listed there with reasons
+//! (`thrift_kept.jsonl` among the vectors, and the list in `tests/vectors.rs`). The major ones:
 //!
-//! What is here stays; the rooms of the model are behind [`internals`], without promises.
+//! - Equal timestamps follow Cassandra 4.0's rule, which does not depend on the order of arrival.
+//! - Names that compare equal are one name, in its canonical spelling.
+//! - The default partitioner is Murmur3; CollatingOrderPreservingPartitioner is refused.
+//! - Deleted counters are removed at once and start again at 0.
+//! - A `batch_mutate` over many rows is atomic.
+//! - There is one node, and no consistency level.
+//!
+//! The API here is stable. The modules in [`internals`] have no stability promise.
 
 #![warn(missing_debug_implementations)]
 
@@ -122,7 +123,7 @@ pub use types::{
     TypeError, UserType, Wording, uuids,
 };
 
-/// The examples of the page, as tests.
+/// Runs the examples of the page as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/model.md")]
 struct Page;

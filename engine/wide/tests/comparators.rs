@@ -142,7 +142,7 @@ fn a_script_sorts_a_family_wherever_its_store_is_opened() {
                 "com.example/X",
                 "number",
                 "1",
-                "'com.example/X' is no name of a class: give letters, digits, dots and underscores",
+                "'com.example/X' is not a class name: use letters, digits, dots and underscores",
             ),
         ] {
             assert_eq!(why(wide.define_comparator(class, language, script)), text);

@@ -1,4 +1,4 @@
-//! Where a repository is, as people write it.
+//! Addresses of repositories as users write them.
 
 use std::sync::Arc;
 
@@ -7,16 +7,15 @@ use firn_kv::{Env, Error, Result};
 use crate::folder::FolderPlace;
 use crate::place::BackupPlace;
 
-/// The place of this address: a folder of `env`, or `s3://bucket/prefix` with the feature `s3`.
-/// Nothing is read yet.
+/// Opens an address: a directory of `env`, or `s3://bucket/prefix` with the feature `s3`. Reads
+/// nothing yet.
 ///
 /// # Errors
-/// `InvalidArgument` for an address of another kind or none, and what is said of the settings of
-/// S3.
+/// `InvalidArgument` for an empty or unsupported address; errors of the S3 settings.
 pub fn open_place(env: &Arc<dyn Env>, address: &str) -> Result<Arc<dyn BackupPlace>> {
-    // As a path it would be the current directory, and what lies there would not be seen.
+    // An empty path would be the current directory, whose contents the user did not mean.
     if address.is_empty() {
-        return Err(Error::invalid("no place of backups is named; name a folder"));
+        return Err(Error::invalid("no repository of backups is named; name a directory"));
     }
     match address.split_once("://") {
         None => Ok(Arc::new(FolderPlace::new(env.clone(), address))),
@@ -42,5 +41,5 @@ fn other(scheme: &str, address: &str) -> Result<Arc<dyn BackupPlace>> {
 }
 
 fn unknown(address: &str, can: &str) -> Error {
-    Error::invalid(format!("backups can't lie at {address}: this build takes {can}"))
+    Error::invalid(format!("backups can't be stored at {address}: this build takes {can}"))
 }

@@ -1,6 +1,7 @@
-//! Making a backup: a checkpoint, the tables that the repository has not, the manifest, the record.
+//! Creates a backup: a checkpoint, new tables, the manifest, the record.
 //!
-//! Blob files go as tables do. A table is checked block by block before it is copied: rot of the store is told and not kept.
+//! Blob files are treated like tables. A table is checked block by block before it is copied:
+//! corruption of the store is reported and never copied.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,36 +22,36 @@ use crate::record::{BackupHead, BackupRecord, TableCopy};
 use crate::repository::{BackupRepository, PART, hasher};
 use crate::staging::Staging;
 
-/// A backup that was made.
+/// Result of a created backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupMade {
     /// Its name.
     pub id: String,
-    /// What it is.
+    /// Header of its record.
     pub head: BackupHead,
-    /// How many tables were copied; the others were there.
+    /// Number of copied tables; the others were in the repository.
     pub copied_tables: u64,
-    /// The bytes of those tables.
+    /// Bytes of those tables.
     pub copied_bytes: u64,
 }
 
-/// What a backup would copy.
+/// The data that a backup would copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupPlan {
     /// Tables of the store.
     pub tables: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many of them would be copied.
+    /// Number of tables to copy.
     pub new_tables: u64,
-    /// The bytes of those.
+    /// Bytes of those.
     pub new_bytes: u64,
 }
 
-/// The tables (and blob files) that the repository has: their sizes by their names.
+/// The tables and blob files in the repository, with their sizes.
 type Present = BTreeMap<String, u64>;
 
-/// The copy of a table in the repository, when it is known without reading the table.
+/// Returns the repository's copy of a table, if it is known without reading the table.
 fn known(present: &Present, file: &KeptFile) -> Option<String> {
     let start = names::table_start(file)?;
     let mut from = present.range(start..);
@@ -60,7 +61,7 @@ fn known(present: &Present, file: &KeptFile) -> Option<String> {
         .map(|(name, _)| name.clone())
 }
 
-/// What a file that is kept holds.
+/// Metadata of a file to back up.
 enum KeptContent {
     Table(Arc<TableMeta>),
     Values(Arc<BlobFileMeta>),
@@ -75,7 +76,7 @@ impl KeptContent {
     }
 }
 
-/// The tables and blob files of a store, by number.
+/// Returns the tables and blob files of a store, by number.
 fn files_of(state: &ManifestState) -> Vec<KeptContent> {
     let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(KeptContent::Table);
     let values = state.trees.values().flat_map(|t| t.values.values()).cloned();
@@ -89,17 +90,17 @@ impl BackupRepository {
         Ok(self.place.list(TABLES)?.into_iter().map(|f| (f.name, f.size)).collect())
     }
 
-    /// Makes a backup of `db`, which is open for writing; `dir` is its directory, and the
-    /// repository's environment is its own. Writers go on meanwhile. All that was written before the
-    /// call is in it.
+    /// Creates a backup of `db`, which is open for writing. `dir` is its directory, and it uses the
+    /// repository's environment. Writers continue meanwhile. The backup contains all writes before
+    /// the call.
     ///
-    /// In `dir` a checkpoint is made, by hard links, and removed at the end. Several backups may be
-    /// made at once, of one store or of several.
+    /// It creates a checkpoint in `dir`, by hard links, and removes it at the end. Several backups
+    /// may run at once, of one store or of several.
     ///
     /// # Errors
-    /// Those of [`Db::checkpoint`]; `Corruption` when a table of the store is damaged; `Locked`
-    /// while backups are pruned; what the place says. There is no backup then. What was copied stays:
-    /// the next one finds it, and a prune removes it.
+    /// Errors of [`Db::checkpoint`]; `Corruption` if a table of the store is damaged; `Locked`
+    /// during a prune; errors of the repository. Then there is no backup. Copied tables stay: the
+    /// next backup uses them, or a prune removes them.
     pub fn create(&self, db: &Db, dir: &Path, pacing: &mut Pacing<'_>) -> Result<BackupMade> {
         self.begin()?;
         let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Backup, false)?;
@@ -135,12 +136,12 @@ impl BackupRepository {
         Ok(BackupMade { id: head.id.clone(), head, copied_tables, copied_bytes })
     }
 
-    /// What [`create`](BackupRepository::create) would copy of the store in `dir`, which may be open
-    /// elsewhere; nothing is written. What is only in the log, and would be flushed first, is not
-    /// counted.
+    /// Returns what [`create`](BackupRepository::create) would copy of the store in `dir`, which
+    /// may be open elsewhere; writes nothing. Data that is only in the log, and would be flushed
+    /// first, is not counted.
     ///
     /// # Errors
-    /// Those of reading the manifest, and what the place says.
+    /// Errors of reading the manifest, and of the repository.
     pub fn plan(&self, dir: &Path) -> Result<BackupPlan> {
         let present = if self.is_there()? { self.present()? } else { Present::new() };
         let (state, _) = load(&*self.env, dir)?;
@@ -168,7 +169,7 @@ impl BackupRepository {
         let ((id, made_micros), hash) = (self.new_id()?, xxh3_128(&manifest));
         let head = BackupHead {
             made_micros,
-            // A checkpoint has an id of its own.
+            // A checkpoint has its own id.
             store: format!("{:016x}", state.parent.unwrap_or(state.id)),
             seq: state.last_seq,
             trees: state.trees.len() as u64,
@@ -185,7 +186,7 @@ impl BackupRepository {
         lease.check()?;
         let name = within(BACKUPS, &record.head.id);
         put(&*self.place, &name, text.as_bytes())?;
-        // A prune that took this run for one that is over may have begun between the two.
+        // A prune may have expired this run and begun in between.
         if let Err(e) = lease.check() {
             self.place.remove(&[name])?;
             return Err(e);
@@ -193,7 +194,7 @@ impl BackupRepository {
         Ok(record.head)
     }
 
-    /// Checks each block of a table or of a blob file, and gives the hash of its bytes.
+    /// Checks each block of a table or blob file, and returns the hash of its bytes.
     fn check(
         &self,
         opener: &Arc<TableOpener>,
@@ -266,7 +267,7 @@ fn load(env: &dyn Env, dir: &Path) -> Result<(ManifestState, u64)> {
     })
 }
 
-/// What opens the tables of a checkpoint, one at a time.
+/// Returns an opener for the tables of a checkpoint, one at a time.
 fn opener(env: &Arc<dyn Env>, dir: &Path) -> Arc<TableOpener> {
     let options = DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() };
     Arc::new(TableOpener::new(env.clone(), dir, Cache::new(1 << 20), &options))

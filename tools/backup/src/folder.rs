@@ -1,7 +1,7 @@
-//! A folder as the place of backups.
+//! Directory as backup storage.
 //!
-//! A file is written in the folder [`UNFINISHED`], synced, and renamed; then its directory is synced.
-//! What a crash leaves in that folder is a leftover.
+//! A file is written in the directory [`UNFINISHED`], synced, and renamed; then its parent
+//! directory is synced. Files that a crash leaves there are leftovers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use firn_kv::{Env, Error, ErrorKind, Result};
 use crate::names::UNFINISHED;
 use crate::place::{BackupPlace, PlacedFile, StoredFile};
 
-/// A folder of an environment.
+/// A directory of an environment.
 pub struct FolderPlace {
     env: Arc<dyn Env>,
     root: PathBuf,
@@ -27,12 +27,12 @@ impl fmt::Debug for FolderPlace {
 }
 
 impl FolderPlace {
-    /// The folder `root`, which is made when something is written to it.
+    /// Uses the directory `root`, which is created at the first write.
     pub fn new(env: Arc<dyn Env>, root: impl AsRef<Path>) -> FolderPlace {
         FolderPlace { env, root: root.as_ref().to_path_buf() }
     }
 
-    /// The names in a directory; none when it is not there.
+    /// Returns the names in a directory; none if it is missing.
     fn names(&self, dir: &Path) -> Result<Vec<String>> {
         match self.env.list(dir) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(vec![]),
@@ -56,7 +56,7 @@ impl BackupPlace for FolderPlace {
         for name in self.names(&dir)? {
             match self.env.file_len(&dir.join(&name)) {
                 Ok(size) => files.push(StoredFile { name, size }),
-                // Somebody else has finished or removed it meanwhile.
+                // Another run has finished or removed it meanwhile.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 Err(e) => return Err(e),
             }
@@ -103,10 +103,10 @@ impl BackupPlace for FolderPlace {
     }
 }
 
-/// A file that is being written.
+/// A file being written.
 struct FolderFile<'a> {
     env: &'a dyn Env,
-    /// None once it has its name.
+    /// `None` once it is renamed.
     file: Option<Box<dyn WriteFile>>,
     unfinished: PathBuf,
     path: PathBuf,
@@ -132,7 +132,7 @@ impl PlacedFile for FolderFile<'_> {
 impl Drop for FolderFile<'_> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // A prune finds what stays.
+            // If this fails, a prune removes the file.
             let _ = self.env.remove(&self.unfinished);
         }
     }

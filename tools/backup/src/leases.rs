@@ -1,12 +1,12 @@
-//! Who works on a repository says so first, and so a prune never removes what a backup that is being
-//! made relies on.
+//! Leases announce runs on a repository, so that a prune never removes files that a running backup
+//! needs.
 //!
-//! Each run writes a file of [`RUNNING`], then looks at those of others: of two that begin at once
-//! at least one sees the other. It writes the file anew every [`RENEWAL`]; one that was not renewed
-//! for [`LEASE`] is what a crash left. A backup that was held up for longer than that fails before
-//! it counts, because a prune may have gone by. Times are those of the machines that write: their
-//! clocks must agree to within [`SKEW`]. The place must show to all what was written before, as folders
-//! and S3 do.
+//! Each run writes a file in [`RUNNING`], then reads those of others: of two runs that begin at
+//! once, at least one sees the other. It rewrites the file every [`RENEWAL`]; a lease that was not
+//! renewed for [`LEASE`] is left from a crash. A backup that was paused for longer fails before its
+//! record is written, because a prune may have run. Times are those of the writing machines: their
+//! clocks must agree to within [`SKEW`]. The storage must be consistent: all readers see earlier
+//! writes, as with directories and S3.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ use serde::{Deserialize, Serialize};
 use crate::names::{RUNNING, shown_time, within};
 use crate::place::{BackupPlace, put};
 
-/// A run that was not heard of for so long, in microseconds, is over.
+/// Time without renewal after which a run is over, in microseconds.
 const LEASE: u64 = 3600 * 1_000_000;
-/// How often a run tells that it is not over.
+/// Interval of renewals.
 const RENEWAL: u64 = 300 * 1_000_000;
-/// How far clocks of machines may be apart.
+/// Maximum difference between the clocks of machines.
 const SKEW: u64 = 600 * 1_000_000;
-/// The longest announcement that is read.
+/// Largest lease file to read.
 const MAX_ANNOUNCED: u64 = 4096;
 
-/// What a run does.
+/// The type of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
-    /// It makes a backup: any number at once.
+    /// Creates a backup; any number may run at once.
     Backup,
-    /// It removes what no backup needs: alone.
+    /// Removes unused files; exclusive.
     Prune,
 }
 
-/// What a run says of itself.
+/// Contents of a lease file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Announced {
     run: RunKind,
@@ -43,7 +43,7 @@ struct Announced {
     renewed_micros: u64,
 }
 
-/// A run that has been announced; it is over when this is dropped.
+/// Lease of a run; dropping it ends the run.
 pub struct RunLease {
     env: Arc<dyn Env>,
     place: Arc<dyn BackupPlace>,
@@ -52,8 +52,8 @@ pub struct RunLease {
 }
 
 impl RunLease {
-    /// Announces a run, and refuses it beside one that it can't be beside. With `alone`, the caller
-    /// vouches that nobody else works there.
+    /// Announces a run; returns an error if it conflicts with another one. With `alone`, the caller
+    /// guarantees that no other run is active.
     pub fn announce(
         env: &Arc<dyn Env>,
         place: &Arc<dyn BackupPlace>,
@@ -87,13 +87,13 @@ impl RunLease {
                 continue;
             }
             let bytes = match self.place.read(&name, 0, other.size.min(MAX_ANNOUNCED) as usize) {
-                // It is over.
+                // That run is over.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 bytes => bytes?,
             };
             let said: Announced = serde_json::from_slice(&bytes).map_err(|_| {
                 Error::corruption(
-                    "what another run announced is damaged; remove the file when no backup is being made or pruned here",
+                    "the lease of another run is damaged; remove the file when no backup is being made or pruned here",
                 )
                 .in_file(&name)
             })?;
@@ -106,18 +106,18 @@ impl RunLease {
         Ok(())
     }
 
-    /// Says again that the run goes on, where that is due.
+    /// Renews the lease if due.
     pub fn keep(&mut self) -> Result<()> {
         let silent = self.silent();
         if silent >= LEASE {
             return Err(Error::new(
                 ErrorKind::Conflict,
-                "the run stood still for over an hour, and what it relied on may have been removed meanwhile; run it again: what was copied \
-                 is not copied again",
+                "the run was paused for over an hour, and files that it needs may have been removed; run it again: copied tables are \
+                 not copied again",
             ));
         }
         if silent >= RENEWAL {
-            // One that was removed is not to come back.
+            // Do not recreate a lease that was removed.
             self.check_own()?;
             self.say()?;
         }
@@ -128,7 +128,7 @@ impl RunLease {
         self.env.wall_micros().saturating_sub(self.said.renewed_micros)
     }
 
-    /// Whether nobody has taken the run for one that is over.
+    /// Checks that no prune has expired this run.
     pub fn check(&mut self) -> Result<()> {
         self.keep()?;
         self.check_own()
@@ -139,14 +139,14 @@ impl RunLease {
             Ok(_) => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(Error::new(
                 ErrorKind::Conflict,
-                "somebody removed what this run had announced, and perhaps what it relied on; run it again when no prune runs",
+                "the lease of this run was removed, and perhaps files that it needs; run it again when no prune runs",
             )
             .in_file(&self.file)),
             Err(e) => Err(e),
         }
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -171,7 +171,7 @@ fn refused(said: &Announced) -> Error {
 
 impl Drop for RunLease {
     fn drop(&mut self) {
-        // What stays is over when its time has passed, and is removed by a prune.
+        // If this fails, the lease expires and a prune removes it.
         let _ = self.place.remove(std::slice::from_ref(&self.file));
     }
 }
@@ -201,7 +201,7 @@ mod tests {
         mem.advance(Duration::from_secs(400));
         assert_eq!(backup.keep().unwrap_err().kind(), ErrorKind::Conflict);
         assert!(place.list(RUNNING).unwrap().is_empty());
-        // One that is killed is over in the end.
+        // The lease of a killed run expires.
         let killed = announce(RunKind::Backup, false).unwrap();
         std::mem::forget(killed);
         mem.advance(Duration::from_secs(3600));

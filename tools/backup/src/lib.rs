@@ -1,9 +1,9 @@
 //! Incremental backups of a store: to a folder, or to S3-compatible storage (feature `s3`).
 //!
-//! A *repository* is a folder or a prefix of a bucket that holds any number of backups, of one store
+//! A *repository* is a directory or a prefix of a bucket with any number of backups, of one store
 //! or of several. Tables never change, so each is copied once and shared by all backups that need
-//! it; its name says which table it is and what its bytes hash to. A backup is a checkpoint: it holds
-//! exactly the writes before one moment, in all trees.
+//! it; its name has the identity of the table and the hash of its bytes. A backup is a checkpoint:
+//! it has exactly the writes before one moment, in all trees.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-backup-{}", std::process::id()));
@@ -24,22 +24,23 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! What a repository holds is specified in `format-spec/README.md`, "Backups":
+//! `format-spec/README.md`, "Backups", specifies the contents of a repository:
 //!
-//! | name | what |
+//! | name | contents |
 //! |---|---|
-//! | `FIRN-BACKUPS` | says that this is a repository, and of which version |
-//! | `backups/ID` | a backup's record: what it needs; written last, removed first |
+//! | `FIRN-BACKUPS` | marks a repository, with its version |
+//! | `backups/ID` | a backup's record: the files that it needs; written last, removed first |
 //! | `manifests/ID-HASH` | the manifest of its store |
 //! | `tables/STORE-UNIQUE-NUMBER-HASH` | a table |
-//! | `running/…` | what a run announces while it writes or removes |
-//! | `unfinished/…` | in a folder: a file that is being written |
+//! | `running/…` | the lease of a run while it writes or removes |
+//! | `unfinished/…` | in a directory: a file being written |
 //!
 //! Invariants:
-//! - A record is written when all that it names is durable. What no record names is a leftover.
-//! - Who writes or removes has announced it (`leases`), so a prune and a backup never meet.
-//! - A prune makes the removal of records durable before it removes what they named.
-//! - Nothing that is read is trusted: records have a checksum, manifests and tables a hash.
+//! - A record is written when all files that it names are durable. Files without a record are
+//!   leftovers.
+//! - A run that writes or removes holds a lease (`leases`), so a prune and a backup never overlap.
+//! - A prune makes the removal of records durable before it removes their files.
+//! - All data is verified when read: records have a checksum, manifests and tables a hash.
 
 #![warn(missing_debug_implementations)]
 

@@ -1,47 +1,47 @@
-//! The names of a repository's files.
+//! Names of a repository's files.
 //!
-//! A table, and a blob file just so, is named by its identity, which its store drew and its footer repeats, by its number,
-//! which its checksums know, and by the hash of its bytes: so whoever needs it finds it without
-//! reading it, and whoever reads it knows whether it is whole.
+//! The name of a table or blob file has its identity (drawn by its store, repeated in its footer),
+//! its number (which its checksums depend on), and the hash of its bytes. So it is found without
+//! reading it, and every reader can verify it.
 
 use firn_kv::Env;
 use firn_kv::internals::base::identity::TableIdentity;
 use time::{Date, Month, OffsetDateTime};
 
-/// The file that says what the folder is.
+/// File that marks a repository.
 pub const MARKER: &str = "FIRN-BACKUPS";
-/// What it says.
+/// Contents of that file.
 pub const MARKER_TEXT: &str = "firn backups 1\n";
-/// How it begins in any version.
+/// Prefix of the contents in any version.
 pub const MARKER_START: &str = "firn backups ";
-/// The folder of records.
+/// Directory of records.
 pub const BACKUPS: &str = "backups";
-/// The folder of manifests.
+/// Directory of manifests.
 pub const MANIFESTS: &str = "manifests";
-/// The folder of tables.
+/// Directory of tables.
 pub const TABLES: &str = "tables";
-/// The folder of announcements.
+/// Directory of leases.
 pub const RUNNING: &str = "running";
-/// The folder of files that are being written.
+/// Directory of files being written.
 pub const UNFINISHED: &str = "unfinished";
 
-/// A file of a folder.
+/// Returns the name of a file in a directory.
 pub fn within(folder: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// A file of a store that is kept: a table or a blob file.
+/// A file of a store to back up: a table or a blob file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptFile {
-    /// Its number.
+    /// File number.
     pub number: u64,
-    /// Which one it is, wherever it lies.
+    /// Identity, independent of its location.
     pub identity: TableIdentity,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
 }
 
-/// How the name of a table begins; `None` where only the content tells which one it is.
+/// Returns the prefix of a table's name; `None` if only the contents identify it.
 pub fn table_start(file: &KeptFile) -> Option<String> {
     let known = file.identity != TableIdentity::default();
     known.then(|| start_of(file))
@@ -52,37 +52,37 @@ fn start_of(file: &KeptFile) -> String {
     format!("{store:016x}-{unique:016x}-{:08}-", file.number)
 }
 
-/// The name of a table whose bytes have this hash.
+/// Returns the name of a table with this hash.
 pub fn table_name(file: &KeptFile, hash: u128) -> String {
     format!("{}{hash:032x}", start_of(file))
 }
 
-/// Whether this can be the name of that table.
+/// Reports whether this can be the name of that table.
 pub fn is_of(name: &str, file: &KeptFile) -> bool {
     name.starts_with(&start_of(file)) && hash_of(name).is_some()
 }
 
-/// The name of a manifest.
+/// Returns the name of a manifest.
 pub fn manifest_name(id: &str, hash: u128) -> String {
     format!("{id}-{hash:032x}")
 }
 
-/// The hash at the end of a name.
+/// Returns the hash at the end of a name.
 pub fn hash_of(name: &str) -> Option<u128> {
     let (_, hash) = name.rsplit_once('-')?;
     let is_hash = hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     is_hash.then(|| u128::from_str_radix(hash, 16).ok()).flatten()
 }
 
-/// The name of a backup that is made at this moment, in microseconds since 1970; it ends in a number
-/// that was drawn. Names are in order of their moments.
+/// Returns a name for a backup of this time, in microseconds since 1970; it ends in a random
+/// number. Names are in time order.
 pub fn new_id(env: &dyn Env, made_micros: u64) -> String {
     let ([year, month, day], [hour, minute, second]) = parts(made_micros);
     let (micros, drawn) = (made_micros % 1_000_000, env.random() as u32);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}-{micros:06}-{drawn:08x}")
 }
 
-/// The moment of a name that [`new_id`] gives; only such files are records.
+/// Returns the time of a name from [`new_id`]; only such files are records.
 pub fn made_micros(id: &str) -> Option<u64> {
     let shape = |b: u8| match b {
         b'0'..=b'9' => b'0',
@@ -101,16 +101,16 @@ pub fn made_micros(id: &str) -> Option<u64> {
     u64::try_from(time.assume_utc().unix_timestamp_nanos() / 1000).ok()
 }
 
-/// A moment as `2026-11-26 04:45:01 UTC`, in microseconds since 1970.
+/// Formats a time in microseconds since 1970 as `2026-11-26 04:45:01 UTC`.
 pub fn shown_time(micros: u64) -> String {
     let ([year, month, day], [hour, minute, second]) = parts(micros);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Date and time of day of a moment.
+/// Returns date and time of day.
 fn parts(micros: u64) -> ([i32; 3], [u8; 3]) {
     let seconds = i64::try_from(micros / 1_000_000).unwrap_or(i64::MAX);
-    // Beyond the year 9999 there are no moments of a sound clock.
+    // A correct clock does not exceed the year 9999.
     let t = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     ([t.year(), u8::from(t.month()).into(), t.day().into()], [t.hour(), t.minute(), t.second()])
 }
@@ -132,7 +132,7 @@ mod tests {
         let file = KeptFile::default();
         let name = table_name(&file, 0xab);
         assert_eq!((hash_of(&name), is_of(&name, &file)), (Some(0xab), true));
-        assert_eq!(table_start(&file), None, "an identity that says nothing finds nothing");
+        assert_eq!(table_start(&file), None, "an empty identity matches no table");
         assert_eq!(hash_of("backup-00"), None);
         assert_eq!(hash_of("é"), None);
         for other in

@@ -1,12 +1,12 @@
-//! Object storage as the place of backups: S3 and what speaks like it, or whatever else the crate
-//! `object_store` reaches.
+//! Object storage as backup storage: S3 and compatible services, or any other backend of the crate
+//! `object_store`.
 //!
-//! An object appears whole when its upload is complete. Of an upload that a crash interrupted the
-//! parts that had arrived stay in the bucket, and no listing shows them: a lifecycle rule of the
-//! bucket (`AbortIncompleteMultipartUpload`) removes them.
+//! An object appears complete when its upload ends. Parts of an upload that a crash interrupted
+//! stay in the bucket, hidden from listings: a lifecycle rule of the bucket
+//! (`AbortIncompleteMultipartUpload`) removes them.
 //!
-//! The library's futures run on a thread of this place, so its calls may come from anywhere, also
-//! from within another runtime.
+//! The library's futures run on an own thread, so calls may come from anywhere, even from within
+//! another runtime.
 
 use std::fmt;
 use std::future::Future;
@@ -23,17 +23,17 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::place::{BackupPlace, PlacedFile, StoredFile};
 
-/// Bytes of a part of an upload: 10,000 of them are the most that S3 takes, 78 GiB.
+/// Bytes of an upload part: S3 accepts at most 10,000 parts, 78 GiB.
 const UPLOAD_PART: usize = 8 << 20;
-/// Parts that are on their way at once.
+/// Concurrent uploads of parts.
 const UPLOADS: usize = 4;
 
-/// A prefix in a store of objects.
+/// A prefix in an object store.
 pub struct ObjectPlace {
     store: Arc<dyn ObjectStore>,
     prefix: String,
     address: String,
-    /// None only while it is dropped.
+    /// `None` only during drop.
     runtime: Option<Runtime>,
 }
 
@@ -44,11 +44,11 @@ impl fmt::Debug for ObjectPlace {
 }
 
 impl ObjectPlace {
-    /// The objects of `store` whose names begin with `prefix` and a slash. `address` is what people
-    /// call it.
+    /// Uses the objects of `store` whose names begin with `prefix` and a slash. `address` is the
+    /// name for messages.
     ///
     /// # Errors
-    /// `Exhausted` where there are no threads.
+    /// `Exhausted` if no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, address: &str) -> Result<ObjectPlace> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
@@ -61,19 +61,19 @@ impl ObjectPlace {
         })
     }
 
-    /// The place `s3://bucket/prefix`. Keys, region and the address of the service are those of the
-    /// environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT`, and
-    /// `AWS_ALLOW_HTTP=true` for one that does not encrypt.
+    /// Opens `s3://bucket/prefix`. Keys, region and endpoint come from the environment:
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT`, and
+    /// `AWS_ALLOW_HTTP=true` for an endpoint without TLS.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address without a bucket, and for settings that do not fit.
+    /// `InvalidArgument` for an address without a bucket, and for invalid settings.
     pub fn s3(address: &str) -> Result<ObjectPlace> {
         let path = address.strip_prefix("s3://").unwrap_or(address);
         let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
         if bucket.is_empty() {
             return Err(Error::invalid(format!("{address} names no bucket: s3://bucket/prefix")));
         }
-        // Somebody else's choice, made before, is as good.
+        // An error means that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(|e| {
             let words = format!("the settings of S3 do not fit: {e}; see `firn backup --help`");
@@ -86,7 +86,7 @@ impl ObjectPlace {
         Path::from(format!("{}/{name}", self.prefix))
     }
 
-    /// Waits for what runs on the place's thread.
+    /// Runs a future on the thread and waits for it.
     fn wait<T: Send + 'static>(
         &self,
         doing: &str,
@@ -97,7 +97,7 @@ impl ObjectPlace {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(async move { done.send(work.await) });
         }
-        // The thread ends, and drops the channel, with this place only.
+        // The thread ends, and drops the channel, only together with this value.
         let ended = || Error::new(ErrorKind::Closed, "the thread for object storage has ended");
         outcome.recv().map_err(|_| ended())?.map_err(|e| {
             let kind = match e {
@@ -188,7 +188,7 @@ impl BackupPlace for ObjectPlace {
     }
 }
 
-/// An object that is being uploaded: at once when it is small, part by part when it is not.
+/// An object being uploaded: at once if small, otherwise in parts.
 struct ObjectFile<'a> {
     place: &'a ObjectPlace,
     name: String,
@@ -197,7 +197,7 @@ struct ObjectFile<'a> {
 }
 
 impl ObjectFile<'_> {
-    /// Sends what is held.
+    /// Uploads the buffered bytes.
     fn send(&mut self) -> Result<()> {
         let (store, path) = (self.place.store.clone(), self.place.path(&self.name));
         let (upload, part) = (self.upload.take(), Bytes::from(std::mem::take(&mut self.held)));
@@ -213,7 +213,7 @@ impl ObjectFile<'_> {
             match upload.wait_for_capacity(UPLOADS).await {
                 Ok(()) => Ok(upload),
                 Err(e) => {
-                    // The first error says more than that of the tidying.
+                    // The first error is more useful than that of the cleanup.
                     let _ = upload.abort().await;
                     Err(e)
                 }
@@ -250,7 +250,7 @@ impl PlacedFile for ObjectFile<'_> {
 impl Drop for ObjectFile<'_> {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take() {
-            // A rule of the bucket removes what stays.
+            // If this fails, the lifecycle rule of the bucket removes the parts.
             let _ = self.place.wait("give up", &self.name, async move { upload.abort().await });
         }
     }

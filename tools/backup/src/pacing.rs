@@ -1,4 +1,4 @@
-//! How fast bytes are copied, who is told of it, and who may stop it.
+//! Rate limit, progress and cancellation of copies.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use firn_kv::{Env, Error, ErrorKind, Result};
 
-/// How long a run sleeps at most before it looks whether it is to stop.
+/// Longest sleep between checks of the stop flag.
 const NAP_NANOS: u64 = 100_000_000;
 
-/// Who is told how far a run is: bytes done, bytes in all.
+/// Progress callback: bytes done, total bytes.
 type Told<'a> = Box<dyn FnMut(u64, u64) + 'a>;
 
-/// A rate limit, somebody who is told how far a run is, and a flag that stops it. The default is none
-/// of them.
+/// A rate limit, a progress callback, and a stop flag. The default has none of them.
 #[derive(Default)]
 pub struct Pacing<'a> {
     rate: Option<u64>,
@@ -32,14 +31,14 @@ impl fmt::Debug for Pacing<'_> {
 }
 
 impl<'a> Pacing<'a> {
-    /// Copies at most so many bytes a second, at least 1; without a limit where it is `None`.
+    /// Limits the rate to this number of bytes per second, at least 1; `None` for unlimited.
     #[must_use]
     pub fn at_most(mut self, bytes_per_second: Option<u64>) -> Pacing<'a> {
         self.rate = bytes_per_second.map(|rate| rate.max(1));
         self
     }
 
-    /// Tells `told` the bytes done so far, and those in all.
+    /// Calls `told` with the bytes done so far and the total bytes.
     #[must_use]
     pub fn telling(mut self, told: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
         self.told = Some(Box::new(told));
@@ -53,13 +52,13 @@ impl<'a> Pacing<'a> {
         self
     }
 
-    /// A run begins that copies so many bytes.
+    /// Begins a run that copies this many bytes.
     pub(crate) fn begin(&mut self, env: &dyn Env, all: u64) {
         (self.began_nanos, self.done, self.all) = (env.monotonic_nanos(), 0, all);
         self.tell();
     }
 
-    /// So many bytes were copied; waits where that was too fast.
+    /// Counts copied bytes; waits if the rate was too high.
     pub(crate) fn step(&mut self, env: &dyn Env, bytes: u64) -> Result<()> {
         self.done += bytes;
         self.tell();

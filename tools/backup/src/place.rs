@@ -1,67 +1,66 @@
-//! Where backups lie: files with names, written once and read in parts.
+//! Backup storage: named files, written once and read in parts.
 //!
-//! Names are relative, with `/` between their parts. A file appears whole or not at all, and what
-//! [`PlacedFile::finish`] and [`BackupPlace::remove`] have done is durable when they return.
+//! Names are relative, with `/` between their parts. A file appears whole or not at all. The
+//! effects of [`PlacedFile::finish`] and [`BackupPlace::remove`] are durable when they return.
 
 use firn_kv::Result;
 
-/// A file that is there.
+/// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Its name, without the folder that was listed.
+    /// Its name, without the listed directory.
     pub name: String,
     /// Its length in bytes.
     pub size: u64,
 }
 
-/// A folder, a part of a bucket, or whatever else can hold files.
+/// A directory, a prefix of a bucket, or any other storage of files.
 pub trait BackupPlace: Send + Sync {
-    /// What people call it: a path or an address.
+    /// Returns the path or address for messages.
     fn address(&self) -> String;
-    /// Whether nothing is there.
+    /// Reports whether nothing is stored.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn is_empty(&self) -> Result<bool>;
-    /// The files of a folder, sorted by name; none when there is no such folder.
+    /// Returns the files of a directory, sorted by name; none if it is missing.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn list(&self, folder: &str) -> Result<Vec<StoredFile>>;
-    /// The length of a file in bytes.
+    /// Returns the length of a file in bytes.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, and what the place says.
+    /// `NotFound` if it is missing; errors of the storage.
     fn size(&self, name: &str) -> Result<u64>;
-    /// `len` bytes of a file from `offset` on. Callers keep `len` small.
+    /// Reads `len` bytes of a file from `offset` on. Callers use small values of `len`.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, `Corruption` when it ends before, and what the place says.
+    /// `NotFound` if it is missing, `Corruption` if it is too short; errors of the storage.
     fn read(&self, name: &str, offset: u64, len: usize) -> Result<Vec<u8>>;
     /// Begins a file, which replaces one of the same name when it is finished.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn create(&self, name: &str) -> Result<Box<dyn PlacedFile + '_>>;
-    /// Removes files. One that is not there is no error.
+    /// Removes files; ignores missing ones.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn remove(&self, names: &[String]) -> Result<()>;
 }
 
-/// A file that is being written. One that is dropped before it is finished leaves no file of its
-/// name.
+/// A file being written. If it is dropped before it is finished, no file of its name appears.
 pub trait PlacedFile {
     /// Appends bytes.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Gives the file its name.
+    /// Makes the file visible under its name.
     ///
     /// # Errors
-    /// What the place says.
+    /// Errors of the storage.
     fn finish(self: Box<Self>) -> Result<()>;
 }
 

@@ -1,7 +1,8 @@
-//! Pruning: old backups go, and what nobody needs any more, what crashes left included.
+//! Pruning: removes old backups and all files that no backup needs, including those left by
+//! crashes.
 //!
-//! Order: first records, durably; then what no record names. So a crash leaves no record without
-//! what it needs.
+//! Order: first records, durably; then files without a record. So after a crash every record still
+//! has its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +14,23 @@ use crate::place::StoredFile;
 use crate::record::BackupRecord;
 use crate::repository::BackupRepository;
 
-/// Files that are removed at once, between two looks at the clock.
+/// Files that are removed between two renewals of the lease.
 const AT_ONCE: usize = 1000;
 const DAY_MICROS: u64 = 24 * 3600 * 1_000_000;
 
-/// Which backups stay: those that either part says, counted for each store by itself. With neither,
-/// all stay, and only leftovers go. Of each store the newest stays, unless `newest` is 0.
+/// Retention rule: a backup stays if either part retains it, counted for each store separately.
+/// With neither, all backups stay, and only leftovers are removed. The newest backup of each store
+/// stays, unless `newest` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepRule {
-    /// So many of the newest.
+    /// Number of newest backups that stay.
     pub newest: Option<u64>,
-    /// Those that are younger than so many days.
+    /// Age in days below which a backup stays.
     pub days: Option<u64>,
 }
 
 impl KeepRule {
-    /// Whether a backup stays that is the `nth` newest of its store, counted from 0.
+    /// Reports whether a backup stays that is the `nth` newest of its store, counted from 0.
     fn keeps(&self, nth: u64, made_micros: u64, now_micros: u64) -> bool {
         let age = now_micros.saturating_sub(made_micros);
         let young = |days: u64| age < days.saturating_mul(DAY_MICROS);
@@ -37,35 +39,34 @@ impl KeepRule {
     }
 }
 
-/// What a prune removed, or would.
+/// The removed files, or those that would be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PruneReport {
-    /// Backups that went, the oldest first.
+    /// Removed backups, oldest first.
     pub removed: Vec<String>,
-    /// Backups that are left, the oldest first.
+    /// Remaining backups, oldest first.
     pub kept: Vec<String>,
-    /// Tables, manifests and unfinished files that went.
+    /// Removed tables, manifests and unfinished files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl BackupRepository {
-    /// Removes the backups that `rule` does not keep, and all files that no backup needs. With
-    /// `alone` the caller vouches that nobody else works there, so what others announced is a
-    /// leftover too.
+    /// Removes the backups that `rule` does not retain, and all files that no backup needs. With
+    /// `alone`, the caller guarantees that no other run is active; then the leases of others are
+    /// leftovers, too.
     ///
     /// # Errors
-    /// `Locked` while a backup is made or another prune runs; `Corruption` when a record is damaged,
-    /// because nobody knows what that backup needs: nothing is removed then; and what the place
-    /// says.
+    /// `Locked` during a backup or another prune; `Corruption` if a record is damaged: its files
+    /// are unknown, so nothing is removed; errors of the storage.
     pub fn prune(&self, rule: KeepRule, alone: bool) -> Result<PruneReport> {
         if !self.is_there()? {
             return Ok(PruneReport::default());
         }
         let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Prune, alone)?;
-        // Others that were announced and are not refused are over. Theirs goes first: a run that
-        // was held up and goes on all the same finds that out before its backup counts.
+        // The remaining leases of others have expired. Remove them first: a paused run that
+        // continues detects this before its record is written.
         let over: Vec<String> = self
             .place
             .list(RUNNING)?
@@ -82,10 +83,10 @@ impl BackupRepository {
         Ok(report)
     }
 
-    /// What [`prune`](BackupRepository::prune) would remove.
+    /// Returns what [`prune`](BackupRepository::prune) would remove.
     ///
     /// # Errors
-    /// As for that, but for `Locked`: what is being written is counted as a leftover.
+    /// As for `prune`, except `Locked`: files being written count as leftovers.
     pub fn plan_prune(&self, rule: KeepRule) -> Result<PruneReport> {
         if !self.is_there()? {
             return Ok(PruneReport::default());
@@ -93,7 +94,7 @@ impl BackupRepository {
         Ok(self.sort_out(rule)?.0)
     }
 
-    /// What goes: records, then other files.
+    /// Determines the files to remove: records, then other files.
     fn sort_out(&self, rule: KeepRule) -> Result<(PruneReport, Vec<String>, Vec<String>)> {
         let mut report = PruneReport::default();
         let records: Vec<BackupRecord> =
@@ -119,7 +120,7 @@ impl BackupRepository {
         let mut files = vec![];
         for folder in [MANIFESTS, TABLES, UNFINISHED] {
             for StoredFile { name, size } in self.place.list(folder)? {
-                // Names that are none of ours are somebody else's.
+                // Unknown names belong to others.
                 let ours = folder == UNFINISHED || hash_of(&name).is_some();
                 if ours && !needed.contains(&(folder, name.as_str())) {
                     report.files += 1;

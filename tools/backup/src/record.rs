@@ -1,5 +1,5 @@
-//! The record of a backup: lines of text, the first `firn backup 1`, the second the [`BackupHead`]
-//! as JSON, then a [`TableCopy`] as JSON for each table, in order of their numbers, and at last
+//! Record of a backup: lines of text. The first is `firn backup 1`, the second the [`BackupHead`]
+//! as JSON. Then follows a [`TableCopy`] as JSON for each table, in order of numbers, and finally
 //! `crc ` with eight lower-case hexadecimal digits, the CRC-32 of all lines before. Each line ends
 //! with 0x0a.
 //!
@@ -10,60 +10,59 @@ use serde::{Deserialize, Serialize};
 
 const FIRST_LINE: &str = "firn backup 1";
 const VERSION: u32 = 1;
-/// The longest record that is read: of more than two million tables.
+/// Largest record to read: more than two million tables.
 pub const MAX_RECORD: u64 = 512 << 20;
 
-/// What a backup is, and of what.
+/// Header of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupHead {
-    /// Its name.
+    /// Name of the backup.
     pub id: String,
-    /// When it was made, in microseconds since 1970.
+    /// Time of its creation, in microseconds since 1970.
     pub made_micros: u64,
-    /// The id of the store that it is of ([`Db::identity`](firn_kv::Db::identity)), as 16
-    /// hexadecimal digits.
+    /// Id of its store ([`Db::identity`](firn_kv::Db::identity)), as 16 hexadecimal digits.
     pub store: String,
-    /// No write that it holds has a sequence number above this one.
+    /// Upper bound of the sequence numbers of its writes.
     pub seq: u64,
-    /// How many trees it has.
+    /// Number of trees.
     pub trees: u64,
-    /// How many tables it needs.
+    /// Number of tables.
     pub tables: u64,
-    /// The bytes of those tables.
+    /// Bytes of those tables.
     pub bytes: u64,
-    /// The name of its manifest in the repository; what stands behind the last `-` is its hash.
+    /// Name of its manifest in the repository; the hash follows the last `-`.
     pub manifest: String,
-    /// The number that the manifest has in a store.
+    /// File number of the manifest in a store.
     pub manifest_number: u64,
-    /// The manifest's length in bytes.
+    /// Length of the manifest in bytes.
     pub manifest_size: u64,
 }
 
-/// A table that a backup needs.
+/// A table of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableCopy {
     /// Its number in the store.
     pub number: u64,
-    /// Its name in the repository; what stands behind the last `-` is its hash.
+    /// Its name in the repository; the hash follows the last `-`.
     pub name: String,
     /// Its length in bytes.
     pub size: u64,
 }
 
-/// All that there is of a backup but the bytes.
+/// Record of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRecord {
-    /// What it is.
+    /// The header.
     pub head: BackupHead,
-    /// What it needs, in order of numbers.
+    /// The tables, in order of numbers.
     pub tables: Vec<TableCopy>,
 }
 
 impl BackupRecord {
-    /// The record as text.
+    /// Encodes the record as text.
     ///
     /// # Errors
-    /// None that a sound program meets: what JSON says.
+    /// Errors of the JSON encoder, which do not occur in practice.
     pub fn encode(&self) -> Result<String> {
         let line = |e: serde_json::Error| Error::invalid(format!("no record can be made: {e}"));
         let mut text = format!("{FIRST_LINE}\n");
@@ -78,10 +77,10 @@ impl BackupRecord {
         Ok(text)
     }
 
-    /// The record of the backup `id`, checked.
+    /// Decodes and verifies the record of the backup `id`.
     ///
     /// # Errors
-    /// `Corruption` where it is not what was written, `Incompatible` for a newer version.
+    /// `Corruption` for a damaged record, `Incompatible` for a newer version.
     pub fn decode(id: &str, bytes: &[u8]) -> Result<BackupRecord> {
         let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
         let version = text.lines().next().and_then(|l| l.strip_prefix("firn backup "));

@@ -1,4 +1,4 @@
-//! A repository of backups: what it is, and what all runs need of it.
+//! A repository of backups: parts common to all runs.
 
 use std::fmt;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::record::{BackupRecord, MAX_RECORD};
 
 /// Bytes that are read or written at once.
 pub const PART: usize = 4 << 20;
-/// The longest manifest that is read: a store writes none that is longer.
+/// Largest manifest to read: no store writes a larger one.
 const MAX_MANIFEST: u64 = 1 << 30;
 
-/// A place that holds backups, or will. See the [crate](crate).
+/// A repository of backups, which may still be empty. See the [crate](crate).
 #[derive(Clone)]
 pub struct BackupRepository {
-    /// The environment of stores, of clock and randomness.
+    /// Environment of stores, clock and randomness.
     pub(crate) env: Arc<dyn Env>,
     pub(crate) place: Arc<dyn BackupPlace>,
 }
@@ -33,27 +33,27 @@ impl fmt::Debug for BackupRepository {
     }
 }
 
-/// A backup that is there.
+/// An existing backup.
 #[derive(Clone, Debug)]
 pub struct ListedBackup {
     /// Its name.
     pub id: String,
-    /// Its record, or what is wrong with that.
+    /// Its record, or the error of reading it.
     pub record: Result<BackupRecord>,
 }
 
 impl BackupRepository {
-    /// The repository at `place`. Stores that are backed up and restored lie in `env`. Nothing is
-    /// read or written yet.
+    /// Uses the repository at `place`. Stores to back up and to restore are in `env`. Reads and
+    /// writes nothing yet.
     pub fn new(env: Arc<dyn Env>, place: Arc<dyn BackupPlace>) -> BackupRepository {
         BackupRepository { env, place }
     }
 
-    /// The backups that are there, the oldest first; none where there is nothing.
+    /// Returns the existing backups, oldest first; none if the storage is empty.
     ///
     /// # Errors
-    /// `InvalidArgument` where something else lies there, `Incompatible` where a newer version wrote
-    /// it, and what the place says.
+    /// `InvalidArgument` if the storage has something else, `Incompatible` if a newer version wrote
+    /// it; errors of the storage.
     pub fn list(&self) -> Result<Vec<ListedBackup>> {
         if !self.is_there()? {
             return Ok(vec![]);
@@ -75,28 +75,28 @@ impl BackupRepository {
         Ok(all)
     }
 
-    /// The newest backup of which the record is sound.
+    /// Returns the newest backup with a valid record.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `InvalidArgument` where there are backups of several stores,
-    /// so that "the newest" says too little; and as [`list`](BackupRepository::list).
+    /// `NotFound` if there is none, `InvalidArgument` if there are backups of several stores, so
+    /// that "newest" is ambiguous; and as [`list`](BackupRepository::list).
     pub fn newest(&self) -> Result<BackupRecord> {
         let records: Vec<_> = self.list()?.into_iter().filter_map(|b| b.record.ok()).collect();
         let Some(newest) = records.last() else { return Err(self.no_backups()) };
         if records.iter().any(|r| r.head.store != newest.head.store) {
             return Err(Error::invalid(
-                "there are backups of several stores; name one: `firn backup list` tells which is of which",
+                "there are backups of several stores; name one: `firn backup list` shows the store of each",
             )
             .in_file(self.place.address()));
         }
         Ok(newest.clone())
     }
 
-    /// The record of a backup.
+    /// Returns the record of a backup.
     ///
     /// # Errors
-    /// `NotFound` when there is no such backup, `Corruption` when its record is damaged, and what
-    /// the place says.
+    /// `NotFound` if there is no such backup, `Corruption` if its record is damaged; errors of the
+    /// storage.
     pub fn record(&self, id: &str) -> Result<BackupRecord> {
         if made_micros(id).is_none() {
             return Err(self.no_backup(id));
@@ -122,7 +122,7 @@ impl BackupRepository {
         .in_file(self.place.address())
     }
 
-    /// The state of the store that a backup is of, checked against its record.
+    /// Returns the state of a backup's store, verified against its record.
     pub(crate) fn state(&self, record: &BackupRecord) -> Result<ManifestState> {
         let head = &record.head;
         let name = within(MANIFESTS, &head.manifest);
@@ -139,9 +139,9 @@ impl BackupRepository {
         })?;
         let found = (bytes.len() as u64, Some(xxh3_128(&bytes)));
         if found != (head.manifest_size, hash_of(&head.manifest)) {
-            return Err(unfit("is not what was written"));
+            return Err(unfit("does not match its hash"));
         }
-        // The engine reads it as it would from a store.
+        // The engine reads it as from a store.
         let (mem, dir) = (MemEnv::plain(), Path::new("/"));
         mem.write_file(&dir.join(manifest::manifest_name(head.manifest_number)), &bytes)?;
         let log = manifest::read(&mem, dir, head.manifest_number)
@@ -160,7 +160,7 @@ impl BackupRepository {
         Ok(state)
     }
 
-    /// Whether there is a repository.
+    /// Reports whether there is a repository.
     pub(crate) fn is_there(&self) -> Result<bool> {
         let address = self.place.address();
         let text = match self.whole(MARKER, 4096) {
@@ -169,7 +169,7 @@ impl BackupRepository {
                     return Ok(false);
                 }
                 let words = format!(
-                    "something lies there that is no repository of backups (it has no file {MARKER}); name an empty or a new place"
+                    "there is something that is no repository of backups (it has no file {MARKER}); name an empty or a new place"
                 );
                 return Err(Error::invalid(words).in_file(address));
             }
@@ -191,15 +191,15 @@ impl BackupRepository {
         }
     }
 
-    /// A name for a backup that is made now: behind those of all that are there, also when the clock
-    /// was set back.
+    /// Returns a name for a new backup. It sorts after all existing ones, even if the clock was set
+    /// back.
     pub(crate) fn new_id(&self) -> Result<(String, u64)> {
         let newest = self.place.list(BACKUPS)?.iter().filter_map(|f| made_micros(&f.name)).max();
         let made = self.env.wall_micros().max(newest.map_or(0, |newest| newest.saturating_add(1)));
         Ok((names::new_id(&*self.env, made), made))
     }
 
-    /// Makes a repository where there is none.
+    /// Creates a repository if there is none.
     pub(crate) fn begin(&self) -> Result<()> {
         if self.is_there()? {
             return Ok(());
@@ -207,12 +207,12 @@ impl BackupRepository {
         put(&*self.place, MARKER, MARKER_TEXT.as_bytes())
     }
 
-    /// A file of the repository, as people find it.
+    /// Returns the path of a file of the repository for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         format!("{}/{name}", self.place.address().trim_end_matches('/'))
     }
 
-    /// A whole file of at most `cap` bytes.
+    /// Reads a whole file of at most `cap` bytes.
     fn whole(&self, name: &str, cap: u64) -> Result<Vec<u8>> {
         let size = self.place.size(name)?;
         if size > cap {
@@ -244,7 +244,7 @@ impl BackupRepository {
     }
 }
 
-/// What the hash of a file is made with, part by part.
+/// Returns a hasher for a file's bytes.
 pub fn hasher() -> Xxh3 {
     Xxh3::new()
 }

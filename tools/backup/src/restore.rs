@@ -1,7 +1,8 @@
-//! Restoring a backup: its tables, then a manifest, and at last what makes a store of the directory.
+//! Restores a backup: its tables, then a manifest, and finally the file that makes the directory a
+//! store.
 //!
-//! The store has an id of its own and is, like a checkpoint, a descendant of the one that was backed
-//! up: its tables stay theirs, and its log begins anew.
+//! The store has its own id and is, like a checkpoint, a descendant of the backed-up store: its
+//! tables keep the identity of that store, and its log begins anew.
 
 use std::path::Path;
 
@@ -15,27 +16,27 @@ use crate::pacing::Pacing;
 use crate::record::{BackupHead, TableCopy};
 use crate::repository::{BackupRepository, hasher};
 
-/// A store that was restored.
+/// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// The backup.
+    /// The header of the backup.
     pub head: BackupHead,
-    /// Blocks that the engine has checked in it.
+    /// Number of blocks that the engine has verified.
     pub blocks: u64,
-    /// Entries that it has found.
+    /// Number of entries found.
     pub entries: u64,
 }
 
 impl BackupRepository {
-    /// Makes a store of the backup `id` in `into`, a new or an empty directory of the repository's
-    /// environment. Each table is compared with its hash on the way; then the engine opens the store
-    /// for reading and verifies all of it.
+    /// Restores the backup `id` to `into`, a new or empty directory of the repository's
+    /// environment. It verifies the hash of each table during the copy. Then the engine opens the
+    /// store for reading and verifies all of it.
     ///
     /// # Errors
-    /// `NotFound` when there is no such backup, or not any more, `InvalidArgument` when `into` is
-    /// not empty, `Corruption` when something of the backup is missing or damaged, and what place
-    /// and environment say. There is no store in `into` then: what was written of it is removed
-    /// again as far as possible, and what stays has no `CURRENT`.
+    /// `NotFound` if there is no such backup (any more), `InvalidArgument` if `into` is not empty,
+    /// `Corruption` if a file of the backup is missing or damaged; errors of the storage and the
+    /// environment. Then `into` has no store: files are removed as far as possible, and the
+    /// remaining ones have no `CURRENT`.
     pub fn restore(&self, id: &str, into: &Path, pacing: &mut Pacing<'_>) -> Result<RestoreReport> {
         self.is_there()?;
         let record = self.record(id)?;
@@ -76,7 +77,7 @@ impl BackupRepository {
         }
     }
 
-    /// What a backup that was pruned meanwhile misses is no damage.
+    /// Replaces the error if the backup was pruned meanwhile: then missing files are no damage.
     fn unless_removed(&self, e: Error, id: &str) -> Error {
         match self.record(id) {
             Err(gone) if gone.kind() == ErrorKind::NotFound => {
@@ -97,14 +98,14 @@ impl BackupRepository {
         })?;
         if Some(hash.digest128()) != hash_of(&table.name) {
             return Err(
-                Error::corruption("its bytes are not what was written").in_file(self.shown(&name))
+                Error::corruption("its bytes do not match its hash").in_file(self.shown(&name))
             );
         }
         file.sync()
     }
 }
 
-/// An error about a part of a backup, with what to do.
+/// Adds advice to an error about a part of a backup.
 fn of_backup(e: Error, id: &str) -> Error {
     match e.kind() {
         ErrorKind::Corruption | ErrorKind::NotFound => {

@@ -1,9 +1,8 @@
-//! The checkpoint that a backup is copied from: a directory in the store's own, where hard links are
-//! possible, which goes when the backup is done.
+//! The checkpoint that a backup is copied from: a directory in the store's directory, where hard
+//! links are possible. It is removed after the backup.
 //!
-//! A directory `backup-…` is the checkpoint, and the file `backup-….lock` beside it is locked by its
-//! run. Those that nobody holds are what a crash left; the next backup removes them. The engine
-//! touches none of them.
+//! A directory `backup-…` is the checkpoint, and its run locks the file `backup-….lock` beside it.
+//! Unlocked ones are left from a crash; the next backup removes them. The engine ignores both.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,26 +13,26 @@ use firn_kv::fs::FileLock;
 
 const START: &str = "backup-";
 const LOCK: &str = ".lock";
-/// How often another name is tried where somebody holds the lock.
+/// Attempts with another name if a lock is taken.
 const TRIES: usize = 8;
 
-/// A directory for a checkpoint.
+/// Directory for a checkpoint.
 pub struct Staging {
     env: Arc<dyn Env>,
-    /// The directory of the checkpoint, which makes it.
+    /// Path of the checkpoint, which creates it.
     pub dir: PathBuf,
     lock_file: PathBuf,
     lock: Option<Box<dyn FileLock>>,
 }
 
 impl Staging {
-    /// Finds a name in the directory of a store, and removes what crashes have left.
+    /// Chooses a name in the store's directory, and removes the leftovers of crashes.
     pub fn begin(env: &Arc<dyn Env>, store: &Path) -> Result<Staging> {
         for name in env.list(store)? {
-            // A crash may have left the one without the other.
+            // A crash may have left one without the other.
             let of = name.strip_suffix(LOCK).unwrap_or(&name);
             if is_staging(of) {
-                // Who else is at it removes it, and its end is nobody's error.
+                // A concurrent backup may remove it as well; ignore its error.
                 drop(Staging::lock(env, store, of));
             }
         }
@@ -41,7 +40,7 @@ impl Staging {
         loop {
             let name = format!("{START}{:016x}", env.random());
             match Staging::lock(env, store, &name) {
-                // A backup beside this one took the file for a leftover before it was locked.
+                // A concurrent backup took the file for a leftover before it was locked.
                 Err(e) if e.kind() == ErrorKind::Locked && tries < TRIES => tries += 1,
                 staging => return staging,
             }
@@ -62,7 +61,7 @@ fn is_staging(name: &str) -> bool {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What can't be removed now is removed before the next backup.
+        // Files that cannot be removed now are removed before the next backup.
         for name in self.env.list(&self.dir).unwrap_or_default() {
             let _ = self.env.remove(&self.dir.join(name));
         }

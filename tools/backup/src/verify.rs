@@ -1,5 +1,5 @@
-//! Verifying a repository: each record, each manifest as the engine reads it, each table to its last
-//! byte, once however many backups need it.
+//! Verifies a repository: each record, each manifest as the engine reads it, and each table to its
+//! last byte, once regardless of the number of its backups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,32 +10,32 @@ use crate::pacing::Pacing;
 use crate::record::TableCopy;
 use crate::repository::{BackupRepository, hasher};
 
-/// Something that is wrong.
+/// A problem of a repository.
 #[derive(Clone, Debug)]
 pub struct BackupFinding {
-    /// What is wrong, and in which file of the repository.
+    /// The error, with the file of the repository.
     pub error: Error,
-    /// The backups that can't be restored for it, the oldest first.
+    /// The backups that cannot be restored because of it, oldest first.
     pub backups: Vec<String>,
-    /// What to do about it.
+    /// Advice.
     pub next: &'static str,
 }
 
-/// What was looked at, and what is wrong.
+/// Result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct BackupVerdict {
     /// Backups.
     pub backups: u64,
-    /// Tables that they need, each counted once.
+    /// Tables of those backups, each counted once.
     pub tables: u64,
     /// Bytes of tables read.
     pub bytes: u64,
-    /// All that is wrong.
+    /// All problems.
     pub findings: Vec<BackupFinding>,
 }
 
 impl BackupVerdict {
-    /// Whether all backups that were looked at can be restored.
+    /// Reports whether all verified backups can be restored.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
@@ -47,14 +47,13 @@ const OF_A_RECORD: &str = "copy that file from another copy of the repository, o
                            can be restored";
 
 impl BackupRepository {
-    /// Reads everything that the backup `id` needs, or that all need, and checks it. Nothing is
-    /// written.
+    /// Reads and verifies all files of the backup `id`, or of all backups. Writes nothing.
     ///
     /// # Errors
-    /// `NotFound` when there is no such backup, or no repository at all; and what the place says.
-    /// What is wrong with backups is listed in the result.
+    /// `NotFound` if there is no such backup, or no repository; errors of the storage. Problems of
+    /// backups are listed in the result.
     pub fn verify(&self, id: Option<&str>, pacing: &mut Pacing<'_>) -> Result<BackupVerdict> {
-        // A wrong name, or a disk that is not mounted, is not to pass for sound.
+        // A wrong name, or an unmounted disk, must not look like a valid repository.
         if !self.is_there()? {
             return Err(self.no_backups());
         }
@@ -129,10 +128,10 @@ impl BackupRepository {
         if Some(hash.digest128()) == hash_of(&table.name) {
             return Ok(());
         }
-        Err(Error::corruption("the bytes of a table are not what was written"))
+        Err(Error::corruption("the bytes of a table do not match its hash"))
     }
 
-    /// A backup that was pruned meanwhile misses nothing.
+    /// Removes findings about backups that were pruned meanwhile.
     fn forget_removed(&self, verdict: &mut BackupVerdict) -> Result<()> {
         if verdict.findings.is_empty() {
             return Ok(());

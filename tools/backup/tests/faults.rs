@@ -1,5 +1,4 @@
-//! What goes wrong: operations that fail, crashes and power cuts at any step, damage, runs beside
-//! each other.
+//! Failing operations, crashes and power cuts at any step, damage, concurrent runs.
 #![allow(clippy::disallowed_methods, reason = "threads of tests")]
 
 use super::common;
@@ -19,13 +18,13 @@ use firn_kv::{Db, Env, Error, ErrorKind, Result, TreeOptions};
 
 const ONE: KeepRule = KeepRule { newest: Some(1), days: None };
 
-/// A store with a backup of an earlier state, and something to copy.
+/// Creates a store with a backup of an earlier state, and new data to copy.
 fn prepared(env: &Arc<dyn Env>) -> (Db, String) {
     let db = Db::open_in(env.clone(), STORE, small()).unwrap();
     let apart = TreeOptions { blob_threshold: 16, ..TreeOptions::default() };
     let tree = db.tree("t", apart).unwrap();
     tree.put("old", "1").unwrap();
-    tree.put("long", "a value that lies apart").unwrap();
+    tree.put("long", "a value in a blob file").unwrap();
     let first = create(&folder(env), &db).unwrap().id;
     tree.put("new", "2").unwrap();
     tree.delete("old").unwrap();
@@ -34,7 +33,7 @@ fn prepared(env: &Arc<dyn Env>) -> (Db, String) {
     (db, first)
 }
 
-/// That all backups that are listed are whole, and what is left over can be removed.
+/// Checks that all listed backups are valid, and that all leftovers can be removed.
 fn check(env: &Arc<dyn Env>, what: &str) -> Vec<String> {
     let backups = folder(env);
     let verdict = backups.verify(None, &mut Pacing::default()).unwrap();
@@ -70,7 +69,8 @@ fn a_crash_at_any_step_of_a_backup_leaves_whole_backups() {
             } else {
                 before += 1;
             }
-            // The store goes on, and the next backup tidies up after the one that was interrupted.
+            // The store continues, and the next backup removes the leftovers of the interrupted
+            // one.
             let db = Db::open_in(image.clone(), STORE, small()).unwrap();
             create(&folder(&image), &db).unwrap();
             let names = image.list(Path::new(STORE)).unwrap();
@@ -131,7 +131,8 @@ fn an_operation_that_fails_leaves_whole_backups_and_another_try_succeeds() {
                 Ok(id) => assert_eq!(ids.last(), Some(id), "{what}"),
                 Err(_) => assert_eq!(ids.first(), Some(&first), "{what}"),
             }
-            // A failed sync of the log latches the store, as it should; opened again it goes on.
+            // A failed sync of the log makes the store read-only, as it should; reopened, it
+            // continues.
             drop(db);
             let db = Db::open_in(env.clone(), STORE, small()).unwrap();
             let id = create(&folder(&env), &db).unwrap().id;
@@ -167,7 +168,7 @@ fn a_restore_that_fails_or_is_cut_off_is_no_store() {
         if faulty.count() <= nth {
             break;
         }
-        // What is a store of it is whole, also where only its verification failed.
+        // A store in the directory is complete, even if only its verification failed.
         let read_only = firn_kv::DbOptions { create: false, read_only: true, ..small() };
         match (&outcome, Db::open_in(env.clone(), &into, read_only)) {
             (Ok(_), opened) => assert_eq!(content(&opened.unwrap())["t"].len(), 2, "{nth}"),
@@ -178,8 +179,7 @@ fn a_restore_that_fails_or_is_cut_off_is_no_store() {
     assert!(failed > 10, "{failed}");
 }
 
-/// A place of which each operation can be made to fail, before or after it has been done: what a
-/// network does.
+/// Storage of which each operation can be made to fail, before or after its effect, like a network.
 struct FlakyPlace {
     inner: Arc<dyn BackupPlace>,
     done: AtomicU64,
@@ -259,7 +259,8 @@ fn a_place_that_fails_at_any_step_loses_nothing() {
             let ids = check(&env, &what);
             match &outcome {
                 Ok(id) => assert_eq!(ids.last(), Some(id), "{what}"),
-                // Whose last answer was lost may be there all the same: whole, as was checked.
+                // If only the response was lost, the backup may exist nevertheless, complete, as
+                // checked.
                 Err(_) => assert_eq!(ids.first(), Some(&first), "{what}"),
             }
             let id = create(&folder(&env), &db).unwrap().id;
@@ -269,7 +270,7 @@ fn a_place_that_fails_at_any_step_loses_nothing() {
     }
 }
 
-/// A file of a folder of the repository.
+/// Returns a file in a directory of the repository.
 fn file(env: &Arc<dyn Env>, folder: &str, nth: usize) -> PathBuf {
     let dir = Path::new(BACKUPS).join(folder);
     dir.join(&env.list(&dir).unwrap()[nth])
@@ -316,7 +317,7 @@ fn damage_is_named_with_what_it_costs_and_what_to_do() {
             whole.iter().for_each(|b| drop(restored(&env, &folder(&env), &b.id)));
             repaired += u32::from(damage != "flipped" && finding.backups.contains(&second));
             if damage != "flipped" && finding.backups.contains(&second) {
-                // What it advises: the store still has this table.
+                // The advice: the store still has this table.
                 create(&folder(&env), &db).unwrap();
                 assert!(verify().is_sound(), "{damage}");
             }
@@ -336,10 +337,10 @@ fn damage_is_named_with_what_it_costs_and_what_to_do() {
         if folder_name == "backups" {
             assert!(folder(&env).list().unwrap()[0].record.is_err());
             let e = folder(&env).prune(ONE, false).unwrap_err();
-            assert_eq!(e.kind(), ErrorKind::Corruption, "nobody knows what it needs: {e}");
+            assert_eq!(e.kind(), ErrorKind::Corruption, "its files are unknown: {e}");
         }
         env.remove(&path).unwrap();
-        assert_eq!(verify().is_sound(), folder_name == "backups", "a backup that was given up");
+        assert_eq!(verify().is_sound(), folder_name == "backups", "an abandoned backup");
         mem.write_file(&path, &good).unwrap();
     }
     assert!(verify().is_sound());
@@ -381,7 +382,7 @@ fn a_folder_of_something_else_is_left_alone() {
     assert_eq!(env.list(Path::new(BACKUPS)).unwrap(), ["letters"]);
 }
 
-/// Stops in the middle of a backup, and does something.
+/// Runs an action in the middle of a backup.
 fn in_the_middle(
     env: &Arc<dyn Env>,
     db: &Db,
@@ -440,7 +441,7 @@ fn a_backup_that_stood_still_while_a_prune_went_by_does_not_count() {
             if gone_by == "held up" {
                 mem.advance(Duration::from_secs(2 * 3600));
             }
-            // What was copied is a leftover to it.
+            // To the prune, the copied files are leftovers.
             backups.prune(KeepRule::default(), gone_by != "held up").unwrap();
         })
         .unwrap_err();

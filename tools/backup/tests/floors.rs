@@ -1,4 +1,5 @@
-//! Files make no rings, modules lead to every file, and every file says what it is.
+//! Checks that files form no cycles, that modules lead to every file, and that every file has
+//! documentation.
 
 use std::path::Path;
 

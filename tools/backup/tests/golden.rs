@@ -1,7 +1,7 @@
-//! The repository in `format-spec/golden-backups/v1`: this program reads all of it, and writes the
-//! same records of it.
+//! The repository in `format-spec/golden-backups/v1`: this version reads all of it, and writes the
+//! same records.
 //!
-//! `FIRN_REWRITE=1` writes it anew, where the format has changed.
+//! `FIRN_REWRITE=1` rewrites it after a change of the format.
 #![allow(clippy::disallowed_methods, reason = "golden files are read as they are")]
 
 use super::common;
@@ -18,7 +18,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/golden-backups/v1")
 }
 
-/// All files below a directory of the disk, by their names in it.
+/// Returns all files below a directory, by relative path.
 fn files(dir: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -31,7 +31,7 @@ fn files(dir: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Two backups of a small store, of which the second shares a table with the first.
+/// Creates two backups of a small store; the second shares a table with the first.
 fn write() {
     let (mem, env) = memory(1);
     let options = || TreeOptions {
@@ -93,7 +93,7 @@ fn golden_backups_are_read_and_written_the_same() {
     };
     assert_eq!(shown(&records[0].id), [r#"fruit: ["apple=red"]"#]);
     assert_eq!(shown(&records[1].id), [r#"colours: ["red=1"]"#, "fruit: []"]);
-    // And goes on: what a store of today adds lies beside it.
+    // New backups can be added to it.
     let db = Db::open_in(env.clone(), STORE, small()).unwrap();
     db.tree("t", TreeOptions::default()).unwrap().put("k", "v").unwrap();
     let id = create(&backups, &db).unwrap().id;

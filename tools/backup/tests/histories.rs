@@ -1,5 +1,5 @@
-//! Random histories of writes, merges, backups, prunes and restores, compared with a model; stores
-//! of both ends of size; tables that are moved.
+//! Random histories of writes, compactions, backups, prunes and restores, compared with a model;
+//! very small and large stores; moved tables.
 
 use super::common;
 
@@ -12,7 +12,7 @@ use firn_backup::{BackupPlace, BackupRepository, FolderPlace, KeepRule, Pacing};
 use firn_kv::{Db, ErrorKind, TreeOptions};
 use firn_testkit::rng::Rng;
 
-/// Plays a history against backups at `place`.
+/// Plays a history with backups at `place`.
 fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupPlace>) {
     let (mem, env) = memory(seed);
     let backups = BackupRepository::new(env.clone(), place(&env));
@@ -41,7 +41,7 @@ fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupP
                 assert_eq!(pruned.kept, ids, "seed {seed}");
                 match backups.verify(None, &mut Pacing::default()) {
                     Ok(verdict) => assert!(verdict.is_sound(), "seed {seed}"),
-                    // Where nothing was made yet, nothing is called sound.
+                    // An empty storage is never called valid.
                     Err(e) => assert!(kept.is_empty() && e.kind() == ErrorKind::NotFound, "{e}"),
                 }
                 assert_eq!(backups.plan_prune(rule).unwrap().files, 0, "seed {seed}");
@@ -130,7 +130,7 @@ fn a_table_that_a_merge_moves_is_not_copied_again() {
     tree.flush().unwrap();
     let runs = |db: &Db| db.stats().trees[0].runs.len();
     let (before, made) = (runs(&db), create(&backups, &db).unwrap());
-    // Nothing overlaps, so the tables go to one run as they are.
+    // Nothing overlaps, so the tables are moved to one run unchanged.
     tree.compact().unwrap();
     assert_eq!((before > 1, runs(&db), db.stats().compaction_written), (true, 1, 0));
     let after = create(&backups, &db).unwrap();
@@ -157,7 +157,7 @@ fn a_restored_store_goes_on_with_the_tables_that_are_there() {
     assert!(e.to_string().contains("not empty"), "{e}");
     let second = backups.create(&other, again, &mut Pacing::default()).unwrap();
     assert_eq!(second.copied_tables, 0);
-    // Of each store the newest stays.
+    // The newest of each store stays.
     let rule = KeepRule { newest: Some(1), days: None };
     let mut both = vec![first.id, second.id];
     both.sort();

@@ -1,4 +1,4 @@
-//! Integration tests of backups, one module a subject.
+//! Integration tests of backups, one module for each subject.
 
 mod common;
 mod faults;

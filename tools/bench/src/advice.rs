@@ -1,4 +1,4 @@
-//! Advice from a bench's figures: pure functions from figures to sentences, each with its reason
+//! Advice from a bench's results: pure functions from numbers to sentences, each with its reason
 //! and a command.
 
 use crate::BenchArgs;
@@ -6,52 +6,52 @@ use crate::Setting;
 use crate::run::Bench;
 use firn_tools::output::{bytes, nanos, rate};
 
-/// One step in figures.
+/// Numbers of one step.
 #[derive(Clone, Debug, Default)]
 pub struct StepFacts {
     /// Its name.
     pub step: String,
-    /// Operations a second, where it was a workload.
+    /// Operations per second, for a workload.
     pub rate: Option<f64>,
-    /// Median and 99.9th percentile in nanoseconds, and a bound of the slowest operation.
+    /// Median and 99.9th percentile in nanoseconds, and an upper bound of the slowest operation.
     pub latency: Option<(u64, u64, u64)>,
     /// Whether it wrote.
     pub wrote: bool,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Seconds that its writers were slowed because compaction was behind.
+    /// Seconds of write slowdown because compaction was behind.
     pub paced: f64,
-    /// Seconds that its writers waited for a memtable.
+    /// Seconds of write stalls waiting for a memtable.
     pub stalled: f64,
     /// Runs afterwards.
     pub runs: usize,
 }
 
-/// A whole bench in figures.
+/// Numbers of a whole bench.
 #[derive(Clone, Debug, Default)]
 pub struct AdviceFacts {
     /// `--db DIR ` if it is not the default directory, for commands to copy.
     pub db: String,
     /// Its steps.
     pub steps: Vec<StepFacts>,
-    /// Bytes of tables written for each byte put; 0 when nothing was put.
+    /// Bytes of tables written for each byte put; 0 if nothing was put.
     pub write_amplification: f64,
     /// Bytes on disk, without the log, for each live byte.
     pub space_of_raw: f64,
     /// Uncompressed bytes of all tables.
     pub raw_bytes: u64,
-    /// What the block cache may hold.
+    /// Capacity of the block cache.
     pub cache_capacity: u64,
     /// The memory budget.
     pub budget: u64,
-    /// The process's largest own memory.
+    /// Peak private memory of the process.
     pub peak_memory: u64,
-    /// What compaction still has to rewrite.
+    /// Bytes that compaction still has to rewrite.
     pub debt: u64,
 }
 
 impl AdviceFacts {
-    /// The figures of `bench`.
+    /// Collects the numbers of `bench`.
     pub fn of(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> AdviceFacts {
         let step = |m: &crate::run::MeasuredRun| StepFacts {
             step: m.step.clone(),
@@ -98,7 +98,7 @@ impl AdviceFacts {
     }
 }
 
-/// The sentences, the most telling first; the last one always says how to go on.
+/// Returns the sentences, most important first; the last one always says how to continue.
 pub fn advise(f: &AdviceFacts) -> Vec<String> {
     let rules = [
         held_back,
@@ -112,7 +112,7 @@ pub fn advise(f: &AdviceFacts) -> Vec<String> {
     let mut out: Vec<String> = rules.iter().filter_map(|rule| rule(f)).collect();
     if out.is_empty() {
         out.push(
-            "nothing stands out: no writer was held back, and space, memory and amplification are within their bounds".into(),
+            "nothing stands out: writers were not delayed, and space, memory and amplification are within their bounds".into(),
         );
     }
     out.push(format!(
@@ -123,7 +123,7 @@ pub fn advise(f: &AdviceFacts) -> Vec<String> {
     out
 }
 
-/// Writers that had to wait for compactions or flushes.
+/// Writers that were delayed by compactions or flushes.
 fn held_back(f: &AdviceFacts) -> Option<String> {
     let worst =
         f.steps.iter().max_by(|a, b| (a.paced + a.stalled).total_cmp(&(b.paced + b.stalled)))?;
@@ -187,7 +187,7 @@ fn before_and_after(f: &AdviceFacts) -> Option<String> {
     })
 }
 
-/// Data that the cache cannot hold.
+/// Data that does not fit into the cache.
 fn does_not_fit(f: &AdviceFacts) -> Option<String> {
     (f.raw_bytes > f.cache_capacity && f.cache_capacity > 0).then(|| {
         format!(
@@ -200,7 +200,7 @@ fn does_not_fit(f: &AdviceFacts) -> Option<String> {
     })
 }
 
-/// Bytes written or kept many times over.
+/// High write or space amplification.
 fn amplified(f: &AdviceFacts) -> Option<String> {
     if f.write_amplification > 8.0 {
         return Some(format!(
@@ -217,7 +217,7 @@ fn amplified(f: &AdviceFacts) -> Option<String> {
     })
 }
 
-/// A process larger than it was allowed.
+/// A process that exceeds its memory budget.
 fn too_much_memory(f: &AdviceFacts) -> Option<String> {
     let allowed = f.budget + f.budget / 10;
     (f.peak_memory > allowed + (16 << 20)).then(|| {
@@ -229,7 +229,7 @@ fn too_much_memory(f: &AdviceFacts) -> Option<String> {
     })
 }
 
-/// Work that is left.
+/// Pending compaction work.
 fn in_debt(f: &AdviceFacts) -> Option<String> {
     (f.debt > 64 << 20).then(|| {
         format!(
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    /// The first sentence after a change of the figures.
+    /// Returns the first sentence after a change of the numbers.
     fn first(change: impl FnOnce(&mut AdviceFacts)) -> String {
         let mut f = quiet();
         change(&mut f);

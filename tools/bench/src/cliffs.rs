@@ -1,5 +1,5 @@
 //! `firn bench cliffs`: histories that could make an operation slow ([`firn_workload::cliffs`]),
-//! and what it costs after them.
+//! and its cost after them.
 
 use clap::Args;
 use firn_kv::{DbOptions, TreeOptions};
@@ -12,13 +12,13 @@ use crate::Setting;
 use crate::directory;
 use crate::run::{failure, words};
 
-/// What `firn bench cliffs` takes of its own.
+/// Options of `firn bench cliffs`.
 #[derive(Args, Clone, Debug)]
 pub struct CliffArgs {
-    /// cliffs: how many times its normal cost an operation may take; above it the exit code is 1
+    /// cliffs: Maximum cost of an operation as a multiple of normal; above it the exit code is 1
     #[arg(long, value_name = "TIMES", default_value_t = 20.0, value_parser = parse_bound)]
     bound: f64,
-    /// cliffs: how long the histories are
+    /// cliffs: Length of the histories
     #[arg(long, value_name = "OPERATIONS", default_value = "10k", value_parser = firn_workload::spec::parse_count)]
     history: u64,
 }
@@ -28,7 +28,7 @@ fn parse_bound(text: &str) -> Result<f64, String> {
     bound.ok_or_else(|| "a number above 0".into())
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
     if args.history < 100 {
         return Err(Failure::new("--history must be 100 at least"));

@@ -1,8 +1,7 @@
-//! Room for a bench's store: a directory that is empty, or that an earlier bench has filled.
+//! Prepares the directory of a bench's store, which must be empty or filled by an earlier bench.
 //!
-//! Invariant: nothing is removed from a directory that does not hold a bench's mark, nothing but a
-//! store's own files from one that does, and nothing where somebody has made a tree or a keyspace
-//! that no bench makes.
+//! Invariant: without a bench's marker file nothing is removed. With it, only a store's own files
+//! are removed, and nothing if the store has a tree or keyspace that no bench creates.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use firn_workload::cliffs::CliffCase;
 
 use crate::{Setting, run};
 
-/// The file that says who made the store.
+/// The file that marks a bench's store.
 const MARK: &str = "BENCH";
 const MARK_TEXT: &[u8] =
     b"This store was made by `firn bench` and will be replaced by the next one.\n";
@@ -34,7 +33,7 @@ fn is_marked(names: &[String]) -> bool {
     names.iter().any(|n| n == MARK)
 }
 
-/// Whether a bench has made what is in `dir`, and will replace it.
+/// Reports whether a bench has created the store in `dir`, which the next one will replace.
 pub fn is_of_a_bench(dir: &Path) -> Done<bool> {
     Ok(is_marked(&names(dir)?))
 }
@@ -55,29 +54,29 @@ fn belongs_to_a_store(name: &str) -> bool {
         || name.ends_with(".sst.tmp")
 }
 
-/// The trees of keys and values that benches make, each its own: of workloads; of `cliffs` (which
-/// numbers them) and `queue`; of `trees`.
+/// Key-value trees that benches create: by workloads; by `cliffs` (numbered) and `queue`; by
+/// `trees`.
 const TREES: [fn(&str) -> bool; 3] = [
     |name| name == run::TREE,
     |name| name == "t" || (name.len() == 6 && is_number(name)),
     |name| name.strip_prefix('t').is_some_and(is_number),
 ];
 
-/// What benches of the data model make in stores, which the benches of the engine know nothing of.
+/// Stores of benches of the data model, which the engine's benches do not know.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelStores {
-    /// Whether a tree of this name is one of the data model's.
+    /// Reports whether a tree of this name belongs to the data model.
     pub is_own: fn(&str) -> bool,
-    /// Whether a tree of keys and values is one that they compare with.
+    /// Reports whether a key-value tree of this name is used for comparisons.
     pub is_beside: fn(&str) -> bool,
-    /// What is in the data model of a store that no bench has made.
+    /// Returns a part of a store's data model that no bench has created.
     pub foreign: fn(&Path) -> Done<Option<String>>,
-    /// Takes stores of the data model through histories of so many operations.
+    /// Runs histories of this number of operations on stores of the data model.
     pub cliffs: ModelCliffs,
 }
 
-/// Runs histories of a length. `fresh` makes room in a directory for the next store, which the
-/// caller [marks](mark).
+/// Runs histories of a length. `fresh` prepares a directory for the next store, which the caller
+/// [marks](mark).
 pub type ModelCliffs = fn(
     history: u64,
     fresh: &mut dyn FnMut() -> Done<PathBuf>,
@@ -89,7 +88,7 @@ fn is_number(text: &str) -> bool {
 }
 
 impl Setting<'_> {
-    /// Room for a bench in `dir`, or the store of an earlier one where that is to be kept.
+    /// Prepares `dir` for a bench; with `keep`, checks that it has the store of an earlier one.
     pub fn prepare(&self, dir: &Path, keep: bool) -> Done {
         if !keep {
             return self.make_room(dir);
@@ -101,7 +100,7 @@ impl Setting<'_> {
         Err(Failure::with_next(what, "run without --keep first"))
     }
 
-    /// What in the store in `dir` no bench has made.
+    /// Returns a part of the store in `dir` that no bench has created.
     fn foreign(&self, dir: &Path) -> Done<Option<String>> {
         let Some((state, _)) = Manifest::load(&*OsEnv::new(), dir)? else { return Ok(None) };
         let (own, plain): (Vec<_>, Vec<_>) = state
@@ -123,7 +122,7 @@ impl Setting<'_> {
         }
     }
 
-    /// Empties `dir` if a bench made it; refuses what is somebody else's.
+    /// Empties `dir` if a bench created it; returns an error otherwise.
     pub fn make_room(&self, dir: &Path) -> Done {
         let names = names(dir)?;
         if names.is_empty() {
@@ -151,7 +150,7 @@ impl Setting<'_> {
             );
             return Err(Failure::with_next(what, elsewhere));
         }
-        // Whoever has the store open keeps it.
+        // An open store is locked.
         let lock = OsEnv::new().lock(&dir.join("LOCK"))?;
         if let Some(foreign) = if has_store { self.foreign(dir)? } else { None } {
             let what = format!(
@@ -160,8 +159,8 @@ impl Setting<'_> {
             );
             return Err(Failure::with_next(what, elsewhere));
         }
-        // Half a removal can be finished by the next bench: what is left is no store without the
-        // first, and a bench's until the last.
+        // The next bench can finish an interrupted removal: without the first file the rest is no
+        // store, and the marker is removed last.
         remove(dir, CURRENT)?;
         for name in names.iter().filter(|n| *n != MARK && *n != "LOCK") {
             remove(dir, name)?;

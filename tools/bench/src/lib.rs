@@ -1,12 +1,12 @@
-//! The benches of the engine, which `firn bench` and `firn-bench` run: this takes a fresh store
-//! through workloads and says how fast, at what price, and what to look at next.
+//! Benches of the engine for `firn bench` and `firn-bench`: runs workloads on a fresh store and
+//! reports speed, cost, and advice.
 //!
-//! `shape` knows which bench is meant, `plan` turns the command line into steps, `directory` makes
-//! room for the store, `run` measures, `timed` holds a stopwatch to the store, `report` prints,
-//! `picture` draws, `advice` draws the conclusions. [`duel`] measures two ways by turns, for
-//! benches of the models above the engine. `ltm` is that of a store larger than memory, `cliffs`
-//! measures what histories do to single operations, `queue` the first look behind many deletions,
-//! `small` what a small store costs, and `trees` what many trees cost.
+//! `shape` selects the bench, `plan` parses the command line into steps, `directory` prepares the
+//! store, `run` measures, `timed` samples latencies, `report` prints, `picture` draws, `advice`
+//! draws the conclusions. [`duel`] compares two alternatives in turns, for benches of the models
+//! above the engine. `ltm` measures a store larger than memory, `cliffs` the effect of histories on
+//! single operations, `queue` the first read after many deletions, `small` the cost of a small
+//! store, and `trees` the cost of many trees.
 
 mod advice;
 mod cliffs;
@@ -37,7 +37,7 @@ use self::shape::BenchShape;
 use firn_tools::options::{self, Durable, StoreArgs};
 use firn_tools::output::Done;
 
-/// The examples of the help text; those of `firn bench`.
+/// Examples of the help text, for `firn bench`.
 pub const EXAMPLES: &str = "\
 Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
 store in ./firn-data, in well under a minute. An earlier bench's store there is replaced; anything else is refused.
@@ -76,94 +76,91 @@ Examples:
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
   firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees";
 
-/// Where a bench runs.
+/// Environment of a bench.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
-    /// The store, and how to print.
+    /// The store, and output options.
     pub store: &'a StoreArgs,
-    /// What benches of the data model make in stores, where the program has such benches. Without,
-    /// a store with a data model is somebody else's and left alone.
+    /// Stores of benches of the data model, if the program has such benches. Without them, a store
+    /// with a data model is never removed.
     pub models: Option<ModelStores>,
 }
 
-/// What a bench of the engine takes.
+/// Arguments of a bench of the engine.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// What to run, in this order [default: a standard run]
+    /// Workloads, run in this order [default: a standard run]
     #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// Number of keys; 500k and 5m are understood
+    /// Number of keys, such as 500k or 5m
     #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = parse_count)]
     num: u64,
-    /// Operations of workloads that read [default: as many as keys, a tenth for seeks]
+    /// Operations of read workloads [default: the number of keys, a tenth for seeks]
     #[arg(long, value_name = "OPERATIONS", value_parser = parse_count)]
     reads: Option<u64>,
     /// Bytes of a key
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: usize,
-    /// Bytes of a value: 100, 50-200, or pareto [default: 100; of YCSB's records 1000]
+    /// Bytes of a value: 100, 50-200, or pareto [default: 100; 1000 for YCSB]
     #[arg(long, value_name = "BYTES", value_parser = parse_value)]
     value_size: Option<ValueSize>,
-    /// Threads of workloads that do not name their own
+    /// Threads of workloads without their own number
     #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Keys: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential [default:
-    /// the workload's]
+    /// Key distribution: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential
+    /// [default: the workload's]
     #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
     distribution: Option<Distribution>,
-    /// How far a write has got when its call returns
+    /// Durability of a write when its call returns
     #[arg(long, value_enum, default_value = "process")]
     pub durability: Durable,
-    /// Compaction policy, with its parameters behind colons
+    /// Compaction policy, with its parameters after colons
     #[arg(long, value_name = "POLICY", default_value = "tiered")]
     policy: Policy,
-    /// Memory for everything: memtables, cache, indexes, filters
+    /// Memory budget for memtables, cache, indexes and filters
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]
     pub budget: u64,
-    /// What compactions may read and write together in a second [default: as much as they can]
+    /// Maximum compaction I/O per second, reads and writes together [default: unlimited]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     rate: Option<u64>,
-    /// What compactions may write for readers, in percent of what is flushed; 0: runs stay as the
-    /// policy leaves them
+    /// Maximum bytes of read-triggered compactions, in percent of flushed bytes; 0: none
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     read_compaction_percent: u32,
     /// Memory of one memtable
     #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,
-    /// Aim for the size of tables [default: as the engine has it]
+    /// Target size of tables [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     table_size: Option<u64>,
-    /// Values of so many bytes or more lie apart from their keys, in blob files [default: as the
-    /// engine has it]
+    /// Size of the smallest value that goes to a blob file [default: the engine's]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     blob_threshold: Option<u64>,
-    /// How runs share the memory of their filters
+    /// Distribution of filter memory between runs
     #[arg(long, value_enum, default_value = "by-level")]
     filter_allocation: options::Allocation,
     /// Compression of blocks
     #[arg(long, value_enum, default_value = "lz4")]
     compression: Codec,
-    /// How table files are read
+    /// Method of reading table files
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
-    /// Memory that `ltm` may use in all, page cache included; 0 when it has been limited from
-    /// outside
+    /// Total memory of `ltm`, including page cache; 0 if limited externally
     #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = options::size)]
     limit: u64,
-    /// How long each reading step of `ltm` takes
+    /// Duration of each read step of `ltm`
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Go on with the store that the last bench left, instead of replacing it
+    /// Continue with the store of the last bench instead of replacing it
     #[arg(long)]
     keep: bool,
-    /// Write throughput and latency over time to this file, as CSV (times more operations, so costs
-    /// a little)
+    /// Write throughput and latency over time to this file as CSV (times more operations, at a
+    /// small cost)
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Draw what was measured as a page: levels, rates and latencies over time, and the numbers of
+    /// Write an HTML page of the results: levels, rates and latencies over time, and the numbers of
     /// each step
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -179,7 +176,7 @@ pub struct BenchArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Codec {
-    /// As they are
+    /// No compression
     None,
     /// LZ4
     Lz4,
@@ -189,9 +186,9 @@ enum Codec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Reads {
-    /// As the engine chooses
+    /// The engine's choice
     Auto,
-    /// Through maps
+    /// Memory-mapped
     Mmap,
     /// With pread
     Pread,
@@ -225,7 +222,7 @@ fn parse_distribution(text: &str) -> Result<Distribution, String> {
     text.parse()
 }
 
-/// Runs the bench that is meant, for which the options of these names are on the command line.
+/// Runs the selected bench, given the names of the options on the command line.
 pub fn run(setting: &Setting<'_>, args: &BenchArgs, given: &[String]) -> Done {
     let shape = BenchShape::of(args)?;
     shape.check(given)?;

@@ -1,9 +1,10 @@
-//! `firn bench ltm`: a store larger than memory: what fills, reads, seeks, batches of reads and
-//! scans take, and what they move to and from the device.
+//! `firn bench ltm`: a store larger than memory: times of fill, reads, seeks, batched reads and
+//! scans, with their device I/O.
 //!
-//! The command makes a control group with the limit and starts itself again inside it, so that
-//! everything counts: memtables, cache and the page cache. Where no group can be made it says so
-//! and what to do instead. Steps run for a time, not for a number of operations, but for the fill.
+//! The command creates a control group with the limit and restarts itself inside it, so that all
+//! memory counts: memtables, cache and the page cache. If it cannot create a group, it reports the
+//! reason and an alternative. Steps other than the fill run for a time, not for a number of
+//! operations.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,12 +27,12 @@ use firn_tools::output::{
 };
 use firn_workload::firn::FirnStore;
 
-/// Where the group's directory is passed on to the process inside it.
+/// Passes the group's directory to the process inside it.
 const GROUP: &str = "FIRN_BENCH_GROUP";
 /// Keys of one multi_get.
 const TOGETHER: usize = 64;
 
-/// Runs it: outside the group to make it, inside to measure.
+/// Runs the bench: outside the group it creates the group, inside it measures.
 pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     if let Some(group) = std::env::var_os(GROUP) {
         limit::enter(Path::new(&group)).map_err(|e| no_limit(args, &e))?;
@@ -47,7 +48,7 @@ pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     drop(group);
     match status.code() {
         Some(0) => Ok(()),
-        // It has said why.
+        // The process has printed the reason.
         Some(code) => std::process::exit(code),
         None => Err(Failure::with_next(
             format!("the process inside the limit of {} was killed", bytes(args.limit)),
@@ -66,7 +67,7 @@ fn no_limit(args: &BenchArgs, e: &std::io::Error) -> Failure {
     Failure::with_next(what, next)
 }
 
-/// One step's figures.
+/// Results of one step.
 struct LtmLine {
     step: String,
     ops: u64,
@@ -75,12 +76,12 @@ struct LtmLine {
     latency: Option<[u64; 2]>,
     /// Bytes that this process read from the device.
     read: u64,
-    /// Bytes that were written to the device, by anybody, until nothing was left to be written.
+    /// Bytes written to the device by any process until no dirty pages were left.
     written: u64,
 }
 
-/// What the device has done: reads of this process (`/proc/self/io`), writes of the device itself,
-/// because they come later and from others.
+/// Returns the device I/O: reads of this process (`/proc/self/io`), and writes of the device,
+/// because writeback is delayed and done by others.
 fn traffic(dir: &Path) -> (u64, u64) {
     (Usage::now().map_or(0, |u| u.read), Device::of(dir).map_or(0, |d| d.written))
 }
@@ -91,8 +92,8 @@ struct LtmBench<'a> {
 }
 
 impl LtmBench<'_> {
-    /// Measures a step, which gives its operations, and its latencies if it knows them. What it
-    /// left to be written is written before the next one begins, if it writes.
+    /// Measures a step, which returns its operations, and its latencies if known. Its dirty pages
+    /// are written back before the next step begins, if it writes.
     fn step(
         &mut self,
         name: &str,
@@ -104,7 +105,7 @@ impl LtmBench<'_> {
         let (ops, latency) = work()?;
         let seconds = watch.seconds();
         if writes {
-            // What is written back later is paid for, too.
+            // Include delayed writeback.
             let _ = Command::new("sync").status();
         }
         let after = traffic(self.dir);
@@ -113,7 +114,7 @@ impl LtmBench<'_> {
         Ok(())
     }
 
-    /// A workload of the runner.
+    /// Runs a workload of the runner.
     fn phase(
         &mut self,
         store: &FirnStore,
@@ -128,7 +129,7 @@ impl LtmBench<'_> {
             ..config.clone()
         };
         let runner = Runner::new(config).map_err(failure)?;
-        // A number of operations that no machine reaches in the time.
+        // More operations than any machine can run in the time.
         let phase = Phase { workload, ops: seconds.map(|s| s.saturating_mul(20_000_000)), threads };
         let name = if threads > 1 { format!("{workload}:{threads}") } else { workload.to_string() };
         let progress = Progress::operations(&name, None);
@@ -170,7 +171,7 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     print(setting, args, &bench.lines)
 }
 
-/// Keys, not calls, are counted; latencies are those of calls.
+/// Counts keys, not calls; latencies are those of calls.
 fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Option<[u64; 2]>)> {
     let progress = Progress::operations("multi_get", None);
     let watch = Stopwatch::start();

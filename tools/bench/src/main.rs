@@ -1,5 +1,5 @@
-//! The command `firn-bench`: `firn bench` alone, without the data model and the other commands, so
-//! that it compiles in a third of the time.
+//! The command `firn-bench`: only `firn bench`, without the data model and the other commands. It
+//! compiles in a third of the time.
 
 use std::process::ExitCode;
 

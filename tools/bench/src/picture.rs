@@ -1,5 +1,5 @@
-//! The measurements of a bench as a page: the levels of its tree, the rate and latencies over time,
-//! and the numbers of each step.
+//! HTML page of a bench: the levels of its tree, rate and latencies over time, and the numbers of
+//! each step.
 
 use std::path::Path;
 
@@ -25,20 +25,20 @@ const HEAD: [(&str, &str); 8] = [
     ("on disk", "Bytes of the store's directory after the step."),
 ];
 
-/// Takes frames.
+/// Recorder of frames.
 pub struct Picture {
     db: Db,
     tree: Tree,
     film: Film,
     watch: Stopwatch,
-    /// Operations of the steps that are over.
+    /// Operations of finished steps.
     before: u64,
-    /// Operations of the step so far.
+    /// Operations of the current step so far.
     now: u64,
 }
 
 impl Picture {
-    /// Of this tree.
+    /// Creates a recorder for this tree.
     pub fn new(db: &Db, tree: &Tree) -> Picture {
         Picture {
             db: db.clone(),
@@ -50,7 +50,7 @@ impl Picture {
         }
     }
 
-    /// A moment of a step, after so many of its operations.
+    /// Records a frame of a step, after this many of its operations.
     pub fn take(&mut self, step: &str, ops: u64, p99: Option<u64>) -> Done {
         self.now = ops;
         let (t, ops) = (self.watch.seconds(), self.before + ops);
@@ -70,7 +70,7 @@ impl Picture {
         })
     }
 
-    /// The last moment of a step.
+    /// Records the last frame of a step.
     pub fn end_step(&mut self, step: &str) -> Done {
         self.take(step, self.now, None)?;
         (self.before, self.now) = (self.before + self.now, 0);
@@ -116,7 +116,7 @@ impl Picture {
     }
 }
 
-/// The runs of the tree, newest first.
+/// Returns the runs of the tree, newest first.
 fn runs(tree: &Tree) -> Done<Vec<DrawnRun>> {
     let drawn = |t: &firn_kv::TableInfo| DrawnTable {
         level: t.level,

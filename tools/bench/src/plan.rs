@@ -1,4 +1,4 @@
-//! The plan of a bench, from its command line: steps, and the options of store and workloads.
+//! Plan of a bench from its command line: steps, and the options of store and workloads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
 use firn_workload::firn::StoreSums;
 
-/// The run of a bench without arguments: writes, reads of what they left, then the same reads of
-/// the compacted store.
+/// Steps of a bench without arguments: writes, reads of the result, then the same reads of the
+/// compacted store.
 const STANDARD: &str = "fillrandom,overwrite,wait,readrandom,readmissing,readseq,readreverse,seekrandom,\
     compact,readrandom,readmissing,readseq,readreverse,seekrandom,readwhilewriting";
-/// `ycsb` stands for these.
+/// Steps of `ycsb`.
 const YCSB: &str = "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
 
 /// One step.
@@ -22,9 +22,9 @@ const YCSB: &str = "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
 pub enum BenchStep {
     /// A workload.
     Run(Phase),
-    /// Merge everything into one run.
+    /// Compact everything into one run.
     Compact,
-    /// Write the memtable to a table.
+    /// Flush the memtable.
     Flush,
     /// Wait until background work is done.
     Wait,
@@ -41,18 +41,18 @@ impl fmt::Display for BenchStep {
     }
 }
 
-/// What is to be measured.
+/// A parsed bench.
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
-    /// In this order.
+    /// The steps in order.
     pub steps: Vec<BenchStep>,
-    /// What was added to what the user asked for.
+    /// Notes about added steps.
     pub notes: Vec<String>,
-    /// For the workloads.
+    /// Options of the workloads.
     pub config: Config,
-    /// For the store.
+    /// Options of the store.
     pub db: DbOptions,
-    /// For its tree.
+    /// Options of its tree.
     pub tree: TreeOptions,
 }
 
@@ -61,7 +61,7 @@ fn is_ycsb(w: Workload) -> bool {
     matches!(w, YcsbA | YcsbB | YcsbC | YcsbD | YcsbE | YcsbF)
 }
 
-/// Whether a workload needs keys to be there.
+/// Reports whether a workload requires existing keys.
 fn reads(w: Workload) -> bool {
     use Workload::*;
     matches!(
@@ -71,7 +71,7 @@ fn reads(w: Workload) -> bool {
 }
 
 impl BenchPlan {
-    /// From the command line.
+    /// Parses the command line.
     pub fn new(args: &BenchArgs) -> Done<BenchPlan> {
         let mut steps = vec![];
         let asked: Vec<String> = match args.workloads.is_empty() {
@@ -110,7 +110,7 @@ impl BenchPlan {
         Ok(plan)
     }
 
-    /// The options of workloads and store, without steps.
+    /// Parses the options of workloads and store, without steps.
     pub fn of_options(args: &BenchArgs) -> Done<BenchPlan> {
         let defaults = Config::default();
         let config = Config {
@@ -172,7 +172,7 @@ fn step(name: &str, args: &BenchArgs) -> Done<BenchStep> {
     Ok(BenchStep::Run(phase))
 }
 
-/// A workload that reads finds something on a fresh store: what it needs is loaded before it.
+/// On a fresh store, adds a load step before workloads that read.
 fn fill_first(steps: &mut Vec<BenchStep>, notes: &mut Vec<String>, args: &BenchArgs) {
     let phases = |steps: &[BenchStep]| -> Vec<Workload> {
         steps

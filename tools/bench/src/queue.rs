@@ -1,9 +1,8 @@
-//! `firn bench queue`: the first look behind many deletions, before any other reader has been there
-//! and without any merge, beside the same look in a tree of which nothing was deleted; and a
-//! published recipe of scans among deletions.
+//! `firn bench queue`: the first read after many deletions, without earlier readers or compactions,
+//! compared with the same read in a tree without deletions; and a published recipe of scans among
+//! deletions.
 //!
-//! Each look is taken once in a tree that was made for it, so a figure is the median of as many
-//! trees as there are rounds.
+//! Each read runs once in its own tree, so a result is the median of one tree per round.
 
 use clap::{Args, ValueEnum};
 use firn_kv::policy::Tiered;
@@ -19,30 +18,30 @@ use crate::Setting;
 use crate::directory;
 use crate::run::failure;
 
-/// What `firn bench queue` takes of its own.
+/// Options of `firn bench queue`.
 #[derive(Args, Clone, Debug)]
 pub struct QueueArgs {
-    /// queue: how many deletions lie before what is looked for
+    /// queue: Deletions before the searched key
     #[arg(long, value_name = "DELETIONS", default_value = "100k", value_parser = firn_workload::spec::parse_count)]
     deletions: u64,
-    /// queue: trees made for each figure
+    /// queue: Trees per result
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
-    /// queue: in which orders
+    /// queue: Orders of deletions
     #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = DeleteOrder::value_variants().iter().copied())]
     orders: Vec<DeleteOrder>,
-    /// queue: how many queues `queues` serves
+    /// queue: Number of queues of the order `queues`
     #[arg(long, value_name = "QUEUES", default_value = "10", value_parser = firn_workload::spec::parse_count)]
     queues: u64,
-    /// queue: keys of the published recipe; 0 leaves it out
+    /// queue: Keys of the published recipe; 0 skips it
     #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::spec::parse_count)]
     recipe: u64,
-    /// queue: how long each step of the recipe takes
+    /// queue: Duration of each step of the recipe
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     recipe_seconds: u64,
 }
 
-/// Where puts and deletes are when somebody looks.
+/// Location of puts and deletes at the time of the read.
 #[derive(Clone, Copy, PartialEq)]
 enum QueueState {
     Memory,
@@ -58,7 +57,7 @@ const STATES: [(QueueState, &str); 4] = [
     (QueueState::Reopened, "deletes in the log, reopened"),
 ];
 
-/// How deletes come.
+/// Order of deletes.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum DeleteOrder {
     /// From the head
@@ -106,7 +105,7 @@ fn key(queue: u64, i: u64) -> [u8; 16] {
     key
 }
 
-/// Runs pile up: nothing is merged.
+/// Disables compaction, so that runs accumulate.
 fn options(deletions: u64) -> TreeOptions {
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     TreeOptions {
@@ -135,7 +134,8 @@ impl QueueHistory {
         if self.order == DeleteOrder::Queues { self.queues } else { 1 }
     }
 
-    /// Keys of each queue that are deleted, or may be: those between the first, 0, and the last.
+    /// Returns the number of keys of each queue that are or may be deleted: those between the
+    /// first, 0, and the last.
     fn each(&self) -> u64 {
         self.n / self.queues()
     }
@@ -170,7 +170,7 @@ impl QueueHistory {
         Ok(())
     }
 
-    /// The first look: nanoseconds.
+    /// Returns the nanoseconds of the first read.
     fn look(&self, tree: &Tree, forward: bool) -> Done<u64> {
         let (queue, last) = (self.queues() / 2, self.each() + 1);
         let watch = Stopwatch::start();
@@ -179,11 +179,11 @@ impl QueueHistory {
             false => tree.range(key(queue, 0)..key(queue, last)).next_back(),
         };
         let took = watch.nanos();
-        found.transpose()?.ok_or_else(|| Failure::new("a look has found nothing"))?;
+        found.transpose()?.ok_or_else(|| Failure::new("a read has found nothing"))?;
         Ok(took)
     }
 
-    /// One look in a tree of a store of its own, with deletes or without.
+    /// Measures one read in a new tree and store, with or without deletes.
     fn round(&self, setting: &Setting<'_>, with_deletes: bool, forward: bool) -> Done<u64> {
         setting.make_room(&setting.store.db)?;
         let db = open(setting)?;
@@ -218,7 +218,7 @@ impl QueueHistory {
     }
 }
 
-/// The recipe, on a tree of its own.
+/// Runs the recipe on its own tree.
 fn recipe(setting: &Setting<'_>, args: &QueueArgs) -> Done<Vec<Scans>> {
     setting.make_room(&setting.store.db)?;
     let db = open(setting)?;
@@ -228,7 +228,7 @@ fn recipe(setting: &Setting<'_>, args: &QueueArgs) -> Done<Vec<Scans>> {
     scans_among_deletions(&store, args.recipe, args.recipe_seconds).map_err(failure)
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn run(setting: &Setting<'_>, args: &QueueArgs) -> Done {
     if args.deletions < 100 {
         return Err(Failure::new("--deletions must be 100 at least"));

@@ -1,4 +1,4 @@
-//! Prints a bench: a table for people with its conclusions, or JSON.
+//! Prints a bench: a table with conclusions, or JSON.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use firn_tools::options::allocation_name;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
-/// Prints it all.
+/// Prints everything.
 pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
     let advice = advise(&AdviceFacts::of(setting, args, bench));
     let mut out = stdout();
@@ -95,7 +95,7 @@ fn amplification(m: &MeasuredRun) -> f64 {
     m.table_bytes_written() as f64 / m.user_bytes().max(1) as f64
 }
 
-/// Bytes of tables for each live byte; the log, which is of a fixed size, is left out.
+/// Returns bytes of tables per live byte; excludes the log, which has a fixed size.
 fn space_of_raw(bench: &Bench, s: &firn_kv::stats::Stats) -> f64 {
     s.table_bytes() as f64 / bench.live_bytes.max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! Takes the store through the steps and notes what each of them did and cost.
+//! Runs the steps and records results and costs.
 
 use std::io::Write;
 use std::time::Duration;
@@ -18,57 +18,57 @@ use crate::{BenchArgs, directory};
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
-/// The tree that is measured.
+/// The measured tree.
 pub const TREE: &str = "bench";
-/// Progress, and a line of the series, this often.
+/// Interval of progress and of the series.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// What one step did, and how the store stood afterwards.
+/// Result of one step, with the state of the store afterwards.
 pub struct MeasuredRun {
     /// Its name.
     pub step: String,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What the workload measured; `None` for a step that is none.
+    /// Result of the workload; `None` for other steps.
     pub outcome: Option<Outcome>,
     /// The store's counters before it.
     pub before: Stats,
     /// The store's counters after it.
     pub after: Stats,
-    /// Bytes that the store occupied on disk afterwards, its log included.
+    /// Bytes on disk afterwards, including the log.
     pub disk_bytes: u64,
     /// Memory of the process afterwards.
     pub usage: Option<Usage>,
 }
 
 impl MeasuredRun {
-    /// Bytes that the user wrote during the step.
+    /// Returns the bytes that the user wrote during the step.
     pub fn user_bytes(&self) -> u64 {
         self.after.user_bytes - self.before.user_bytes
     }
 
-    /// Bytes of tables that the engine wrote during the step.
+    /// Returns the bytes of tables that the engine wrote during the step.
     pub fn table_bytes_written(&self) -> u64 {
         let written = |s: &Stats| s.flush_bytes + s.compaction_written;
         written(&self.after) - written(&self.before)
     }
 
-    /// Seconds that writers were slowed or stopped during the step.
+    /// Returns the seconds of slowdown and stall during the step.
     pub fn held_seconds(&self) -> f64 {
         let held = |s: &Stats| s.slowdown_nanos + s.stalled_nanos;
         (held(&self.after) - held(&self.before)) as f64 / 1e9
     }
 }
 
-/// A whole bench.
+/// Result of a bench.
 pub struct Bench {
-    /// Its steps.
+    /// The steps.
     pub steps: Vec<MeasuredRun>,
-    /// Keys alive at the end.
+    /// Live keys at the end.
     pub live_keys: u64,
-    /// Their bytes and those of their values.
+    /// Bytes of live keys and their values.
     pub live_bytes: u64,
-    /// From the first step's start to the last one's end.
+    /// Seconds from the first step's start to the last one's end.
     pub seconds: f64,
 }
 
@@ -76,7 +76,7 @@ pub struct Bench {
 pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &BenchPlan) -> Done<Bench> {
     let dir = &setting.store.db;
     setting.prepare(dir, args.keep)?;
-    // What can't be written later is said before anything is measured.
+    // Detect unwritable output files before the measurement.
     let mut series = args.series.as_ref().map(|path| Series::create(path)).transpose()?;
     if let Some(path) = &args.html {
         drop(io::create(path).map_err(|e| Failure::file("create", path, &e))?);
@@ -119,7 +119,7 @@ pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &BenchPlan) -> Don
     Ok(bench)
 }
 
-/// What the workload runner reports: an error of the engine underneath, or words.
+/// Converts an error of the workload runner: an error of the engine, or a text.
 pub fn failure(e: firn_workload::Error) -> Failure {
     match e.downcast::<firn_kv::Error>() {
         Ok(e) if e.kind() == ErrorKind::NoSpace => Failure::with_next(
@@ -131,7 +131,7 @@ pub fn failure(e: firn_workload::Error) -> Failure {
     }
 }
 
-/// A failure as what a driver of the workload runner reports.
+/// Converts a failure to an error of a driver of the workload runner.
 pub fn words(f: Failure) -> firn_workload::Error {
     match f {
         Failure::Failed { what, .. } => what.into(),
@@ -182,7 +182,7 @@ fn take(
     drawn.map(|()| Some(outcome))
 }
 
-/// Operations that the progress of a phase counts up to: each thread of a full scan walks over
+/// Returns the total operations of a phase for its progress bar: each thread of a full scan reads
 /// everything.
 fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
     use firn_workload::Workload::{ReadReverse, ReadSeq};
@@ -194,8 +194,8 @@ fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
     }
 }
 
-/// Keys alive, and the raw bytes of them and their values: what the bytes of tables are measured
-/// against.
+/// Returns the live keys, and the raw bytes of them and their values, as the base of space
+/// amplification.
 fn live(store: &FirnStore) -> Done<(u64, u64)> {
     let progress = Progress::operations("count", None);
     progress.say("what is alive".into());
@@ -214,8 +214,8 @@ fn live(store: &FirnStore) -> Done<(u64, u64)> {
 struct Series {
     path: std::path::PathBuf,
     out: Box<dyn Write>,
-    /// The first write that failed: reported at the end, as a measurement is not worth aborting for
-    /// it.
+    /// The first failed write: reported at the end, since it does not justify aborting the
+    /// measurement.
     failed: Option<std::io::Error>,
 }
 

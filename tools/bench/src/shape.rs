@@ -1,7 +1,6 @@
-//! Which bench a command line means, and which options that one takes.
+//! Selects the bench of a command line, and the options that it accepts.
 //!
-//! Invariant: an option that the bench would not look at is refused, so that nobody takes a figure
-//! for what it is not.
+//! Invariant: an option that the bench does not use is refused, so that results are not misread.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -9,10 +8,10 @@ use clap::{ArgMatches, Command};
 use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
 
-/// A bench that has options of its own.
+/// A bench with its own options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BenchShape {
-    /// Workloads, one after the other.
+    /// Workloads, in sequence.
     Workloads,
     Ltm,
     Cliffs,
@@ -21,7 +20,7 @@ pub enum BenchShape {
     Small,
 }
 
-/// Those that are named in the place of workloads.
+/// Benches that are named in place of workloads.
 const ALONE: [(&str, BenchShape); 5] = [
     ("ltm", BenchShape::Ltm),
     ("cliffs", BenchShape::Cliffs),
@@ -30,7 +29,8 @@ const ALONE: [(&str, BenchShape); 5] = [
     ("small", BenchShape::Small),
 ];
 
-/// The options of `bench` on the command line, by their long names, without those of every command.
+/// Returns the options of `bench` on the command line, by long name, without those of every
+/// command.
 pub fn given(bench: &Command, matches: &ArgMatches) -> Vec<String> {
     let is_given = |a: &&clap::Arg| {
         !a.is_global_set()
@@ -40,7 +40,7 @@ pub fn given(bench: &Command, matches: &ArgMatches) -> Vec<String> {
 }
 
 impl BenchShape {
-    /// Which bench is meant.
+    /// Returns the selected bench.
     pub fn of(args: &BenchArgs) -> Done<BenchShape> {
         let shape = |w: &String| ALONE.iter().find(|(name, _)| w.trim().eq_ignore_ascii_case(name));
         match args.workloads.iter().find_map(shape).copied() {
@@ -111,13 +111,13 @@ impl BenchShape {
         }
     }
 
-    /// Refuses options that this bench does not take.
+    /// Returns an error for options that this bench does not accept.
     pub fn check(self, given: &[String]) -> Done {
         refuse_others(self.name(), self.takes(), given)
     }
 }
 
-/// The failure of a bench that is not alone.
+/// Returns the failure of a bench that must run alone.
 pub fn not_alone(name: &str) -> Failure {
     Failure::with_next(
         format!("{name} is a bench of its own and takes no workloads beside it"),
@@ -125,12 +125,12 @@ pub fn not_alone(name: &str) -> Failure {
     )
 }
 
-/// Refuses options that the bench of this name does not take.
+/// Returns an error for options that the bench of this name does not accept.
 ///
 /// # Errors
-/// The first other option, and those that the bench takes.
+/// The first other option, and the options that the bench accepts.
 pub fn refuse_others(name: &str, takes: &[&str], given: &[String]) -> Done {
-    // `--apart` is what `trees` tells its own processes.
+    // `--apart` is passed by `trees` to its child processes.
     let is_taken = |option: &str| option == "apart" || takes.contains(&option);
     let Some(other) = given.iter().find(|option| !is_taken(option)) else { return Ok(()) };
     let all: Vec<_> = takes.iter().map(|option| format!("--{option}")).collect();

@@ -1,8 +1,8 @@
-//! `firn bench small`: many small stores in one process, and what each of them costs: to make, to
-//! open, to read, to close.
+//! `firn bench small`: many small stores in one process, and the cost of each: creating, opening,
+//! reading, closing.
 //!
-//! All are open at the same time, as the stores of tenants or of tests are. The measuring itself is
-//! [`firn_workload::embedding`]'s, for any engine.
+//! All are open at the same time, like stores of tenants or tests. [`firn_workload::embedding`]
+//! does the measuring, for any engine.
 
 use std::path::Path;
 
@@ -17,18 +17,18 @@ use crate::Setting;
 use crate::directory;
 use crate::run::failure;
 
-/// What `firn bench small` takes of its own.
+/// Options of `firn bench small`.
 #[derive(Args, Clone, Debug)]
 pub struct SmallArgs {
-    /// small: how many stores
+    /// small: Number of stores
     #[arg(long, value_name = "STORES", default_value = "1000", value_parser = firn_workload::spec::parse_count)]
     stores: u64,
-    /// small: records in each, of 16 bytes and 100
+    /// small: Records in each, of 16 and 100 bytes
     #[arg(long, value_name = "RECORDS", default_value = "100", value_parser = firn_workload::spec::parse_count)]
     records: u64,
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn run(setting: &Setting<'_>, args: &SmallArgs) -> Done {
     if args.stores == 0 || args.records == 0 {
         return Err(Failure::new("--stores and --records must be 1 at least"));

@@ -1,4 +1,4 @@
-//! A stopwatch around the store that is measured, for latencies over time.
+//! Latency sampling around the measured store, for latencies over time.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use hdrhistogram::Histogram;
 
 use firn_tools::io::Stopwatch;
 
-/// One operation in this many is timed for the latencies over time.
+/// One operation in this many is timed.
 const TIMED: u32 = 16;
 
 thread_local! {
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A store with a stopwatch: gathers latencies until somebody takes them.
+/// A store that collects latencies until they are taken.
 pub struct TimedStore<'a> {
     store: &'a FirnStore,
     watch: Stopwatch,
@@ -24,14 +24,14 @@ pub struct TimedStore<'a> {
 }
 
 impl<'a> TimedStore<'a> {
-    /// Around `store`.
+    /// Wraps `store`.
     pub fn new(store: &'a FirnStore) -> Result<TimedStore<'a>> {
         let times = Histogram::new_with_bounds(1, 1_000_000_000_000, 2)?;
         Ok(TimedStore { store, watch: Stopwatch::start(), times: Mutex::new(times) })
     }
 
-    /// Median, 99th percentile and maximum in nanoseconds since the last call; `None` where nothing
-    /// was timed.
+    /// Returns median, 99th percentile and maximum in nanoseconds since the last call; `None`
+    /// without samples.
     pub fn take(&self) -> Option<[u64; 3]> {
         let mut times = self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if times.is_empty() {

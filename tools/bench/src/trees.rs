@@ -1,8 +1,8 @@
-//! `firn bench trees`: what many trees under one memory budget cost: to open, at rest, and while
+//! `firn bench trees`: the cost of many trees under one memory budget: opening, at rest, and while
 //! all of them are written.
 //!
-//! Each number of trees is measured in a process of its own, because memory that an allocator keeps
-//! would count for the next one.
+//! Each number of trees is measured in its own process, because memory retained by an allocator
+//! would distort the next one.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,13 +18,13 @@ use crate::Setting;
 use crate::run::{failure, words};
 use crate::{BenchArgs, directory};
 
-/// What `firn bench trees` takes of its own.
+/// Options of `firn bench trees`.
 #[derive(Args, Clone, Debug)]
 pub struct TreeArgs {
-    /// trees: how many, each number measured by itself
+    /// trees: Numbers of trees, each measured separately
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,60,1k,10k", value_parser = parse_trees)]
     trees: Vec<u64>,
-    /// What the process is told that measures one of these numbers: this one, and nothing but this.
+    /// Measure only this number of trees (for child processes).
     #[arg(long, value_name = "NUMBER", hide = true)]
     apart: Option<u64>,
 }
@@ -60,7 +60,7 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs, n: u64) -> Done<Value> {
     Ok(all)
 }
 
-/// Measures one number of trees in a process of its own.
+/// Measures one number of trees in a child process.
 fn measure_apart(setting: &Setting<'_>, n: u64) -> Done<Value> {
     let me = std::env::current_exe()?;
     let args = std::env::args_os().skip(1).filter(|a| a != "--json");
@@ -78,7 +78,7 @@ fn measure_apart(setting: &Setting<'_>, n: u64) -> Done<Value> {
     })
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     let cases: Vec<Value> = match args.trees.apart {
         Some(n) => vec![measure(setting, args, n)?],

@@ -1,5 +1,5 @@
-//! `firn-bench` as a user meets it: it measures as `firn bench` does, and leaves alone what it does
-//! not know.
+//! `firn-bench` from the user's view: it measures like `firn bench`, and does not touch unknown
+//! stores.
 #![allow(
     clippy::disallowed_methods,
     reason = "a temporary directory, and a file that no bench has made"
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use firn_kv::{Db, TreeOptions};
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 struct Temp(PathBuf);
 
 impl Temp {
@@ -52,8 +52,8 @@ fn it_measures_and_goes_on_with_its_own_store() {
 fn it_replaces_no_store_in_which_it_knows_not_all() {
     let t = Temp::new("other");
     assert!(bench(&t.0, &["fillseq", "--num", "100"]).status.success());
-    // A tree as the data model makes them: `firn bench` would look into it, this command leaves it
-    // alone.
+    // A tree as created by the data model: `firn bench` would inspect it, this command does not
+    // touch it.
     let db = Db::open(&t.0).unwrap();
     db.tree("system.schema", TreeOptions::default()).unwrap().put("k", "v").unwrap();
     drop(db);

@@ -1,4 +1,4 @@
-//! Integration tests of the benches, one module a subject.
+//! Integration tests of the benches, one module for each subject.
 
 mod command;
 mod floors;

@@ -1,6 +1,5 @@
-//! `Data.db` as it is written, chunk by chunk, with what belongs to the chunks:
-//! `CompressionInfo.db` or `CRC.db`, and `Digest.crc32` (`FORMAT.md`, "Compression" and
-//! "Checksums").
+//! Writer of `Data.db` by chunks, with the related parts: `CompressionInfo.db` or `CRC.db`, and
+//! `Digest.crc32` (`FORMAT.md`, "Compression" and "Checksums").
 
 use crate::encode::put_short;
 use crate::fault::NodeFault;
@@ -8,9 +7,9 @@ use crate::files::NodeSink;
 use crate::format::{CHECKSUMS, COMPRESSION, Codec, DATA, DIGEST};
 use crate::part_writer::OpenPart;
 
-/// Bytes of a compressed chunk's content, as nodes choose since 4.0.
+/// Uncompressed bytes of a compressed chunk, the nodes' default since 4.0.
 const COMPRESSED_CHUNK: usize = 16 << 10;
-/// Bytes whose checksum is written where nothing is compressed.
+/// Bytes per checksum without compression.
 const PLAIN_CHUNK: usize = 64 << 10;
 
 /// Writes a file's content.
@@ -18,12 +17,12 @@ pub(crate) struct ChunkWriter {
     data: OpenPart,
     codec: Codec,
     chunk: usize,
-    /// What is not in a chunk yet.
+    /// Bytes that are not in a chunk yet.
     waiting: Vec<u8>,
     stored: Vec<u8>,
-    /// The places of compressed chunks.
+    /// Offsets of compressed chunks.
     offsets: Vec<u64>,
-    /// The checksums of plain ones.
+    /// Checksums of uncompressed chunks.
     sums: Vec<u32>,
     hasher: crc32fast::Hasher,
     /// Bytes of content so far.
@@ -49,7 +48,7 @@ impl ChunkWriter {
         })
     }
 
-    /// The fault of what can't be written.
+    /// Returns the fault of data that cannot be written.
     pub(crate) fn refuse(&self, why: impl Into<String>) -> NodeFault {
         self.data.refuse(why)
     }
@@ -86,8 +85,8 @@ impl ChunkWriter {
         self.data.put(&self.stored)
     }
 
-    /// Writes what is left, and the parts that go with it; gives their names, and how much smaller
-    /// the file is than its content, where it is compressed.
+    /// Writes the rest and the related parts. Returns their names, and the compression ratio if
+    /// compressed.
     pub(crate) fn finish(
         mut self,
         sink: &dyn NodeSink,
@@ -110,7 +109,7 @@ impl ChunkWriter {
         let mut info = vec![];
         let named = put_short(&mut info, self.codec.class().as_bytes());
         debug_assert!(named, "the names of codecs are short");
-        // No options, and no chunk is so long that it is stored as it is.
+        // No options, and a maximum length at which no chunk is stored uncompressed.
         info.extend_from_slice(&0_u32.to_be_bytes());
         info.extend_from_slice(&chunk);
         info.extend_from_slice(&i32::MAX.to_be_bytes());

@@ -1,4 +1,5 @@
-//! `Data.db` chunk by chunk: checked, decompressed (`FORMAT.md`, "Compression" and "Checksums").
+//! Reader of `Data.db` by chunks: verifies and decompresses (`FORMAT.md`, "Compression" and
+//! "Checksums").
 
 use std::io::{Cursor, Read};
 
@@ -7,38 +8,39 @@ use crate::fault::{BytesFault, NodeFault, NodeFaultKind};
 use crate::files::{FileVersion, NodeFiles, NodePart, open_part, read_part};
 use crate::format::{CHECKSUMS, COMPRESSION, Codec, DATA, DIGEST};
 
-/// The longest chunk that is read, in bytes; a table's `chunk_length_in_kb` is 4 to 64 by habit.
+/// Longest accepted chunk in bytes; a table's `chunk_length_in_kb` is usually 4 to 64.
 const MOST_CHUNK: u32 = 64 << 20;
-/// The most that is read of a list of chunks, in bytes: chunks of 4 KiB of a file of 1 TiB.
+/// Largest accepted list of chunks in bytes: chunks of 4 KiB of a file of 1 TiB.
 const MOST_LIST: u64 = 2 << 30;
-/// Read at once where nothing says what a chunk is.
+/// Bytes of one read if no chunk length is known.
 const PLAIN_CHUNK: u32 = 64 << 10;
 
-/// How the file is cut.
+/// Division of the file into chunks.
 #[derive(Debug)]
 enum Cut {
-    /// Compressed: where each chunk begins, and from which stored length on it is plain.
+    /// Compressed: offsets of the chunks, and the stored length from which on a chunk is
+    /// uncompressed.
     Compressed { codec: Codec, offsets: Vec<u64>, plain_from: u64 },
-    /// Plain: the checksums of the chunks, where they are there.
+    /// Uncompressed: the checksums of the chunks, if present.
     Plain { sums: Vec<u32> },
 }
 
-/// Reads a file's chunks one after the other.
+/// Reads a file's chunks in order.
 pub(crate) struct ChunkReader {
     data: NodePart,
     path: std::path::PathBuf,
     cut: Cut,
     chunk_length: u32,
-    /// The bytes of all chunks, decompressed.
+    /// Total decompressed bytes.
     pub len: u64,
     next: usize,
-    /// Where the next chunk begins in the file.
+    /// Offset of the next chunk in the file.
     at: u64,
-    /// Decompressed bytes that were read.
+    /// Decompressed bytes read so far.
     done: u64,
     stored: Vec<u8>,
     hasher: crc32fast::Hasher,
-    /// What the whole file's checksum must be.
+    /// Expected checksum of the whole file.
     digest: Option<u32>,
 }
 
@@ -76,10 +78,11 @@ impl ChunkReader {
         Err(NodeFault::damaged(&self.path, self.at, why))
     }
 
-    /// Appends the next chunk; false after the last, where the checksum of the whole file is right.
+    /// Appends the next chunk; returns false after the last one, if the checksum of the whole file
+    /// is correct.
     pub(crate) fn append(&mut self, out: &mut Vec<u8>) -> Result<bool, NodeFault> {
         let Some(stored_len) = self.stored_len() else { return self.end() };
-        // What was promised of the length never makes room by itself: only what is read does.
+        // A claimed length does not allocate memory by itself: only bytes that were read do.
         self.stored.clear();
         let mut source = (&mut self.data.reader).take(stored_len);
         source.read_to_end(&mut self.stored).map_err(|e| NodeFault::io(&self.path, &e))?;
@@ -124,7 +127,7 @@ impl ChunkReader {
         Ok(true)
     }
 
-    /// The bytes of the next chunk in the file.
+    /// Returns the stored length of the next chunk.
     fn stored_len(&self) -> Option<u64> {
         match &self.cut {
             Cut::Compressed { offsets, .. } => {

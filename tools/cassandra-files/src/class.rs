@@ -1,21 +1,21 @@
-//! Types as files name them: classes of Java with arguments (`FORMAT.md`, "Types").
+//! Types as named in files: Java classes with arguments (`FORMAT.md`, "Types").
 
 use std::fmt;
 
-/// The longest text of a type that is read, in bytes.
+/// Longest accepted type text in bytes.
 const MOST_TEXT: usize = 1 << 20;
-/// How deep types may lie in each other.
+/// Maximum nesting of types.
 const MOST_DEPTH: usize = 32;
-/// The package whose classes are called by their last word.
+/// The package that is omitted from class names.
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-/// What stands around a type whose values are one cell each, and could be several.
+/// Wrapper of a type whose values are one cell each, although they could be several.
 const FROZEN: &str = "FrozenType";
 
 /// A class with its arguments: `MapType(UTF8Type,Int32Type)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarshalClass {
-    /// The name, without the package of Cassandra's own. An argument that is no class (a keyspace,
-    /// a number) is one without arguments.
+    /// The name, without Cassandra's package. An argument that is no class (a keyspace, a number)
+    /// is a class without arguments.
     pub name: String,
     /// The arguments.
     pub arguments: Vec<ClassArgument>,
@@ -24,18 +24,17 @@ pub struct MarshalClass {
 /// An argument of a [`MarshalClass`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassArgument {
-    /// What stands before its colon: the name of a user type's field, in hexadecimal digits.
+    /// The text before its colon: the name of a user type's field, in hexadecimal digits.
     pub field: Option<String>,
     /// The class.
     pub class: MarshalClass,
 }
 
 impl MarshalClass {
-    /// Reads a type.
+    /// Parses a type.
     ///
     /// # Errors
-    /// What is wrong, for a text that is none, is longer than 1 MiB or lies deeper than 32 in
-    /// itself.
+    /// The reason, for an invalid text, one longer than 1 MiB, or nesting deeper than 32.
     ///
     /// ```
     /// let class = firn_cassandra::MarshalClass::parse("org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type)")?;
@@ -55,13 +54,13 @@ impl MarshalClass {
         }
     }
 
-    /// The class of an argument.
+    /// Returns the class of an argument.
     pub fn argument(&self, i: usize) -> Option<&MarshalClass> {
         self.arguments.get(i).map(|a| &a.class)
     }
 
-    /// The length of each of its values where all have the same, in bytes: such values are written
-    /// without their length.
+    /// Returns the length of its values in bytes, if fixed: such values are written without a
+    /// length.
     pub fn fixed_length(&self) -> Option<usize> {
         match &*self.name {
             "EmptyType" => Some(0),
@@ -78,13 +77,13 @@ impl MarshalClass {
         }
     }
 
-    /// Whether each element has a cell of its own.
+    /// Reports whether each element has its own cell.
     pub fn is_multi_cell(&self) -> bool {
         matches!(&*self.name, "ListType" | "SetType" | "MapType" | "UserType")
     }
 
-    /// The class of values that are one cell each, of one that says nothing of it: with
-    /// `FrozenType` around collections and user types. What lies in these is frozen by that.
+    /// Returns the class whose values are one cell each, from a class without this information:
+    /// adds `FrozenType` around collections and user types. Their elements are frozen implicitly.
     ///
     /// ```
     /// # use firn_cassandra::MarshalClass;
@@ -107,8 +106,8 @@ impl MarshalClass {
         }
     }
 
-    /// The class of a collection or user type with a cell for each element, of one that says
-    /// nothing of it: its elements are frozen.
+    /// Returns the class of a collection or user type with a cell for each element, from a class
+    /// without this information: its elements are frozen.
     ///
     /// ```
     /// let class = firn_cassandra::MarshalClass::parse("UserType(shop,61,73:SetType(Int32Type))")?;
@@ -123,7 +122,7 @@ impl MarshalClass {
         self
     }
 
-    /// The text that files have: with the package before each of Cassandra's own classes.
+    /// Returns the text for files: with the package before each of Cassandra's own classes.
     ///
     /// ```
     /// let class = firn_cassandra::MarshalClass::parse("VectorType(FloatType,3)")?;
@@ -143,7 +142,7 @@ impl MarshalClass {
                 out.push_str(field);
                 out.push(':');
             }
-            // A keyspace and a name, and a number, are no classes.
+            // A keyspace, a name and a number are no classes.
             let is_word = match &*self.name {
                 "UserType" => i < 2,
                 "VectorType" => i == 1,
@@ -157,7 +156,7 @@ impl MarshalClass {
         out
     }
 
-    /// Whether it is a counter.
+    /// Reports whether it is a counter.
     pub fn is_counter(&self) -> bool {
         self.name == "CounterColumnType"
     }
@@ -228,7 +227,7 @@ fn class(rest: &mut &str, depth: usize) -> Result<MarshalClass, String> {
 fn argument(rest: &mut &str, depth: usize) -> Result<ClassArgument, String> {
     let mut ahead = *rest;
     let field = word(&mut ahead);
-    // A field without a name has nothing before its colon.
+    // A field without a name has an empty text before its colon.
     if let Some(behind) = ahead.strip_prefix(':') {
         *rest = behind;
         return Ok(ClassArgument { field: Some(field.to_owned()), class: class(rest, depth)? });

@@ -1,4 +1,4 @@
-//! The decompressed bytes of `Data.db`, from the front, as many at a time as a reader asks for.
+//! Sequential reader of the decompressed bytes of `Data.db`.
 
 use crate::chunks::ChunkReader;
 use crate::cursor::{ByteCursor, vint_extra};
@@ -6,14 +6,14 @@ use crate::fault::{BytesFault, NodeFault};
 use crate::files::{FileVersion, NodeFiles};
 use crate::format::DATA;
 
-/// Bytes behind the place of a [`ChunkReader`], and what of them is in memory.
+/// Decompressed bytes of a [`ChunkReader`], partly buffered.
 pub(crate) struct ContentReader {
     chunks: ChunkReader,
     path: std::path::PathBuf,
     buffer: Vec<u8>,
-    /// What of the buffer was taken.
+    /// Consumed bytes of the buffer.
     taken: usize,
-    /// Where the buffer begins.
+    /// Offset of the buffer.
     base: u64,
 }
 
@@ -30,12 +30,12 @@ impl ContentReader {
         self.base + self.taken as u64
     }
 
-    /// How many bytes there are in all.
+    /// Returns the total number of bytes.
     pub(crate) fn len(&self) -> u64 {
         self.chunks.len
     }
 
-    /// Whether nothing is left; what was read of the whole file is checked then.
+    /// Reports whether nothing is left; then the checksum of the whole file was verified.
     pub(crate) fn is_at_end(&mut self) -> Result<bool, NodeFault> {
         if self.offset() < self.len() {
             return Ok(false);
@@ -45,7 +45,7 @@ impl ContentReader {
         Ok(true)
     }
 
-    /// The next bytes, which must be there.
+    /// Returns the next bytes; fails if they are missing.
     pub(crate) fn take(&mut self, len: u64, what: &str) -> Result<ByteCursor<'_>, NodeFault> {
         let at = self.offset();
         let left = self.len() - at;
@@ -60,13 +60,13 @@ impl ContentReader {
                 self.taken = 0;
             }
             if !self.chunks.append(&mut self.buffer)? {
-                // The lengths of the chunks add up to what there is in all.
+                // The lengths of the chunks add up to the total length.
                 let why = format!("{what} takes {len} bytes, and the file ends");
                 return Err(NodeFault::in_content(&self.path, at, why));
             }
         }
         let from = self.taken;
-        // It is no more than the buffer has.
+        // It is at most the length of the buffer.
         self.taken += len as usize;
         Ok(ByteCursor::new(&self.buffer[from..self.taken], at))
     }
@@ -77,7 +77,7 @@ impl ContentReader {
         self.placed(n)
     }
 
-    /// Bytes behind a number that says how many.
+    /// Reads a variable-length number.
     pub(crate) fn vint(&mut self, what: &str) -> Result<u64, NodeFault> {
         let first = self.u8(what)?;
         let extra = vint_extra(first);
@@ -89,7 +89,7 @@ impl ContentReader {
         self.placed(n)
     }
 
-    /// The same, with the file's name.
+    /// Adds the file's name to a fault.
     pub(crate) fn placed<T>(&self, read: Result<T, BytesFault>) -> Result<T, NodeFault> {
         read.map_err(|e| NodeFault::in_content(&self.path, e.at, e.why))
     }

@@ -1,13 +1,13 @@
-//! The content of a counter's cell: the shards of its nodes (`FORMAT.md`, "Counters").
+//! Contents of a counter cell: the shards of its nodes (`FORMAT.md`, "Counters").
 
 use std::collections::BTreeMap;
 
-/// Bytes of a shard: the node's id, its clock, its count.
+/// Bytes of a shard: node id, clock, count.
 const SHARD: usize = 32;
 
-/// The sum of a counter, of all that files say of its cell: of each node the shard with the
-/// highest clock counts, and shards that are local to a node are added up. `None` for bytes that
-/// are no counter, and for no bytes at all.
+/// Returns the sum of a counter from all versions of its cell. For each node the shard with the
+/// highest clock counts, and shards local to a node are added. `None` for invalid bytes, and
+/// without any bytes.
 ///
 /// ```
 /// let mut shard = vec![0, 1, 0x80, 0]; // one shard, and the first is global
@@ -28,9 +28,9 @@ pub fn counter_sum<'a>(contexts: impl IntoIterator<Item = &'a [u8]>) -> Option<i
     any.then(|| shards.values().fold(0_i64, |sum, s| sum.wrapping_add(s.count)))
 }
 
-/// The content of a counter's cell of one shard, which is global, as nodes write them since 2.1. Of
-/// two with the same `owner` the one with the higher clock counts, and they are never added up; so
-/// what is written twice counts once.
+/// Returns a counter cell with one global shard, as nodes write them since 2.1. Of two shards with
+/// the same `owner`, the one with the higher clock counts, and they are never added. So a shard
+/// that is written twice counts once.
 ///
 /// ```
 /// let shard = |clock, count| firn_cassandra::counter_shard([7; 16], clock, count);
@@ -42,13 +42,13 @@ pub fn counter_shard(owner: [u8; 16], clock: i64, count: i64) -> Vec<u8> {
     [&marks[..], &owner, &clock.to_be_bytes(), &count.to_be_bytes()].concat()
 }
 
-/// Whether a counter's cell has shards that are not global, or is none.
+/// Reports whether a counter cell has shards that are not global, or is invalid.
 pub(crate) fn has_old_shards(context: &[u8]) -> bool {
     let shards = shards_of(context);
     shards.is_none_or(|all| all.iter().any(|(_, s)| s.kind != ShardKind::Global))
 }
 
-/// How far a shard may be trusted beside another one of its node: the later the more.
+/// Precedence of the shards of one node: later variants win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ShardKind {
     Remote,
@@ -85,7 +85,7 @@ fn shards_of(context: &[u8]) -> Option<Vec<([u8; 16], Shard)>> {
     let mut kinds = vec![ShardKind::Remote; shards.len()];
     for mark in marks.as_chunks::<2>().0 {
         let n = i16::from_be_bytes(*mark);
-        // A mark of a global shard is its number less 32,768.
+        // The mark of a global shard is its number minus 32,768.
         let (kind, i) = match n < 0 {
             true => (ShardKind::Global, i32::from(n) + 32_768),
             false => (ShardKind::Local, i32::from(n)),

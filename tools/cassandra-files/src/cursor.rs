@@ -1,18 +1,18 @@
-//! Numbers and bytes from the front of a slice (`FORMAT.md`, "Numbers"). Nothing is read beyond its
-//! end, and each fault knows its place.
+//! Reads numbers and bytes from the front of a slice (`FORMAT.md`, "Numbers"). It never reads
+//! beyond the end, and each fault has its offset.
 
 use crate::fault::BytesFault;
 
-/// Reads from the front of bytes that are in memory.
+/// Reads from the front of bytes in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteCursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the bytes begin in what faults are counted in.
+    /// Offset of the bytes for faults.
     base: u64,
 }
 
-/// Bytes that follow the first byte of a number.
+/// Returns the number of bytes after the first byte of a number.
 pub(crate) fn vint_extra(first: u8) -> usize {
     first.leading_ones() as usize
 }
@@ -66,11 +66,11 @@ impl<'a> ByteCursor<'a> {
         Ok(u64::from_be_bytes(self.array(what)?))
     }
 
-    /// A number of 1 to 9 bytes, whose first byte says how many follow it.
+    /// Reads a number of 1 to 9 bytes, whose first byte determines the length.
     pub(crate) fn vint(&mut self, what: &str) -> Result<u64, BytesFault> {
         let first = self.u8(what)?;
         let extra = vint_extra(first);
-        // Of the first byte the ones, and the zero behind them, are no part of the number.
+        // The leading ones of the first byte, and the zero after them, are no part of the number.
         let mut n = u64::from(first) & (0xff_u64 >> extra);
         for &b in self.take(extra, what)? {
             n = n << 8 | u64::from(b);
@@ -78,7 +78,7 @@ impl<'a> ByteCursor<'a> {
         Ok(n)
     }
 
-    /// A length that a number says, which what is left must have.
+    /// Reads a length that must not exceed the remaining bytes.
     pub(crate) fn length(&mut self, what: &str) -> Result<usize, BytesFault> {
         let at = self.offset();
         let n = self.vint(what)?;
@@ -91,13 +91,13 @@ impl<'a> ByteCursor<'a> {
         }
     }
 
-    /// Bytes behind their length.
+    /// Reads length-prefixed bytes.
     pub(crate) fn sized(&mut self, what: &str) -> Result<&'a [u8], BytesFault> {
         let len = self.length(what)?;
         self.take(len, what)
     }
 
-    /// A text behind its length in two bytes.
+    /// Reads a text with a two-byte length.
     pub(crate) fn text(&mut self, what: &str) -> Result<&'a str, BytesFault> {
         let at = self.offset();
         let len = usize::from(self.u16(what)?);

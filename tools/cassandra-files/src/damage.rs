@@ -1,4 +1,4 @@
-//! Damaged files: every byte that is another one is found, or harms nobody.
+//! Damaged files: every changed byte is detected or harmless.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor};
@@ -63,7 +63,7 @@ fn held(table: &str) -> HeldFiles {
     HeldFiles { version: folder.version().to_owned(), parts }
 }
 
-/// How many events there are.
+/// Returns the number of events.
 fn read(files: &HeldFiles) -> Result<usize, NodeFault> {
     let table = NodeTable::open(files)?;
     let mut reader = table.read(files)?;
@@ -74,7 +74,7 @@ fn read(files: &HeldFiles) -> Result<usize, NodeFault> {
     Ok(events)
 }
 
-/// The same table as a node without compression and checksums would have it.
+/// Returns the same table as written without compression and checksums.
 fn plain(table: &str) -> HeldFiles {
     let mut files = held(table);
     let version = FileVersion::parse(&files.version).unwrap();
@@ -104,7 +104,7 @@ fn another_byte_of_the_data_or_the_statistics_is_found() {
                 let mut files = sound.clone();
                 files.parts.get_mut(part).unwrap()[at] ^= 0x10;
                 let done = read(&files);
-                // Before 4.0 statistics have no checksums: what is read then may be anything.
+                // Before 4.0 statistics have no checksums: any contents are possible.
                 if part == "Statistics.db" && sound.version.as_str() < "na" {
                     continue;
                 }
@@ -122,7 +122,8 @@ fn a_file_that_was_cut_is_found() {
         for sound in [held(table), plain(table)] {
             for part in ["Data.db", "Statistics.db", "CompressionInfo.db"] {
                 let len = sound.parts.get(part).map_or(0, Vec::len);
-                // Of plain data without checksums the end of a partition is an end, too.
+                // In uncompressed data without checksums, the end of a partition is a valid end of
+                // the file.
                 let few = (0..len).step_by(len / 97 + 1).filter(|n| *n > 0);
                 for keep in few {
                     let mut files = sound.clone();
@@ -159,7 +160,7 @@ fn faults_name_file_and_place() {
     assert!(read(&files).unwrap_err().to_string().contains("Digest.crc32 says"));
 }
 
-/// What a compaction of 5.0.9 left at the end of a file.
+/// A compaction of 5.0.9 has left this at the end of a file.
 #[test]
 fn an_empty_chunk_at_the_end_is_no_damage() {
     let mut files = held("nb/types/nb-1-big");
@@ -182,7 +183,7 @@ fn an_empty_chunk_at_the_end_is_no_damage() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-    /// Behind right checksums, too, whatever is there is read or refused; so it is written.
+    /// Even with correct checksums, any contents are read or refused, and so is writing.
     #[test]
     fn damage_behind_the_checksums_harms_nobody(
         table in 0..TABLES.len(),
@@ -192,7 +193,7 @@ proptest! {
     ) {
         let mut files = if whole { held(TABLES[table]) } else { plain(TABLES[table]) };
         if old {
-            // These have no checksums in their statistics.
+            // These versions have no checksums in their statistics.
             files.version = "me".to_owned();
         }
         let parts: Vec<&str> = files.parts.keys().copied().collect();

@@ -1,10 +1,10 @@
-//! Numbers and bytes behind each other, as [`ByteCursor`](crate::cursor::ByteCursor) reads them
-//! (`FORMAT.md`, "Numbers").
+//! Encoding of numbers and bytes for [`ByteCursor`](crate::cursor::ByteCursor) (`FORMAT.md`,
+//! "Numbers").
 
 /// Appends a number of 1 to 9 bytes.
 pub(crate) fn put_vint(out: &mut Vec<u8>, n: u64) {
     let bits = 64 - (n | 1).leading_zeros() as usize;
-    // Each byte but the ninth spends a bit on telling how many there are.
+    // Each byte except the ninth uses a bit for the length.
     let extra = if bits > 56 { 8 } else { (bits - 1) / 7 };
     let bytes = n.to_be_bytes();
     match bytes.get(7usize.wrapping_sub(extra)) {
@@ -19,18 +19,18 @@ pub(crate) fn put_vint(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// Appends a number with a sign, which its last bit tells.
+/// Appends a signed number; its last bit is the sign.
 pub(crate) fn put_signed_vint(out: &mut Vec<u8>, n: i64) {
     put_vint(out, (n << 1 ^ n >> 63) as u64);
 }
 
-/// Appends bytes behind their length as a number.
+/// Appends bytes with a variable-length size.
 pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     put_vint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Appends bytes behind their length in two bytes; false for more than have room.
+/// Appends bytes with a two-byte length; returns false if they are too long.
 #[must_use]
 pub(crate) fn put_short(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
     let Ok(len) = u16::try_from(bytes.len()) else { return false };

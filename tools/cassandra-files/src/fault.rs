@@ -1,31 +1,31 @@
-//! What is wrong with a file, and where.
+//! Faults of files, with their locations.
 
 use std::path::{Path, PathBuf};
 use std::{error, fmt, io};
 
-/// The kinds of faults.
+/// Types of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFaultKind {
     /// The system could not read or write the file.
     Io,
-    /// A part of the table that reading needs is not there.
+    /// A required part of the table is missing.
     Missing,
-    /// The bytes are not what the format allows, or not those of their checksum.
+    /// The bytes violate the format or do not match their checksum.
     Damaged,
     /// A version, codec or type that this crate does not read.
     Unsupported,
-    /// What the format has no place for, or what is in no order, and so is not written.
+    /// Data that the format cannot represent, or that is out of order, and so is not written.
     Unwritable,
 }
 
-/// Why a file can't be read or written: what is wrong, in which file, and where in it.
+/// An error of reading or writing a file, with the file and the offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFault {
     kind: NodeFaultKind,
     why: String,
     file: PathBuf,
     offset: Option<u64>,
-    /// Whether the offset counts the bytes that the file has when they are decompressed.
+    /// Whether the offset counts decompressed bytes.
     in_content: bool,
 }
 
@@ -47,12 +47,12 @@ impl NodeFault {
         NodeFault::new(NodeFaultKind::Io, file, e.to_string())
     }
 
-    /// Its kind.
+    /// Returns the type.
     pub fn kind(&self) -> NodeFaultKind {
         self.kind
     }
 
-    /// What its reader can do about it; `None` where the system knows better.
+    /// Returns advice for the user; `None` if the system's error is sufficient.
     pub fn next(&self) -> Option<&'static str> {
         match self.kind {
             NodeFaultKind::Io | NodeFaultKind::Unwritable => None,
@@ -68,12 +68,12 @@ impl NodeFault {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Where, in bytes from the beginning of the file, or of what it has when it is decompressed.
+    /// Returns the offset in bytes, in the file or in its decompressed contents.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
@@ -93,10 +93,10 @@ impl fmt::Display for NodeFault {
 
 impl error::Error for NodeFault {}
 
-/// What is wrong at a place of some bytes whose file the caller knows.
+/// A fault in some bytes; the caller knows the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BytesFault {
-    /// From the beginning of the bytes.
+    /// Offset in the bytes.
     pub at: u64,
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! The parts of a table, where they are, and what their names say.
+//! The parts of a table: their locations and names.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -6,69 +6,69 @@ use std::path::{Path, PathBuf};
 
 use crate::fault::{NodeFault, NodeFaultKind};
 
-/// The version that is written.
+/// The version for writing.
 const WRITTEN: &str = "nb";
-/// Bytes that are written at once.
+/// Buffer size in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A part of a table, opened for reading from its beginning.
+/// A part of a table, opened for reading from its start.
 pub struct NodePart {
-    /// Its bytes.
+    /// The bytes.
     pub reader: Box<dyn Read>,
-    /// How many there are.
+    /// Their number.
     pub len: u64,
 }
 
-/// Where the parts of one table are: a folder, or a test's memory.
+/// Location of the parts of one table: a directory, or memory in tests.
 pub trait NodeFiles {
-    /// The version of the format, as the files' names have it: `nb`.
+    /// Returns the version of the format from the file names, as `nb`.
     fn version(&self) -> &str;
 
-    /// What a part is called in messages.
+    /// Returns the name of a part for messages.
     fn path(&self, part: &str) -> PathBuf;
 
-    /// Opens a part (`Data.db`); `None` when it is not there.
+    /// Opens a part (`Data.db`); `None` if it is missing.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn open(&self, part: &str) -> io::Result<Option<NodePart>>;
 }
 
-/// A part of a table that is written.
+/// A part of a table being written.
 pub trait NodePartWriter: Write {
-    /// Ends it: all that was written is on the device.
+    /// Completes the part and syncs it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
-/// Where the parts of one table are written: a folder, or a test's memory.
+/// Target for the parts of one table: a directory, or memory in tests.
 pub trait NodeSink {
-    /// What a part is called in messages.
+    /// Returns the name of a part for messages.
     fn part_path(&self, part: &str) -> PathBuf;
 
-    /// Makes a part (`Data.db`), which is not there yet.
+    /// Creates a part (`Data.db`), which must not exist.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn create(&self, part: &str) -> io::Result<Box<dyn NodePartWriter>>;
 }
 
-/// What to do with files of releases before 3.0.
+/// Advice for files of releases before 3.0.
 pub(crate) const UPGRADE: &str = "`sstableupgrade` of Cassandra 3.0 or 3.11 writes it anew";
 
-/// The files of a table in a folder, which differ in the ends of their names.
+/// The files of a table in a directory; their names have a common stem.
 #[derive(Clone, Debug)]
 pub struct NodeFolder {
     dir: PathBuf,
-    /// Up to and with the last hyphen: `nb-1-big-`.
+    /// The stem up to and including the last hyphen: `nb-1-big-`.
     stem: String,
     version: String,
 }
 
 impl NodeFolder {
-    /// The files beside this one, which is one of them.
+    /// Returns the files of the table that this file belongs to.
     ///
     /// # Errors
     /// `Unsupported` for a name that is not `VERSION-ID-FORMAT-PART`.
@@ -98,7 +98,7 @@ impl NodeFolder {
         if !is_word(version) || !is_word(id) {
             return Err(NodeFault::new(NodeFaultKind::Unsupported, file, "odd name of a table"));
         }
-        // Versions of tries begin with a letter of their own.
+        // Trie-based versions begin with `d`.
         if (format == "bti") != version.starts_with('d') {
             return Err(NodeFault::new(
                 NodeFaultKind::Unsupported,
@@ -110,13 +110,14 @@ impl NodeFolder {
         Ok(NodeFolder { dir, stem, version: version.to_owned() })
     }
 
-    /// The files that are written as this number of a folder, in the version that is written: `nb`.
+    /// Returns the files to write with this number in a directory, in the version for writing:
+    /// `nb`.
     pub fn numbered(dir: &Path, number: u64) -> NodeFolder {
         let version = WRITTEN.to_owned();
         NodeFolder { dir: dir.to_path_buf(), stem: format!("{version}-{number}-big-"), version }
     }
 
-    /// Whether a file's name is that of a table's data.
+    /// Reports whether a file's name is that of a `Data.db`.
     pub fn is_data(file: &Path) -> bool {
         let name = file.file_name().and_then(|n| n.to_str());
         name.is_some_and(|n| n.ends_with("-Data.db")) && NodeFolder::of(file).is_ok()
@@ -127,7 +128,7 @@ fn is_word(s: &str) -> bool {
     !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-// A decoder that knows no Firn has no Env; nothing here is a part of a store.
+// This decoder is independent of Firn and has no Env; nothing here is a part of a store.
 #[allow(clippy::disallowed_methods, reason = "the files of another database, named by a user")]
 impl NodeFiles for NodeFolder {
     fn version(&self) -> &str {
@@ -143,7 +144,7 @@ impl NodeFiles for NodeFolder {
         match fs::metadata(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
-            // A FIFO would be waited for.
+            // Opening a FIFO would block.
             Ok(found) if !found.is_file() => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -177,21 +178,21 @@ impl NodePartWriter for BufWriter<File> {
     }
 }
 
-/// What of the format depends on the version in a file's name.
+/// Properties of the format that depend on the version in a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
-    /// `Statistics.db` has checksums of its parts.
+    /// Whether `Statistics.db` has checksums of its parts.
     pub(crate) statistics_checksums: bool,
-    /// `CompressionInfo.db` has the length from which on a chunk is stored as it is.
+    /// Whether `CompressionInfo.db` has the stored length from which on a chunk is uncompressed.
     pub(crate) plain_chunks: bool,
-    /// Seconds of deletions are 32 bits without a sign, and a partition without a deletion says
-    /// so in one byte.
+    /// Whether seconds of deletions are unsigned 32-bit numbers, and a partition without a deletion
+    /// has a one-byte flag.
     pub(crate) unsigned_seconds: bool,
 }
 
 impl FileVersion {
-    /// The versions that are read: `ma` to `me` of 3.0 to 3.11 and ScyllaDB, `na` and `nb` of 4.0,
-    /// 4.1 and, unless it is told otherwise, 5.0; `oa` and `da` of 5.0.
+    /// Parses a readable version: `ma` to `me` of 3.0 to 3.11 and ScyllaDB, `na` and `nb` of 4.0,
+    /// 4.1 and, by default, 5.0; `oa` and `da` of 5.0.
     pub fn parse(version: &str) -> Option<FileVersion> {
         let of = |since_na, unsigned_seconds| FileVersion {
             statistics_checksums: since_na,
@@ -207,8 +208,8 @@ impl FileVersion {
     }
 }
 
-/// The keyspace and the table whose folder a file lies in, or a snapshot's or backup's folder below
-/// it: `KEYSPACE/TABLE-ID/…`, with an id of 32 hexadecimal digits.
+/// Returns keyspace and table of a file's directory, or of the parent of a snapshot or backup
+/// directory: `KEYSPACE/TABLE-ID/…`, with an id of 32 hexadecimal digits.
 ///
 /// ```
 /// let file = "data/shop/orders-1c5f1e60e93811f1a361b9a761ea3300/snapshots/before/nb-1-big-Data.db";
@@ -240,7 +241,7 @@ pub(crate) fn find_part(files: &dyn NodeFiles, part: &str) -> Result<Option<Node
     files.open(part).map_err(|e| NodeFault::io(&files.path(part), &e))
 }
 
-/// All of a part that is small by nature.
+/// Reads all of a small part.
 pub(crate) fn read_part(
     files: &dyn NodeFiles,
     part: &str,

@@ -1,9 +1,9 @@
-//! What the reader and the writers share: names of parts, flags, kinds of bounds, and the moments
-//! that times are counted from (`FORMAT.md`).
+//! Constants of readers and writers: names of parts, flags, types of bounds, and the epochs of
+//! times (`FORMAT.md`).
 
 use crate::rows::NodeDeletion;
 
-/// The names of a table's parts.
+/// Names of a table's parts.
 pub(crate) const DATA: &str = "Data.db";
 pub(crate) const STATISTICS: &str = "Statistics.db";
 pub(crate) const COMPRESSION: &str = "CompressionInfo.db";
@@ -14,10 +14,10 @@ pub(crate) const SUMMARY: &str = "Summary.db";
 pub(crate) const FILTER: &str = "Filter.db";
 pub(crate) const CONTENTS: &str = "TOC.txt";
 
-/// How chunks are compressed.
+/// Compression of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
-    /// Not at all.
+    /// Uncompressed.
     None,
     Lz4,
     Snappy,
@@ -26,7 +26,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Each with the name of its class.
+    /// The codecs with their class names.
     const NAMES: [(Codec, &str); 5] = [
         (Codec::Lz4, "LZ4Compressor"),
         (Codec::Snappy, "SnappyCompressor"),
@@ -35,29 +35,29 @@ impl Codec {
         (Codec::None, "NoopCompressor"),
     ];
 
-    /// The codec of a class, which has its package or has not.
+    /// Returns the codec of a class name, with or without package.
     pub(crate) fn named(class: &str) -> Option<Codec> {
         let last = class.rsplit('.').next();
         Codec::NAMES.iter().find(|n| last == Some(n.1)).map(|n| n.0)
     }
 
-    /// The name of its class.
+    /// Returns the class name.
     pub(crate) fn class(self) -> &'static str {
         Codec::NAMES.iter().find(|n| n.0 == self).map_or("", |n| n.1)
     }
 }
 
-/// The kinds of parts of `Statistics.db`.
+/// Types of the parts of `Statistics.db`.
 pub(crate) const VALIDATION: u32 = 0;
 pub(crate) const COMPACTION: u32 = 1;
 pub(crate) const MEASURES: u32 = 2;
 pub(crate) const HEADER: u32 = 3;
 
-/// 22 September 2015, 0:00 UTC, from which the least times of a file are counted.
+/// Epoch of a file's minimum times: 22 September 2015, 0:00 UTC.
 pub(crate) const EPOCH_SECONDS: i64 = 1_442_880_000;
 pub(crate) const EPOCH_MICROS: i64 = EPOCH_SECONDS * 1_000_000;
 
-/// What stands where a deletion could: there is none. Before `oa`.
+/// Encoding of no deletion, before `oa`.
 pub(crate) const NO_DELETION: NodeDeletion =
     NodeDeletion { timestamp: i64::MIN, local: i32::MAX as i64 };
 
@@ -70,10 +70,10 @@ pub(crate) const HAS_DELETION: u8 = 0x10;
 pub(crate) const HAS_ALL_COLUMNS: u8 = 0x20;
 pub(crate) const HAS_COMPLEX_DELETION: u8 = 0x40;
 pub(crate) const HAS_MORE_FLAGS: u8 = 0x80;
-/// Of the second byte of flags.
+/// Flags of the second byte.
 pub(crate) const IS_STATIC: u8 = 0x01;
-/// A deletion of views' rows, which a newer row of the same key takes back; nobody writes them
-/// since 3.11.
+/// A shadowable deletion of a view's row, which a newer row of the same key revokes. It is not
+/// written since 3.11.
 pub(crate) const IS_SHADOWABLE: u8 = 0x02;
 
 /// Flags of a cell.
@@ -83,27 +83,26 @@ pub(crate) const CELL_EMPTY: u8 = 0x04;
 pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
 pub(crate) const CELL_ROW_TTL: u8 = 0x10;
 
-/// From so many columns on a row tells those that it has by their numbers.
+/// Number of columns from which on a row lists its columns by number.
 pub(crate) const MANY_COLUMNS: usize = 64;
 
-/// Whether a row that has `count` of so many columns lists those that are there, and not those that
-/// are missing.
+/// Reports whether a row with `count` of `of` columns lists the present ones instead of the missing
+/// ones.
 pub(crate) fn lists_present(count: usize, of: usize) -> bool {
     count < of / 2
 }
 
-/// Clustering values whose flags share a number, and the two bits that each has there; another
-/// one is null.
+/// Number of clustering values whose flags share a number, and their two-bit flags; the other value
+/// means null.
 pub(crate) const FLAGGED: usize = 32;
 pub(crate) const VALUE_FOLLOWS: u64 = 0;
 pub(crate) const VALUE_EMPTY: u64 = 1;
 pub(crate) const VALUE_NULL: u64 = 2;
 
-/// The number of a whole clustering where a bound could stand too, in indexes.
+/// The code of a complete clustering in indexes, where a bound is possible, too.
 pub(crate) const CLUSTERING: u8 = 4;
 
-/// The numbers of bounds; of each whether the range that it closes, and the one that it opens,
-/// has what begins with its values.
+/// Codes of bounds. For each: whether the closed range, and the opened range, includes its prefix.
 pub(crate) const BOUNDS: [(u8, Option<bool>, Option<bool>); 6] = [
     (0, Some(false), None),
     (1, None, Some(true)),

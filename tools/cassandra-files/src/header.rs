@@ -1,60 +1,63 @@
-//! What a table's files say of its columns and of the least times in them.
+//! Columns of a table's files, and their minimum times.
 
 use crate::class::MarshalClass;
 use crate::format::EPOCH_MICROS;
 
-/// A column whose cells are in the file.
+/// A column with cells in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderColumn {
-    /// Its name.
+    /// Name.
     pub name: Vec<u8>,
-    /// Its type.
+    /// Type.
     pub class: MarshalClass,
 }
 
-/// The header of a file's rows: types of keys and columns. The names of key columns are not in it.
+/// Header of a file's rows: types of keys and columns. It lacks the names of key columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHeader {
-    /// The class of the partitioner, with its package.
+    /// The class of the partitioner, with package.
     pub partitioner: String,
-    /// The type of the partition key; of several columns a `CompositeType` of theirs.
+    /// The type of the partition key; a `CompositeType` for several columns.
     pub key: MarshalClass,
     /// The types of the clustering columns.
     pub clustering: Vec<MarshalClass>,
-    /// The static columns that the file has cells of, in their order there.
+    /// The static columns with cells in the file, in file order.
     pub statics: Vec<HeaderColumn>,
-    /// The other columns that the file has cells of.
+    /// The other columns with cells in the file.
     pub regulars: Vec<HeaderColumn>,
-    /// What differences of timestamps are added to, in microseconds since 1970.
+    /// Base of timestamps, in microseconds since 1970.
     pub(crate) least_timestamp: i64,
-    /// What differences of seconds of deletions are added to, in seconds since 1970.
+    /// Base of deletion times, in seconds since 1970.
     pub(crate) least_second: i64,
-    /// What differences of times to live are added to, in seconds.
+    /// Base of TTLs, in seconds.
     pub(crate) least_ttl: i64,
 }
 
-/// The least times in a file. What is written says how much more each time is: the nearer they are,
-/// the smaller is the file.
+/// Minimum times of a file. Times are stored as differences to them, so closer minima make a
+/// smaller file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastTimes {
-    /// Of timestamps, in microseconds since 1970 by convention. A smaller one can be written, too.
+    /// Minimum timestamp, in microseconds since 1970 by convention. Smaller ones can be written,
+    /// too.
     pub timestamp: i64,
-    /// Of seconds of deletions and ends of times to live, since 1970. None that is written is less.
+    /// Minimum of deletion times and expirations in seconds since 1970. Smaller ones cannot be
+    /// written.
     pub second: i64,
-    /// Of times to live, in seconds. None that is written is less.
+    /// Minimum TTL in seconds. Smaller ones cannot be written.
     pub ttl: u32,
 }
 
 impl Default for LeastTimes {
-    /// Those of a file without times to live and deletions, that no time is less than.
+    /// Returns the values for a file without TTLs and deletions, which are lower bounds of all
+    /// times.
     fn default() -> LeastTimes {
         LeastTimes { timestamp: EPOCH_MICROS, second: 0, ttl: 0 }
     }
 }
 
 impl NodeHeader {
-    /// The header of a file that is to be written. Columns are put in order: those with one cell
-    /// before the others, by their names.
+    /// Creates the header of a file to write. Sorts the columns: those with one cell before the
+    /// others, each by name.
     pub fn new(
         partitioner: String,
         key: MarshalClass,
@@ -80,7 +83,7 @@ impl NodeHeader {
         }
     }
 
-    /// The columns of static rows, or of the others.
+    /// Returns the static columns, or the others.
     pub fn columns(&self, of_static: bool) -> &[HeaderColumn] {
         if of_static { &self.statics } else { &self.regulars }
     }

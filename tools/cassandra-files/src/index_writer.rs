@@ -1,5 +1,5 @@
-//! `Index.db` and `Summary.db`: where each partition begins, and where the blocks of a large one do
-//! (`FORMAT.md`, "Index.db", "Summary.db").
+//! Writer of `Index.db` and `Summary.db`: offsets of partitions, and of the blocks of a large
+//! partition (`FORMAT.md`, "Index.db", "Summary.db").
 
 use crate::encode::{put_short, put_signed_vint, put_vint};
 use crate::fault::NodeFault;
@@ -8,25 +8,25 @@ use crate::format::{INDEX, NO_DELETION, SUMMARY};
 use crate::part_writer::OpenPart;
 use crate::rows::NodeDeletion;
 
-/// Bytes of rows from which on a block of a partition ends; widths are counted from here, too.
+/// Minimum bytes of a block of rows; widths are relative to it, too.
 pub(crate) const BLOCK: u64 = 64 << 10;
-/// The most bytes of the summary, and of a partition's blocks: nodes count them in 32 bits.
+/// Maximum bytes of the summary, and of a partition's blocks: nodes use 32-bit numbers.
 const MOST: usize = i32::MAX as usize;
-/// The level of sampling at which every entry that the interval names is there.
+/// The sampling level at which no entry of the summary is omitted.
 const FULL_SAMPLING: u32 = 128;
 
-/// Appends a deletion of a partition, or that there is none.
+/// Appends the deletion of a partition, or its absence.
 pub(crate) fn put_partition_deletion(deletion: Option<NodeDeletion>, out: &mut Vec<u8>) {
     let d = deletion.unwrap_or(NO_DELETION);
     out.extend_from_slice(&(d.local as i32).to_be_bytes());
     out.extend_from_slice(&d.timestamp.to_be_bytes());
 }
 
-/// The blocks of a partition's rows. Places are counted from the partition's beginning.
+/// Blocks of a partition's rows. Offsets are relative to the partition.
 #[derive(Debug, Default)]
 pub(crate) struct RowBlocks {
     entries: Vec<u8>,
-    /// Where each begins in the entries.
+    /// Offset of each entry.
     places: Vec<u32>,
     open: Option<OpenBlock>,
 }
@@ -39,8 +39,8 @@ struct OpenBlock {
 }
 
 impl RowBlocks {
-    /// Takes in a row or marker of this prefix that lies from `start` up to `end`; `open` is the
-    /// deletion that rows behind it lie in.
+    /// Adds a row or marker with this prefix from `start` to `end`; `open` is the range deletion
+    /// after it.
     pub(crate) fn add(&mut self, prefix: &[u8], start: u64, end: u64, open: Option<NodeDeletion>) {
         let first = || OpenBlock { first: prefix.to_vec(), last: vec![], start };
         let block = self.open.get_or_insert_with(first);
@@ -65,7 +65,7 @@ impl RowBlocks {
         }
     }
 
-    /// What the index has of them: nothing of a single one.
+    /// Appends the index of the blocks; nothing for a single one.
     fn put(mut self, end: u64, header: u64, deletion: Option<NodeDeletion>, out: &mut Vec<u8>) {
         self.close(end, None);
         let mut all = vec![];
@@ -81,23 +81,23 @@ impl RowBlocks {
     }
 }
 
-/// A partition that ends.
+/// A finished partition.
 pub(crate) struct IndexedPartition<'a> {
     pub key: &'a [u8],
-    /// Where it begins in the content.
+    /// Its offset in the content.
     pub start: u64,
     pub deletion: Option<NodeDeletion>,
     /// Bytes before its first row.
     pub header: u64,
-    /// Bytes of all of it: the last block goes up to there.
+    /// Total bytes; the last block ends there.
     pub end: u64,
     pub blocks: RowBlocks,
 }
 
-/// Writes the index of a table.
+/// Writer of a table's index.
 pub(crate) struct IndexWriter {
     part: OpenPart,
-    /// How many partitions are there for each entry of the summary.
+    /// Partitions per entry of the summary.
     interval: u32,
     count: u64,
     offsets: Vec<u32>,
@@ -119,7 +119,7 @@ impl IndexWriter {
         })
     }
 
-    /// Takes in the next partition.
+    /// Adds the next partition.
     pub(crate) fn add(&mut self, p: IndexedPartition<'_>) -> Result<(), NodeFault> {
         if self.count == 0 {
             self.first = p.key.to_vec();
@@ -157,7 +157,7 @@ impl IndexWriter {
         out.extend_from_slice(&(self.offsets.len() as u32).to_be_bytes());
         out.extend_from_slice(&size.to_be_bytes());
         out.extend_from_slice(&FULL_SAMPLING.to_be_bytes());
-        // At full sampling no entry is left out.
+        // At full sampling no entry is omitted.
         out.extend_from_slice(&(self.offsets.len() as u32).to_be_bytes());
         out.extend(self.offsets.iter().flat_map(|o| (o + base).to_le_bytes()));
         out.extend_from_slice(&self.entries);

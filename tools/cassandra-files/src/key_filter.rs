@@ -1,11 +1,11 @@
-//! `Filter.db`: a Bloom filter of the keys of a table's partitions (`FORMAT.md`, "Filter.db").
+//! `Filter.db`: Bloom filter of a table's partition keys (`FORMAT.md`, "Filter.db").
 
-/// Bits that a node adds to those that the keys ask for.
+/// Bits that a node adds to the number computed from the keys.
 const MORE_BITS: u64 = 20;
-/// The most hashes that are set for a key; no chance needs more.
+/// Maximum number of hashes per key, sufficient for any false-positive rate.
 const MOST_HASHES: f64 = 20.0;
 
-/// The keys' hashes, of which the filter is made when their number is known.
+/// Hashes of the keys; the filter is built when their number is known.
 #[derive(Debug, Default)]
 pub(crate) struct KeyFilter {
     hashes: Vec<[u64; 2]>,
@@ -16,7 +16,7 @@ impl KeyFilter {
         self.hashes.push(hash);
     }
 
-    /// The part. `chance` is that of a key that is not there and looks as if it were, in (0, 1).
+    /// Returns the part. `chance` is the false-positive rate, in (0, 1).
     pub(crate) fn bytes(&self, chance: f64) -> Vec<u8> {
         let ln2 = std::f64::consts::LN_2;
         let bits_a_key = (-chance.ln() / (ln2 * ln2)).ceil().clamp(1.0, 2.0 * MOST_HASHES);
@@ -30,7 +30,8 @@ impl KeyFilter {
         out.resize(start + words as usize * 8, 0);
         for [first, second] in &self.hashes {
             for i in 0..u64::from(count) {
-                // As the node computes it: with signs, and the remainder before its sign goes.
+                // As the node computes it: signed arithmetic, with the remainder before the
+                // absolute value.
                 let at = second.wrapping_add(i.wrapping_mul(*first)) as i64;
                 let bit = (at % capacity).unsigned_abs() as usize;
                 if let Some(byte) = out.get_mut(start + bit / 8) {

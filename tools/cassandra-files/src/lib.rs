@@ -1,11 +1,11 @@
-//! Reads and writes the files that Apache Cassandra and ScyllaDB have for a table: partitions,
-//! static rows, rows, cells with their timestamps and times to live, deletions of everything. `FORMAT.md`
-//! beside this crate's sources says what is read and written.
+//! Reads and writes SSTable files of Apache Cassandra and ScyllaDB: partitions, static rows, rows,
+//! cells with their timestamps and TTLs, and all deletions. `FORMAT.md` beside this crate's sources
+//! describes the format.
 //!
-//! It knows nothing of Firn, and reads in order, without the indexes; so `Data.db` and
-//! `Statistics.db` are enough, with `CompressionInfo.db` where that is there. What a file claims of
-//! sizes is compared with what is left of it before anything is allocated; whatever the bytes are,
-//! the answer is rows or a [`NodeFault`] with file and offset.
+//! It is independent of Firn, and reads sequentially, without the indexes. So `Data.db` and
+//! `Statistics.db` are sufficient, with `CompressionInfo.db` if present. Claimed sizes are compared
+//! with the remaining file before any allocation. For any bytes, the result is rows or a
+//! [`NodeFault`] with file and offset.
 //!
 //! ```no_run
 //! use firn_cassandra::{NodeEvent, NodeFolder, NodeTable};
@@ -21,7 +21,7 @@
 //! # Ok::<(), firn_cassandra::NodeFault>(())
 //! ```
 //!
-//! What a reader gives out, a [`NodeTableWriter`] writes, as version `nb`.
+//! A [`NodeTableWriter`] writes the events of a reader, as version `nb`.
 
 mod chunk_writer;
 mod chunks;

@@ -1,19 +1,19 @@
-//! What a node wants to know of a table before it reads it: least and greatest times, how large its
-//! partitions are, when its tombstones may go (`FORMAT.md`, "Statistics.db").
+//! Statistics of a table: minimum and maximum times, partition sizes, and the times at which
+//! tombstones can be purged (`FORMAT.md`, "Statistics.db").
 
 use std::collections::BTreeMap;
 
 use crate::format::NO_DELETION;
 use crate::rows::{NodeCell, NodeCellState, NodeDeletion, NodeExpiry, NodeRow};
 
-/// Sizes that are told apart: up to 3.5 TB, and up to 4 billion cells.
+/// Numbers of histogram buckets: sizes up to 3.5 TB, and up to 4 billion cells.
 const SIZES: usize = 155;
 const COUNTS: usize = 118;
-/// Seconds that a bin of deletions spans at least, and the most bins.
+/// Minimum width of a bin of deletions in seconds, and the maximum number of bins.
 const BIN_SECONDS: i64 = 60;
 const MOST_BINS: usize = 100;
 
-/// The least and the greatest of some numbers.
+/// Minimum and maximum of some numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends(Option<(i64, i64)>);
 
@@ -24,7 +24,7 @@ impl Ends {
     }
 }
 
-/// How many values lie between bounds that are a fifth apart.
+/// Histogram whose bounds grow by a fifth.
 #[derive(Debug)]
 struct ValueCounts {
     bounds: Vec<i64>,
@@ -33,7 +33,7 @@ struct ValueCounts {
 
 impl ValueCounts {
     fn new(count: usize) -> ValueCounts {
-        // The integer next to 1.2 times the last, which is never halfway, and at least one more.
+        // The integer nearest to 1.2 times the previous one (never a tie), and at least one more.
         let next = |last: &i64| Some(((last * 12 + 5) / 10).max(last + 1));
         let bounds: Vec<i64> = std::iter::successors(Some(1), next).take(count).collect();
         ValueCounts { counts: vec![0; bounds.len() + 1], bounds }
@@ -53,7 +53,7 @@ impl ValueCounts {
     }
 }
 
-/// What is known of the partitions that were written.
+/// Statistics of the written partitions.
 #[derive(Debug)]
 pub(crate) struct TableMeasures {
     sizes: ValueCounts,
@@ -61,7 +61,7 @@ pub(crate) struct TableMeasures {
     timestamps: Ends,
     seconds: Ends,
     ttls: Ends,
-    /// Deletions and ends of times to live, by their seconds.
+    /// Numbers of deletions and expirations, by second.
     bins: BTreeMap<i64, u64>,
     has_old_counters: bool,
     columns: u64,
@@ -104,7 +104,7 @@ impl TableMeasures {
         }
     }
 
-    /// Makes one bin of the two that are the nearest.
+    /// Joins the two nearest bins.
     fn join_bins(&mut self) {
         let pairs = self.bins.keys().zip(self.bins.keys().skip(1));
         let Some((&a, &b)) = pairs.min_by_key(|(a, b)| **b - **a) else { return };
@@ -158,9 +158,9 @@ impl TableMeasures {
         self.cell_counts.add(std::mem::take(&mut self.cells_of_partition));
     }
 
-    /// The part of `Statistics.db`. `ratio`: how much smaller the file is than its content.
+    /// Returns the part of `Statistics.db`. `ratio`: the compression ratio.
     pub(crate) fn bytes(&self, ratio: Option<f64>) -> Vec<u8> {
-        /// A place in no commit log: segment and position.
+        /// A position in no commit log: segment and offset.
         const NOWHERE: [u8; 12] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
         let mut out = vec![];
         self.sizes.put(&mut out);
@@ -172,7 +172,7 @@ impl TableMeasures {
         let none = NO_DELETION.local;
         let (seconds, ttls) = (self.seconds.0.unwrap_or((none, none)), self.ttls.0);
         let ttls = ttls.unwrap_or_default();
-        // All of them were written with 32 bits.
+        // All of them fit into 32 bits.
         for n in [seconds.0, seconds.1, ttls.0, ttls.1] {
             out.extend_from_slice(&(n as i32).to_be_bytes());
         }
@@ -188,7 +188,7 @@ impl TableMeasures {
         out.extend_from_slice(&level.to_be_bytes());
         let repaired_at = 0_u64;
         out.extend_from_slice(&repaired_at.to_be_bytes());
-        // No values of the least and the greatest clustering: they are between no and no bound.
+        // No minimum and maximum clustering values.
         out.extend_from_slice(&[0; 8]);
         out.push(self.has_old_counters.into());
         out.extend_from_slice(&self.columns.to_be_bytes());
@@ -196,7 +196,7 @@ impl TableMeasures {
         out.extend_from_slice(&NOWHERE);
         let intervals_of_logs = 0_u32;
         out.extend_from_slice(&intervals_of_logs.to_be_bytes());
-        // No repair goes on, all replicas are full ones, no host is known.
+        // No repair, no transient replica, no known host.
         out.extend_from_slice(&[0; 3]);
         out
     }

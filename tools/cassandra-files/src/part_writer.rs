@@ -1,4 +1,4 @@
-//! A part of a table that is written, with its name for messages.
+//! A part of a table being written, with its name for messages.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::files::{NodePartWriter, NodeSink};
 pub(crate) struct OpenPart {
     path: PathBuf,
     to: Box<dyn NodePartWriter>,
-    /// Bytes so far.
+    /// Bytes written so far.
     pub len: u64,
 }
 
@@ -23,7 +23,7 @@ impl OpenPart {
         }
     }
 
-    /// A part that is in memory, at once.
+    /// Writes a part from memory.
     pub(crate) fn whole(sink: &dyn NodeSink, part: &str, bytes: &[u8]) -> Result<(), NodeFault> {
         let mut open = OpenPart::create(sink, part)?;
         open.put(bytes)?;

@@ -1,4 +1,4 @@
-//! A table's data in order: the flags, clusterings and sizes between which rows and markers lie.
+//! Sequential reader of a table's data: flags, clusterings and sizes of rows and markers.
 
 use std::path::PathBuf;
 
@@ -16,24 +16,24 @@ use crate::rows::{
 };
 use crate::statistics::read_header;
 
-/// One table of a node: what its files say of themselves.
+/// An SSTable of a node, with the metadata of its files.
 #[derive(Clone, Debug)]
 pub struct NodeTable {
-    /// The version, as the files' names have it.
+    /// Version from the file names.
     pub version: String,
     /// Types of keys and columns.
     pub header: NodeHeader,
-    /// Where the data is, for messages.
+    /// Path of the data, for messages.
     pub data: PathBuf,
     kind: FileVersion,
 }
 
 impl NodeTable {
-    /// Reads what the files say of themselves.
+    /// Reads the metadata.
     ///
     /// # Errors
-    /// `Unsupported` for a version that is not read, `Missing` without `Statistics.db`, `Damaged`
-    /// where that is.
+    /// `Unsupported` for an unreadable version, `Missing` without `Statistics.db`, `Damaged` if
+    /// that is damaged.
     pub fn open(files: &dyn NodeFiles) -> Result<NodeTable, NodeFault> {
         let version = files.version();
         let Some(kind) = FileVersion::parse(version) else {
@@ -57,8 +57,8 @@ impl NodeTable {
         Ok(NodeTable { version: version.to_owned(), header, data: files.path(DATA), kind })
     }
 
-    /// Begins to read the data. At its end the checksum of the whole file has been compared, where
-    /// there is one; those of chunks are compared before their content is looked at.
+    /// Begins to read the data. The checksum of a chunk is verified before its contents are used,
+    /// and that of the whole file, if present, at the end.
     ///
     /// # Errors
     /// `Missing` without `Data.db`; `Damaged`.
@@ -81,27 +81,27 @@ pub struct NodeReader {
     version: FileVersion,
     content: ContentReader,
     in_partition: bool,
-    /// The deletion of the range that the reader stands in.
+    /// The range deletion at the current position.
     open: Option<NodeDeletion>,
     /// Rows and markers of this partition so far.
     rows: u64,
 }
 
 impl NodeReader {
-    /// Where the reader stands in the decompressed data, in bytes.
+    /// Returns the offset of the reader in the decompressed data.
     pub fn position(&self) -> u64 {
         self.content.offset()
     }
 
-    /// The length of the decompressed data, in bytes.
+    /// Returns the length of the decompressed data in bytes.
     pub fn data_length(&self) -> u64 {
         self.content.len()
     }
 
-    /// What comes next; `None` at the end of a sound file.
+    /// Returns the next event; `None` at the end of a valid file.
     ///
     /// # Errors
-    /// `Damaged` with the place, `Io`. After an error nothing more can be read.
+    /// `Damaged` with the offset, `Io`. After an error nothing more can be read.
     pub fn advance(&mut self) -> Result<Option<NodeEvent>, NodeFault> {
         if !self.in_partition {
             if self.content.is_at_end()? {
@@ -125,7 +125,7 @@ impl NodeReader {
             return self.marker(position).map(|m| Some(NodeEvent::Marker(m)));
         }
         let row = self.row(flags, position)?;
-        // Where the table has static columns, each partition has a static row, most without cells.
+        // In a table with static columns, each partition has a static row, mostly an empty one.
         let says_nothing = row.is_static && row.columns.is_empty() && row.deletion.is_none();
         if says_nothing { self.advance() } else { Ok(Some(NodeEvent::Row(row))) }
     }
@@ -201,12 +201,12 @@ impl NodeReader {
         Ok(row)
     }
 
-    /// The bytes of a row or marker, behind its sizes.
+    /// Returns the bytes of a row or marker after its sizes.
     fn body(&mut self) -> Result<BodyReader<'_, '_>, NodeFault> {
         let at = self.content.offset();
         let size = self.content.vint("the size of a row")?;
         let behind = self.content.offset();
-        // How long what stood before it was: nobody asks for it.
+        // The size of the previous row is not used.
         self.content.vint("the size of the row before")?;
         let before = self.content.offset() - behind;
         let Some(size) = size.checked_sub(before) else {

@@ -1,7 +1,7 @@
-//! Rows and markers as their bytes, the other way of `rows` and `reader` (`FORMAT.md`, "Rows").
+//! Encodes rows and markers, the reverse of `rows` and `reader` (`FORMAT.md`, "Rows").
 //!
-//! What can't be said is refused, not changed: a second before the header's least one, a value of
-//! another length than its type's, columns in no order.
+//! Data that cannot be represented is refused, not changed: a second before the header's minimum, a
+//! value with a length that differs from its type's, columns out of order.
 
 use crate::class::MarshalClass;
 use crate::encode::{put_sized, put_vint};
@@ -17,22 +17,22 @@ use crate::rows::{
     NodeRow,
 };
 
-/// Why something is not written.
+/// The reason why data cannot be written.
 pub(crate) type Refusal = String;
 
-/// A row or marker as it lies in a file, without what stands before it.
+/// An encoded row or marker, without the sizes.
 #[derive(Debug, Default)]
 pub(crate) struct RowBytes {
     /// Flags and clustering.
     head: Vec<u8>,
-    /// What follows the sizes.
+    /// The part after the sizes.
     body: Vec<u8>,
-    /// The clustering or bound as indexes have it.
+    /// Clustering or bound, as encoded in indexes.
     pub prefix: Vec<u8>,
 }
 
 impl RowBytes {
-    /// Appends it, behind what takes `before` bytes.
+    /// Appends it, after a row of `before` bytes.
     pub(crate) fn put(&self, before: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         let mut size = vec![];
@@ -43,7 +43,7 @@ impl RowBytes {
     }
 }
 
-/// Writes rows of a file.
+/// Encoder of a file's rows.
 pub(crate) struct RowEncoder<'h> {
     pub header: &'h NodeHeader,
 }
@@ -246,7 +246,7 @@ impl RowEncoder<'_> {
     }
 }
 
-/// Appends which of so many columns a row has.
+/// Appends the set of columns that a row has.
 fn put_subset(row: &NodeRow, of: usize, out: &mut Vec<u8>) {
     let there = || row.columns.iter().map(|c| c.column);
     let mut present = there().peekable();

@@ -1,16 +1,16 @@
-//! How many partitions a table has, in a form that those of several tables are added up in: a
-//! sketch of 8,192 registers (`FORMAT.md`, "Statistics.db").
+//! Mergeable estimate of the number of partitions: a HyperLogLog sketch of 8,192 registers
+//! (`FORMAT.md`, "Statistics.db").
 
-/// Bits of a hash that choose its register, and those of a finer form that is not written.
+/// Bits of a hash that select its register, and those of a sparse form that is not written.
 const PRECISION: u32 = 13;
 const SPARSE_PRECISION: u32 = 25;
 /// Registers of 5 bits in a word.
 const IN_WORD: usize = 6;
 const WORDS: usize = (1 << PRECISION) / IN_WORD + 1;
-/// The largest number of a register.
+/// Maximum of a register.
 const MOST: u32 = 31;
 
-/// Counts keys.
+/// Key counter.
 #[derive(Debug)]
 pub(crate) struct KeySketch {
     words: Vec<u32>,
@@ -34,7 +34,7 @@ impl KeySketch {
         }
     }
 
-    /// The part of `Statistics.db`.
+    /// Returns the part of `Statistics.db`.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut sketch = (-2_i32).to_be_bytes().to_vec();
         let form = 0;
@@ -46,7 +46,7 @@ impl KeySketch {
     }
 }
 
-/// A number in groups of 7 bits, the lowest first.
+/// Appends a number in groups of 7 bits, low groups first.
 fn put_groups(out: &mut Vec<u8>, mut n: u32) {
     while n > 0x7f {
         out.push(n as u8 | 0x80);
@@ -55,8 +55,7 @@ fn put_groups(out: &mut Vec<u8>, mut n: u32) {
     out.push(n as u8);
 }
 
-/// MurmurHash2 in its form of 64 bits with the seed 0; bytes behind the last 8 are taken with their
-/// signs.
+/// Returns the 64-bit MurmurHash2 with seed 0; bytes after the last full 8 are sign-extended.
 fn murmur2(key: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     let mut h = M.wrapping_mul(key.len() as u64);

@@ -1,5 +1,5 @@
-//! `Statistics.db`: a directory of parts, of which two are read: which partitioner, and the header
-//! of the rows (`FORMAT.md`, "Statistics.db"). All four are written.
+//! `Statistics.db`: a directory of parts. Two are read, validation (partitioner) and the header of
+//! the rows (`FORMAT.md`, "Statistics.db"); all four are written.
 
 use crate::class::MarshalClass;
 use crate::cursor::ByteCursor;
@@ -11,7 +11,7 @@ use crate::format::{
 };
 use crate::header::{HeaderColumn, NodeHeader};
 
-/// The most that is read of one, in bytes: histograms and bounds of keys take some KiB.
+/// Largest accepted file in bytes: histograms and key bounds take some KiB.
 const MOST: u64 = 64 << 20;
 /// Reads the header of a table's rows.
 pub(crate) fn read_header(
@@ -91,7 +91,7 @@ fn rows(c: &mut ByteCursor<'_>, version: FileVersion) -> Result<NodeHeader, Byte
     let least_second = EPOCH_SECONDS.wrapping_add(c.vint("the least second of deletion")? as i64);
     let least_ttl = c.vint("the least time to live")? as i64;
     let key = class(c)?;
-    // A type takes two bytes at least, so more are never allocated than there can be.
+    // A type has at least two bytes, which bounds the allocation.
     let count = c.length("the number of clustering columns")?;
     let clustering = (0..count).map(|_| class(c)).collect::<Result<_, _>>()?;
     let statics = columns(c)?;
@@ -128,8 +128,8 @@ fn columns(c: &mut ByteCursor<'_>) -> Result<Vec<HeaderColumn>, BytesFault> {
         .collect()
 }
 
-/// The whole of the file, in the version that is written. `measures` and `sketch` are parts as they
-/// are; `chance` is the filter's.
+/// Returns the whole file, in the version for writing. `measures` and `sketch` are encoded parts;
+/// `chance` is the filter's.
 pub(crate) fn statistics(
     header: &NodeHeader,
     chance: f64,
@@ -149,7 +149,7 @@ pub(crate) fn statistics(
     ];
     let count = (parts.len() as u32).to_be_bytes();
     let mut directory = vec![];
-    // Behind the count, the directory and their checksums.
+    // After the count, the directory and their checksums.
     let mut at = 4 + 4 + parts.len() * 8 + 4;
     for (kind, part) in &parts {
         let Ok(place) = u32::try_from(at) else {
@@ -170,7 +170,7 @@ pub(crate) fn statistics(
     Ok(out)
 }
 
-/// The header of rows as [`rows`] reads it.
+/// Encodes the header of rows for [`rows`].
 fn header_bytes(header: &NodeHeader) -> Vec<u8> {
     let mut out = vec![];
     put_vint(&mut out, header.least_timestamp.wrapping_sub(EPOCH_MICROS) as u64);
@@ -192,7 +192,7 @@ fn header_bytes(header: &NodeHeader) -> Vec<u8> {
 }
 
 impl FileVersion {
-    /// The second of a deletion, of the sum that was computed of it.
+    /// Converts a computed sum to the second of a deletion.
     pub(crate) fn second(self, sum: i64) -> i64 {
         if self.unsigned_seconds { sum } else { i64::from(sum as i32) }
     }

@@ -1,4 +1,4 @@
-//! What is written is read again: files of real nodes, and random ones.
+//! Written files are read back: files of real nodes, and random ones.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ use crate::{
 
 type Shared = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
 
-/// Parts in memory, in the order of their names.
+/// Parts in memory, by name.
 #[derive(Clone, Default)]
 struct KeptFiles {
     parts: Shared,
-    /// The parts that were ended, in their order.
+    /// Names of the finished parts, in order.
     ended: Rc<RefCell<Vec<String>>>,
 }
 
@@ -98,8 +98,8 @@ fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
     try_events(files).unwrap()
 }
 
-/// What can be read of these files is written and read again as it was, or not written. Says
-/// whether it was.
+/// Writes the readable contents of these files and reads them back unchanged, or the writer
+/// refuses. Returns whether it wrote them.
 pub(crate) fn comes_back(files: &dyn NodeFiles) -> bool {
     let Ok((header, all)) = try_events(files) else { return false };
     let kept = KeptFiles::default();
@@ -128,7 +128,7 @@ fn content(files: &dyn NodeFiles) -> Vec<u8> {
     cursor.take(cursor.left(), "all").unwrap().to_vec()
 }
 
-/// The parts of `Statistics.db` by their kinds.
+/// Returns the parts of `Statistics.db` by type.
 fn statistics(files: &dyn NodeFiles) -> BTreeMap<u32, Vec<u8>> {
     let mut bytes = vec![];
     files.open(STATISTICS).unwrap().unwrap().reader.read_to_end(&mut bytes).unwrap();
@@ -165,16 +165,16 @@ fn the_content_is_byte_for_byte_that_of_the_node() {
             assert_eq!(events(&ours), (header.clone(), all.clone()), "{table}");
             assert_eq!(content(&ours), content(&real), "{table}");
             let (here, there) = (statistics(&ours), statistics(&real));
-            // Who the partitioner is and what the filter promises, and the header.
+            // Partitioner and false-positive rate of the filter, and the header.
             assert_eq!((&here[&0], &here[&3]), (&there[&0], &there[&3]), "{table}");
-            // How many partitions have which size and number of cells.
+            // Histograms of partition sizes and cell counts.
             let counts = 4 + 156 * 16 + 4 + 119 * 16;
             assert_eq!(here[&2][..counts], there[&2][..counts], "{table}");
-            // Behind a place in a log of the node: the least and the greatest times.
+            // After a position in a log of the node: the minimum and maximum times.
             let times = counts + 12..counts + 12 + 32;
             assert_eq!(here[&2][times.clone()], there[&2][times], "{table}");
             for part in [INDEX, SUMMARY] {
-                // Of some tables they are kept.
+                // Some tables have them stored.
                 if let Some(mut kept) = real.open(part).unwrap() {
                     let mut bytes = vec![];
                     kept.reader.read_to_end(&mut bytes).unwrap();
@@ -187,7 +187,7 @@ fn the_content_is_byte_for_byte_that_of_the_node() {
     assert_eq!(indexes, 8);
 }
 
-/// What a random table is made of: numbers that choose.
+/// A random table: numbers that select its features.
 #[derive(Clone, Debug)]
 struct Draw(Vec<u8>, usize);
 
@@ -262,7 +262,7 @@ impl Draw {
             columns.push(NodeColumn { column, deletion, cells });
         }
         let deletion = (!is_static && self.below(4) == 0).then(|| self.deletion());
-        // A static row without columns is the empty one that each partition has.
+        // A static row without columns is the empty one of each partition.
         NodeRow { is_static, clustering, liveness, deletion, columns, position: 0 }
     }
 
@@ -318,7 +318,7 @@ impl Draw {
     }
 }
 
-/// Keys and places of the index, in order.
+/// Returns keys and offsets of the index, in order.
 fn index(files: &KeptFiles) -> Vec<(Vec<u8>, u64)> {
     let bytes = files.parts.borrow()[INDEX].clone();
     let mut c = ByteCursor::new(&bytes, 0);
@@ -345,7 +345,7 @@ proptest! {
         let (read, found) = events(&ours);
         prop_assert_eq!(&read, &header);
         prop_assert_eq!(&found, &all);
-        // The last part is the one that says that all are there.
+        // The last part marks the table as complete.
         let last = ours.ended.borrow().last().cloned();
         prop_assert_eq!(last.as_deref(), Some(CONTENTS));
         let parts: String = ours.parts.borrow().keys().map(|p| format!("{p}\n")).collect();

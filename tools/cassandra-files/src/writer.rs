@@ -1,8 +1,8 @@
-//! Writes a table of a node: what a [`NodeReader`](crate::NodeReader) gives out goes in here.
+//! Writer of an SSTable: accepts the events of a [`NodeReader`](crate::NodeReader).
 //!
-//! Invariants: partitions, rows and markers come in the order of the table, which only their caller
-//! knows; what can be seen to be out of it is refused. `TOC.txt`, which says that a table is whole,
-//! is made when all other parts are on the device.
+//! Invariants: partitions, rows and markers come in the order of the table, which only the caller
+//! knows; detectable violations are refused. `TOC.txt`, which marks a table as complete, is written
+//! after all other parts are synced.
 
 use crate::chunk_writer::ChunkWriter;
 use crate::counter::has_old_shards;
@@ -20,31 +20,31 @@ use crate::rows::{NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow};
 use crate::sketch::KeySketch;
 use crate::statistics::statistics;
 
-/// How a table is written.
+/// Options of writing a table.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
-    /// Whether it is compressed, with LZ4 in chunks of 16 KiB.
+    /// Whether to compress, with LZ4 in chunks of 16 KiB.
     pub compressed: bool,
-    /// The chance that the filter takes a key for one that is there: the table's
-    /// `bloom_filter_fp_chance`, above 0. With 1 there is no filter.
+    /// False-positive rate of the filter: the table's `bloom_filter_fp_chance`, above 0. With 1
+    /// there is no filter.
     pub filter_chance: f64,
-    /// Partitions for each entry of the summary: the table's `min_index_interval`.
+    /// Partitions per entry of the summary: the table's `min_index_interval`.
     pub index_interval: u32,
-    /// Cassandra's variant of MurmurHash3 with 128 bits, of a partition's key: the filter is made
-    /// of it. The first half is the token of `Murmur3Partitioner`.
+    /// Cassandra's variant of 128-bit MurmurHash3 of a partition key, for the filter. The first
+    /// half is the token of `Murmur3Partitioner`.
     pub hash: fn(&[u8]) -> [u64; 2],
 }
 
-/// A partition that is written.
+/// A partition being written.
 struct OpenPartition {
     key: Vec<u8>,
     start: u64,
     deletion: Option<NodeDeletion>,
-    /// Bytes before the first row, once a row has come or can come.
+    /// Bytes before the first row, as soon as rows can follow.
     header: Option<u64>,
-    /// Where the row or marker before began.
+    /// Start of the previous row or marker.
     before: u64,
-    /// The deletion of the range that the writer stands in.
+    /// The range deletion at the current position.
     open: Option<NodeDeletion>,
     blocks: RowBlocks,
 }
@@ -92,10 +92,10 @@ pub struct NodeTableWriter<S: NodeSink> {
 }
 
 impl<S: NodeSink> NodeTableWriter<S> {
-    /// Begins a table.
+    /// Creates a table.
     ///
     /// # Errors
-    /// `Io`, also where a part is there already.
+    /// `Io`, also if a part exists already.
     pub fn create(
         sink: S,
         header: NodeHeader,
@@ -115,21 +115,21 @@ impl<S: NodeSink> NodeTableWriter<S> {
         })
     }
 
-    /// Bytes of content that were written so far.
+    /// Returns the bytes of content written so far.
     pub fn content_length(&self) -> u64 {
         self.data.len
     }
 
-    /// Partitions that were begun so far.
+    /// Returns the number of partitions begun so far.
     pub fn partitions(&self) -> u64 {
         self.partitions
     }
 
-    /// Writes what comes next. Where it was read from does not matter.
+    /// Writes the next event; ignores its position.
     ///
     /// # Errors
-    /// `Unwritable` for what the table's header does not fit, what is no row of it, and what can be
-    /// seen to be out of order. `Io`. After an error nothing more can be written.
+    /// `Unwritable` for data that does not fit the table's header, and for detectable violations of
+    /// the order. `Io`. After an error nothing more can be written.
     pub fn event(&mut self, event: &NodeEvent) -> Result<(), NodeFault> {
         match event {
             NodeEvent::Partition(p) => self.begin(p),
@@ -172,7 +172,8 @@ impl<S: NodeSink> NodeTableWriter<S> {
         Ok(())
     }
 
-    /// The partition, of which the static row is written, or an empty one where there could be one.
+    /// Returns the partition after its static row; writes an empty one if the table has static
+    /// columns.
     fn among_rows(&mut self) -> Result<&mut OpenPartition, NodeFault> {
         let missing = || self.data.refuse("a row comes before the first partition");
         let p = self.partition.as_mut().ok_or_else(missing)?;
@@ -261,8 +262,8 @@ impl<S: NodeSink> NodeTableWriter<S> {
         self.index.add(IndexedPartition { key, start, deletion, header, end, blocks })
     }
 
-    /// Ends the table. It is on the device with all its parts then; where nothing was written, it
-    /// has no partitions, which no node takes.
+    /// Completes the table and syncs all its parts. Without any event the table has no partitions,
+    /// which no node accepts.
     ///
     /// # Errors
     /// As [`event`](NodeTableWriter::event).

@@ -1,6 +1,6 @@
-//! Files that real nodes wrote, beside what the node's own `sstabledump` printed of them: each
-//! partition, row, bound and cell, with all their times. What values say is compared where types
-//! are known, in the tests of `sstable-dump`.
+//! Files of real nodes, compared with the node's own `sstabledump` output: each partition, row,
+//! bound and cell, with all times. The tests of `sstable-dump` compare values, where types are
+//! known.
 #![allow(clippy::disallowed_methods, reason = "files of tests")]
 
 use std::fs;
@@ -100,7 +100,7 @@ fn marker(m: &NodeMarker) -> Value {
     out.into()
 }
 
-/// What of the node's words needs types, clocks or its reader's place.
+/// Removes parts of the node's output that need types, clocks or positions.
 fn strip(v: &mut Value) {
     match v {
         Value::Object(o) => {

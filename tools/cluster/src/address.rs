@@ -1,6 +1,6 @@
-//! URLs of clusters: who is asked, as whom, and how.
+//! URLs of clusters: nodes, login and connection options.
 //!
-//! Invariants: an option that nobody knows is refused by its name; `Debug` does not show passwords.
+//! Invariants: an unknown option is refused by name; `Debug` does not show passwords.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use percent_encoding::percent_decode_str;
 use scylla::frame::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 
-/// What a URL of a cluster begins with.
+/// Scheme of a cluster's URL.
 const SCHEME: &str = "cassandra://";
-/// The same, with connections that are encrypted.
+/// Scheme with TLS.
 const TLS_SCHEME: &str = "cassandra+tls://";
-/// The port where servers listen.
+/// Default port.
 const PORT: u16 = 9042;
-/// A URL is no longer than this, in bytes.
+/// Maximum length of a URL in bytes.
 const MAX_URL: usize = 16 << 10;
-/// The longest time that an option may name, in seconds: a day.
+/// Maximum of time options in seconds: a day.
 const MAX_SECONDS: f64 = 86_400.0;
 
-/// The levels of consistency, as CQL's shells call them.
+/// Consistency levels, by their CQL names.
 const LEVELS: [(&str, Consistency); 11] = [
     ("ANY", Consistency::Any),
     ("ONE", Consistency::One),
@@ -37,25 +37,25 @@ const LEVELS: [(&str, Consistency); 11] = [
     ("LOCAL_ONE", Consistency::LocalOne),
 ];
 
-/// What a client wants to be sure of.
+/// Consistency levels of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Levels {
     pub consistency: Consistency,
     pub serial: SerialConsistency,
 }
 
-/// How connections are encrypted.
+/// TLS options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsChoice {
-    /// The certificates that those of nodes are signed by.
+    /// Certificate authorities of the nodes.
     pub authorities: Option<PathBuf>,
-    /// The client's own certificate, and its key.
+    /// Client certificate and key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether a node's certificate must be for its address.
+    /// Whether a node's certificate must match its address.
     pub checks_names: bool,
 }
 
-/// The options of TLS as they are read.
+/// TLS options while parsing.
 #[derive(Default)]
 struct TlsUrlOptions {
     asked: Option<bool>,
@@ -65,28 +65,27 @@ struct TlsUrlOptions {
     checks_names: Option<bool>,
 }
 
-/// The address of a cluster, with how to speak to it:
+/// The address of a cluster with connection options:
 /// `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/KEYSPACE][?OPTION=VALUE&…]`, or
 /// `cassandra+tls://…`.
 ///
-/// A name, a password or a keyspace with other characters than letters, digits and `-._~` is
-/// written with `%` and hexadecimal digits; the keyspace is named exactly, in upper and lower case.
-/// Without a port it is 9042. Hosts are where the conversation begins; the cluster itself tells of
-/// its other nodes.
+/// Characters other than letters, digits and `-._~` in a name, a password or a keyspace are written
+/// as `%` and hexadecimal digits; the keyspace is case-sensitive. The default port is 9042. The
+/// hosts are contact points; the cluster reports its other nodes.
 ///
-/// | option | value | without it |
+/// | option | value | default |
 /// |---|---|---|
-/// | `consistency` | a level of reads and writes, as `QUORUM` | `LOCAL_QUORUM` |
-/// | `serial_consistency` | that of conditions: `SERIAL` or `LOCAL_SERIAL` | `LOCAL_SERIAL` |
-/// | `request_timeout` | how long to wait for an answer, in seconds, as `2.5`; up to a day | 30 |
-/// | `connect_timeout` | how long to wait for a connection, in seconds | 5 |
-/// | `compression` | of what is sent: `none`, `lz4` or `snappy` | `none` |
-/// | `page_size` | how many rows are fetched at a time where [`Run::page_size`](firn_cql::Run::page_size) names no number: the result is whole all the same | all at once |
-/// | `datacenter` | the data centre whose nodes are asked first | any |
-/// | `tls` | whether connections are encrypted: `true` or `false` | `true` for `cassandra+tls://` |
-/// | `tls_ca` | the file (PEM) of the certificates that those of nodes are signed by; TLS needs it | none |
-/// | `tls_certificate`, `tls_key` | the files (PEM) of the client's certificate and its key | none |
-/// | `tls_hostname` | `false`: a node's certificate may be for another name than the address by which the cluster names the node | `true` |
+/// | `consistency` | consistency level of reads and writes, as `QUORUM` | `LOCAL_QUORUM` |
+/// | `serial_consistency` | level of conditions: `SERIAL` or `LOCAL_SERIAL` | `LOCAL_SERIAL` |
+/// | `request_timeout` | timeout of a response in seconds, as `2.5`; up to a day | 30 |
+/// | `connect_timeout` | timeout of a connection in seconds | 5 |
+/// | `compression` | compression of requests: `none`, `lz4` or `snappy` | `none` |
+/// | `page_size` | rows fetched at a time if [`Run::page_size`](firn_cql::Run::page_size) is not set; the result is complete nevertheless | all at once |
+/// | `datacenter` | preferred data centre | any |
+/// | `tls` | whether to use TLS: `true` or `false` | `true` for `cassandra+tls://` |
+/// | `tls_ca` | PEM file with the certificate authorities of the nodes; required by TLS | none |
+/// | `tls_certificate`, `tls_key` | PEM files with the client's certificate and its key | none |
+/// | `tls_hostname` | `false`: a node's certificate may be for another name than the node's address in the cluster | `true` |
 ///
 /// ```
 /// use firn_cluster::ClusterUrl;
@@ -136,7 +135,7 @@ fn decoded(what: &str, text: &str) -> Result<String> {
     Ok(bytes.into_owned())
 }
 
-/// `HOST:PORT` of what a URL has: `db.example`, `db.example:9142`, `[::1]:9142`, `[::1]`.
+/// Parses a host of a URL as `HOST:PORT`: `db.example`, `db.example:9142`, `[::1]:9142`, `[::1]`.
 fn host(text: &str) -> Result<String> {
     let refused = || {
         let help = format!("write HOST or HOST:PORT, as 10.0.0.1:{PORT} or [::1]:{PORT}");
@@ -185,7 +184,7 @@ fn boolean(option: &str, value: &str) -> Result<bool> {
 }
 
 impl TlsUrlOptions {
-    /// Whether it is an option of these.
+    /// Sets a TLS option; returns whether `name` is one.
     fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         match name {
             "tls" => self.asked = Some(boolean(name, value)?),
@@ -198,7 +197,7 @@ impl TlsUrlOptions {
         Ok(true)
     }
 
-    /// What they say together. `by_scheme`: the scheme asks for TLS.
+    /// Combines the options. `by_scheme`: the scheme requires TLS.
     fn choice(self, by_scheme: bool) -> Result<Option<TlsChoice>> {
         let has_files =
             self.authorities.is_some() || self.certificate.is_some() || self.key.is_some();
@@ -225,17 +224,17 @@ impl TlsUrlOptions {
 }
 
 impl Levels {
-    /// With another consistency of reads and writes.
+    /// Returns the levels with another consistency of reads and writes.
     pub fn with_consistency(self, name: &str) -> Result<Levels> {
         Ok(Levels { consistency: level("consistency", name)?, ..self })
     }
 
-    /// With another consistency of conditions.
+    /// Returns the levels with another consistency of conditions.
     pub fn with_serial(self, name: &str) -> Result<Levels> {
         Ok(Levels { serial: serial("serial_consistency", name)?, ..self })
     }
 
-    /// The names of both.
+    /// Returns the names of both.
     pub fn names(self) -> (&'static str, &'static str) {
         let name = |of| LEVELS.iter().find(|(_, level)| *level == of).map_or("?", |(name, _)| name);
         let serial = match self.serial {
@@ -247,11 +246,11 @@ impl Levels {
 }
 
 impl ClusterUrl {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// `Configuration` for a text that is no such URL, and for an option that is unknown or has no
-    /// such value: it is named, with what would do.
+    /// `Configuration` for an invalid URL, and for an unknown option or an invalid value, with
+    /// valid alternatives.
     pub fn parse(text: &str) -> Result<ClusterUrl> {
         let form = "write cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…]";
         let by_scheme = text.starts_with(TLS_SCHEME);
@@ -335,27 +334,27 @@ impl ClusterUrl {
         Ok(())
     }
 
-    /// Where the conversation begins, each as `HOST:PORT`.
+    /// Returns the contact points, each as `HOST:PORT`.
     pub fn nodes(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Who logs in.
+    /// Returns the user.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// Whether a password stands in it.
+    /// Reports whether the URL has a password.
     pub fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// The keyspace that is chosen at first.
+    /// Returns the initial keyspace.
     pub fn keyspace(&self) -> Option<&str> {
         self.keyspace.as_deref()
     }
 
-    /// The same with this login, for passwords that stand in no URL.
+    /// Returns the URL with this login, for passwords outside of URLs.
     pub fn with_login(self, user: impl Into<String>, password: impl Into<String>) -> ClusterUrl {
         ClusterUrl { user: Some(user.into()), password: Some(password.into()), ..self }
     }

@@ -1,8 +1,7 @@
-//! A cluster that is spoken to: the driver's runtime, its connections, and how a thread
-//! waits for answers.
+//! Connection to a cluster: the driver's runtime, its connections, and waiting for responses.
 //!
-//! Invariants: connections are those of one keyspace each, which is never changed, so sessions with
-//! other keyspaces stand side by side; who waits only sleeps, so a task of somebody's runtime may, too.
+//! Invariants: each connection has a fixed keyspace, so sessions with other keyspaces use other
+//! connections. A waiting thread only sleeps, so tasks of other runtimes may wait, too.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,9 +23,9 @@ use crate::prepared::ClusterStatement;
 
 /// Threads that read and write connections.
 const THREADS: usize = 2;
-/// Statements that are kept prepared for each keyspace.
+/// Maximum number of cached prepared statements per keyspace.
 const CACHED: usize = 1024;
-/// How often a flag that stops a statement is looked at.
+/// Interval of checking a stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The connections of one keyspace.
@@ -36,14 +35,14 @@ pub(crate) struct DriverPool {
     prepared: Mutex<BTreeMap<String, Arc<ClusterStatement>>>,
 }
 
-/// By their keyspaces; `None`: closed.
+/// Connections by keyspace; `None` if closed.
 type Pools = Option<BTreeMap<Option<Arc<str>>, Arc<DriverPool>>>;
 
-/// What sessions and their clones share.
+/// State shared by a session's clones.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub url: ClusterUrl,
-    /// There until it is dropped.
+    /// Present until the drop.
     runtime: Option<Runtime>,
     pools: Mutex<Pools>,
 }
@@ -52,7 +51,7 @@ fn closed() -> Error {
     Error::refused(Class::Server, "the session with the cluster is closed")
 }
 
-/// What `future` gives, unless somebody stops it.
+/// Returns the output of `future`, unless stopped.
 async fn until_stopped<T>(future: impl Future<Output = T>, stop: &AtomicBool) -> Result<T> {
     let mut future = pin!(future);
     while !stop.load(Ordering::Relaxed) {
@@ -63,13 +62,13 @@ async fn until_stopped<T>(future: impl Future<Output = T>, stop: &AtomicBool) ->
     Err(Error::Stopped)
 }
 
-/// With connections that are encrypted.
+/// Enables TLS.
 #[cfg(feature = "tls")]
 fn encrypted(builder: SessionBuilder, tls: &TlsChoice) -> Result<SessionBuilder> {
     Ok(builder.tls_context(Some(crate::tls::config(tls)?)))
 }
 
-/// The program was built without it.
+/// Fails: this build has no TLS.
 #[cfg(not(feature = "tls"))]
 fn encrypted(_: SessionBuilder, _: &TlsChoice) -> Result<SessionBuilder> {
     Err(Error::Refused {
@@ -90,13 +89,13 @@ impl Cluster {
         Ok(Cluster { url, runtime: Some(runtime), pools: Mutex::new(Some(BTreeMap::new())) })
     }
 
-    /// Waits for what `future` gives. `stop`: until it is true.
+    /// Blocks until `future` is ready, or until `stop` is true.
     pub fn wait<T>(
         &self,
         stop: Option<&Arc<AtomicBool>>,
         future: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        // The driver's timers and sockets are the runtime's; its threads, not this one, drive them.
+        // The driver's timers and sockets belong to the runtime, whose threads drive them.
         let _context = self.runtime.as_ref().ok_or_else(closed)?.enter();
         match stop {
             None => pollster::block_on(future),
@@ -104,13 +103,13 @@ impl Cluster {
         }
     }
 
-    /// The connections of this keyspace.
+    /// Returns the connections of this keyspace.
     pub fn pool(&self, keyspace: Option<&Arc<str>>) -> Result<Arc<DriverPool>> {
         let keyspace = keyspace.cloned();
         if let Some(pool) = self.pools.lock().as_ref().ok_or_else(closed)?.get(&keyspace) {
             return Ok(pool.clone());
         }
-        // Without the lock: sessions with other keyspaces go on meanwhile.
+        // Without the lock: sessions with other keyspaces are not blocked.
         let driver = self.wait(None, self.connect(keyspace.as_deref()))?;
         let made = Arc::new(DriverPool { driver, prepared: Mutex::default() });
         let mut pools = self.pools.lock();
@@ -123,8 +122,8 @@ impl Cluster {
             .request_timeout(Some(url.request_timeout))
             .build()
             .into_handle();
-        // What routing needs is enough: of all columns the driver would refuse a cluster for one
-        // whose type it does not know.
+        // Fetch only the metadata for routing: with the full schema, the driver would refuse a
+        // cluster because of a single column with an unknown type.
         let mut builder = SessionBuilder::new()
             .known_nodes(&url.hosts)
             .fetch_full_schema_metadata(false)
@@ -144,7 +143,7 @@ impl Cluster {
         if let Some(tls) = &url.tls {
             builder = encrypted(builder, tls)?;
         }
-        // Where something else listens, no answer comes at all.
+        // A port of another service may never answer.
         let most = url.connect_timeout + url.request_timeout;
         let connected = tokio::time::timeout(most, builder.build()).await;
         let late = |_| Error::Refused {
@@ -155,7 +154,7 @@ impl Cluster {
         connected.map_err(late)?.map_err(|e| of_connect(e, &url.hosts, url.tls.is_some()))
     }
 
-    /// A statement that is prepared for this keyspace.
+    /// Returns a statement prepared for this keyspace.
     pub fn prepare(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Arc<ClusterStatement>> {
         let pool = self.pool(keyspace)?;
         if let Some(known) = pool.prepared.lock().get(cql) {
@@ -177,7 +176,7 @@ impl Cluster {
         Ok(made)
     }
 
-    /// Forgets what is prepared: definitions have changed, and types of markers with them.
+    /// Clears the prepared statements after a schema change, which may change the types of markers.
     pub fn forget_prepared(&self) {
         let pools = self.pools.lock();
         pools.iter().flat_map(BTreeMap::values).for_each(|pool| pool.prepared.lock().clear());
@@ -191,7 +190,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.close();
-        // Where the last session goes within a task, its threads can't be waited for.
+        // If the last session is dropped within a task, its threads cannot be joined.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,4 @@
-//! A session with a cluster: the calls of `firn_cql::Session` as requests of the driver.
+//! A session with a cluster: the calls of `firn_cql::Session` as driver requests.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ use crate::convert::{RawValues, rows};
 use crate::failure::of_execution;
 use crate::prepared::ClusterStatement;
 
-/// A session with a cluster. Clones share connections, each has its own keyspace.
+/// A session with a cluster. Clones share connections, and each has its own keyspace.
 #[derive(Debug)]
 pub(crate) struct ClusterSession {
     pub cluster: Arc<Cluster>,
@@ -38,7 +38,7 @@ impl Clone for ClusterSession {
 }
 
 impl ClusterSession {
-    /// The nodes that the driver knows, by their data centres; those that are down are among them.
+    /// Returns the number of known nodes by data centre, including nodes that are down.
     pub fn nodes_by_datacenter(&self) -> Result<BTreeMap<String, usize>> {
         let pool = self.cluster.pool(self.keyspace.read().as_ref())?;
         let state = pool.driver.get_cluster_state();
@@ -50,13 +50,13 @@ impl ClusterSession {
     }
 }
 
-/// What a text is, as far as a session must know.
+/// The type of a statement, as far as a session needs it.
 enum TextKind {
-    /// It chooses this keyspace.
+    /// USE with this keyspace.
     Use(String),
-    /// It reads or writes rows.
+    /// Reads or writes rows.
     OfRows,
-    /// All else: definitions, and what only the cluster understands.
+    /// All others: schema changes, and statements that only the cluster knows.
     Other,
 }
 
@@ -68,7 +68,7 @@ fn kind_of(cql: &str) -> TextKind {
     }
 }
 
-/// Rows that are fetched at a time where a result goes on and no number is named.
+/// Default page size of a continued result.
 const PAGE: usize = 5000;
 
 /// A request that may have several pages.
@@ -78,7 +78,7 @@ enum PagedRequest<'a> {
 }
 
 impl PagedRequest<'_> {
-    /// Asks for pages of so many rows; `None`: for all at once.
+    /// Sets the page size; `None` means all at once.
     fn set_page_size(&mut self, rows: Option<usize>) {
         let Some(rows) = rows else { return };
         let rows = i32::try_from(rows).unwrap_or(i32::MAX).max(1);
@@ -111,7 +111,7 @@ impl PagedRequest<'_> {
     }
 }
 
-/// How statements of all three kinds are run.
+/// Sets the execution options of all three types of statements.
 macro_rules! set_levels {
     ($request:expr, $levels:expr, $how:expr) => {{
         $request.set_consistency($levels.consistency);
@@ -120,7 +120,7 @@ macro_rules! set_levels {
     }};
 }
 
-/// Refuses what can't be said to a cluster.
+/// Returns an error for options that a cluster does not support.
 fn check(how: &Run) -> Result<()> {
     let unsaid = [
         ("now_in_seconds", how.now_in_seconds.is_some()),
@@ -139,7 +139,7 @@ fn check(how: &Run) -> Result<()> {
 }
 
 impl ClusterSession {
-    /// The keyspace that unqualified names are in.
+    /// Returns the keyspace of unqualified names.
     fn home(&self, how: Option<&Arc<str>>) -> Option<Arc<str>> {
         how.cloned().or_else(|| self.keyspace.read().clone())
     }
@@ -221,7 +221,7 @@ impl ClusterSession {
         })
     }
 
-    /// A page, where `how` names its size; else all that is left.
+    /// Fetches a page if `how` has a page size; otherwise all remaining rows.
     fn fetch(&self, pool: &DriverPool, mut request: PagedRequest<'_>, how: &Run) -> Result<Rows> {
         let size = how.page_size.or(self.cluster.url.page_size);
         let size = size.or(how.paging.as_ref().map(|_| PAGE));

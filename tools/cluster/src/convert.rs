@@ -1,5 +1,5 @@
-//! Between the driver's types and those of `firn-cql`. Values go through as their bytes:
-//! only `firn-cql`'s own codecs make them and read them.
+//! Conversion between the driver's types and those of `firn-cql`. Values pass through as bytes:
+//! only `firn-cql`'s codecs encode and decode them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use scylla::serialize::writers::RowWriter;
 
 use crate::failure::unreadable;
 
-/// Values that are bytes already.
+/// Encoded values.
 #[derive(Debug)]
 pub(crate) struct RawValues<'a>(pub &'a [Bound]);
 
@@ -73,7 +73,7 @@ fn native(of: &NativeType) -> Option<Type> {
     })
 }
 
-/// The type of the same values; `None`: a newer driver's.
+/// Converts a type; `None` for one of a newer driver.
 fn type_of(of: &theirs::ColumnType<'_>) -> Option<Type> {
     Some(match of {
         theirs::ColumnType::Native(of) => native(of)?,
@@ -103,8 +103,8 @@ fn type_of(of: &theirs::ColumnType<'_>) -> Option<Type> {
     })
 }
 
-/// The columns of a result, or the markers of a statement. The protocol does not tell whether a
-/// type is frozen.
+/// Converts the columns of a result, or the markers of a statement. The protocol does not say
+/// whether a type is frozen.
 pub(crate) fn columns(specs: ColumnSpecs<'_, '_>) -> Result<Arc<[ColumnSpec]>> {
     let column = |spec: &theirs::ColumnSpec<'_>| {
         let of = type_of(spec.typ()).ok_or_else(|| {
@@ -120,7 +120,7 @@ pub(crate) fn columns(specs: ColumnSpecs<'_, '_>) -> Result<Arc<[ColumnSpec]>> {
     specs.iter().map(column).collect()
 }
 
-/// A result of what came as one page or several, with the place where the next one begins.
+/// Converts one or several pages to a result, with the paging state of the next one.
 pub(crate) fn rows(pages: Vec<QueryResult>, next: Option<PagingState>) -> Result<Rows> {
     let (mut warnings, mut given): (Vec<String>, Vec<QueryRowsResult>) = (vec![], vec![]);
     for page in pages {

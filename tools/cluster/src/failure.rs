@@ -1,4 +1,4 @@
-//! The driver's errors as those of `firn-cql`, by the classes that servers send.
+//! Converts the driver's errors to those of `firn-cql`, with the classes that servers send.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn helped(class: Class, text: impl ToString, help: &str) -> Error {
     Error::Refused { class, text: text.to_string(), help: Some(help.to_owned()) }
 }
 
-/// What came can't be understood.
+/// Returns the error of an unreadable response.
 pub(crate) fn unreadable(why: impl ToString) -> Error {
     Error::refused(Class::Server, why.to_string())
 }
@@ -36,7 +36,7 @@ fn too_late(after: Duration) -> Error {
     )
 }
 
-/// What a server has said.
+/// Converts an error response.
 fn said(error: DbError, text: String) -> Error {
     let code = error.code(&ProtocolFeatures::default());
     match error {
@@ -47,7 +47,7 @@ fn said(error: DbError, text: String) -> Error {
             keyspace,
             name: function,
             arguments: arg_types,
-            // The server's text begins as this error's own does.
+            // The server's text begins like this error's own.
             why: text.split_once("failed: ").map_or(text.clone(), |(_, why)| why.to_owned()),
         },
         DbError::RateLimitReached { .. } => Error::refused(Class::Overloaded, text),
@@ -108,7 +108,7 @@ fn metadata(e: MetadataError) -> Error {
     }
 }
 
-/// What helps where no encrypted connection was agreed on.
+/// Returns advice for a failed TLS handshake.
 fn tls_help(text: &str) -> &'static str {
     if text.contains("not valid for name") || text.contains("NotValidForName") {
         return "let the node have a certificate for the address by which the cluster names it, or write \
@@ -123,7 +123,7 @@ fn tls_help(text: &str) -> &'static str {
     "see whether a node listens there, and speaks TLS at that port"
 }
 
-/// Why a conversation with one of these did not begin.
+/// Converts an error of connecting to these nodes.
 pub(crate) fn of_connect(e: NewSessionError, hosts: &[String], is_tls: bool) -> Error {
     let error = match e {
         NewSessionError::MetadataError(e) => metadata(e),
@@ -146,7 +146,7 @@ pub(crate) fn of_connect(e: NewSessionError, hosts: &[String], is_tls: bool) -> 
     }
 }
 
-/// Why a statement was not prepared.
+/// Converts an error of preparing a statement.
 pub(crate) fn of_prepare(e: PrepareError) -> Error {
     match e {
         PrepareError::AllAttemptsFailed { first_attempt } => attempt(first_attempt),
@@ -155,7 +155,7 @@ pub(crate) fn of_prepare(e: PrepareError) -> Error {
     }
 }
 
-/// Why a statement gave nothing.
+/// Converts an error of executing a statement.
 pub(crate) fn of_execution(e: ExecutionError) -> Error {
     match e {
         ExecutionError::LastAttemptError(e) => attempt(e),

@@ -1,5 +1,5 @@
-//! One session, two places: a database in a folder of this machine, or a cluster of Apache
-//! Cassandra or ScyllaDB. A URL chooses; the program stays as it is.
+//! One session type for two databases: a database in a directory of this machine, or a cluster of
+//! Apache Cassandra or ScyllaDB. A URL selects it; the program stays the same.
 //!
 //! ```no_run
 //! use firn_cluster::Session;
@@ -11,36 +11,36 @@
 //! # Ok::<(), firn_cql::Error>(())
 //! ```
 //!
-//! [`Session`] has the calls of [`firn_cql::Session`], which a program that knows only folders takes
-//! instead: nothing but the type's path differs. Values, rows, pages, walks and errors are
-//! `firn-cql`'s own types. Beneath is the driver `scylla`, with a small runtime of its own; values
-//! go through it as bytes, so every type that CQL has is read and written as in a folder.
+//! [`Session`] has the calls of [`firn_cql::Session`], which programs for directories only can use
+//! instead: only the type's path differs. Values, rows, pages, walks and errors are `firn-cql`'s
+//! own types. The cluster backend is the driver `scylla`, with its own small runtime. Values pass
+//! through it as bytes, so every CQL type works as in a directory.
 //!
-//! # What differs
+//! # Differences
 //!
-//! Each row is a test of `tests/differences.rs`.
+//! Each row has a test in `tests/differences.rs`.
 //!
-//! | what | in a folder | at a cluster |
+//! | what | in a directory | at a cluster |
 //! |---|---|---|
-//! | `kind of a definition` | [`Kind::Schema`](firn_cql::Kind::Schema) tells what was defined | [`Kind::Void`](firn_cql::Kind::Void): the driver does not pass it on |
-//! | `frozen types` | columns and markers tell whether a type is frozen | they say that it is: the protocol does not tell |
-//! | `place of a syntax error` | [`Error::Syntax`](firn_cql::Error::Syntax) has it | the class is the same; the place stands in the server's text |
+//! | `kind of a definition` | [`Kind::Schema`](firn_cql::Kind::Schema) with the change | [`Kind::Void`](firn_cql::Kind::Void): the driver does not pass it on |
+//! | `frozen types` | columns and markers say whether a type is frozen | always frozen: the protocol does not say |
+//! | `place of a syntax error` | in [`Error::Syntax`](firn_cql::Error::Syntax) | the class is the same; the position is in the server's text |
 //! | `USE prepared` | runs like any statement | is refused: execute it, or name the keyspace by [`Run::keyspace`](firn_cql::Run::keyspace) |
 //! | `now_in_seconds` | is the time of the statement | is refused: it needs version 5 of the protocol, the driver speaks 4 |
-//! | `limits and endpoint` | [`Run`](firn_cql::Run)'s `batch_limits`, `tombstone_limits` and `endpoint` count | are refused: the server has its own |
-//! | `large batches` | are carried out, unless limits are given | over several partitions and 50 KiB, the server refuses them, unless it is told otherwise |
-//! | `kind of a batch` | [`Rows::batch`](firn_cql::Rows::batch) tells it | is `None` |
-//! | `a flag that stops` | stops a `SELECT`; writes go through | no answer is waited for; what was sent may be carried out |
+//! | `limits and endpoint` | [`Run`](firn_cql::Run)'s `batch_limits`, `tombstone_limits` and `endpoint` apply | are refused: the server has its own |
+//! | `large batches` | are executed, unless limits are given | are refused over several partitions and 50 KiB, unless the server is configured otherwise |
+//! | `kind of a batch` | in [`Rows::batch`](firn_cql::Rows::batch) | is `None` |
+//! | `a flag that stops` | stops a `SELECT`; writes complete | stops waiting for the response; a sent statement may be executed |
 //! | `definitions of others` | a prepared statement follows them | its markers keep their types until it is prepared again; columns follow |
-//! | `logging in` | is [`firn_cql::Session::log_in`]; no URL does it | is the URL's user and password |
-//! | `consistency` | there is one replica: any level is taken, and means nothing | is the URL's, or [`Session::with_consistency`]'s |
-//! | `types of other classes` | are bytes | the driver can't read such a column |
+//! | `logging in` | is [`firn_cql::Session::log_in`]; URLs have no login | is the URL's user and password |
+//! | `consistency` | there is one replica: any level is accepted, without effect | is the URL's, or [`Session::with_consistency`]'s |
+//! | `types of other classes` | are bytes | the driver cannot read such a column |
 //!
-//! Beyond the session itself: an unlogged batch over several partitions is whole in a folder and
-//! not at a cluster. A result that is read in pages is of one moment for each page only, in both. A
-//! write without a timestamp gets that of the node which takes it, so the clocks of nodes decide
-//! between writers at several of them. TLS needs the feature `tls`. Which statements the databases themselves answer otherwise is in `COMPATIBILITY.md` of
-//! `firn-server`.
+//! Differences of the databases: an unlogged batch over several partitions is atomic in a
+//! directory, not at a cluster. In both, each page of a result is a snapshot, but the whole result
+//! is not. A write without a timestamp gets that of its coordinator, so the clocks of nodes decide
+//! between writers at several of them. TLS needs the feature `tls`. `COMPATIBILITY.md` of
+//! `firn-server` lists the differences of the databases in statements.
 
 #![warn(missing_debug_implementations)]
 
@@ -58,7 +58,7 @@ pub use address::ClusterUrl;
 pub use prepared::Prepared;
 pub use session::Session;
 
-/// The examples of the page, as tests.
+/// Runs the examples of the page as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cluster.md")]
 struct ClusterPage;

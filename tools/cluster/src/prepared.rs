@@ -1,11 +1,11 @@
-//! A statement that is prepared, at a cluster or in a folder.
+//! A prepared statement, at a cluster or in a directory.
 
 use std::sync::Arc;
 
 use firn_cql::ColumnSpec;
 use scylla::statement::prepared::PreparedStatement;
 
-/// One that a cluster has prepared.
+/// A statement prepared by a cluster.
 #[derive(Debug)]
 pub(crate) struct ClusterStatement {
     pub keyspace: Option<Arc<str>>,
@@ -20,13 +20,12 @@ pub(crate) enum PreparedPlace {
     Cluster(Arc<ClusterStatement>),
 }
 
-/// A statement, prepared. Cheap to clone. It runs in sessions with the database that it was prepared
-/// at.
+/// A prepared statement. Cheap to clone. It runs in sessions with the database that prepared it.
 #[derive(Clone, Debug)]
 pub struct Prepared(pub(crate) PreparedPlace);
 
 impl Prepared {
-    /// The statement.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         match &self.0 {
             PreparedPlace::Folder(prepared) => prepared.text(),
@@ -34,7 +33,7 @@ impl Prepared {
         }
     }
 
-    /// The types of its bind markers.
+    /// Returns the types of its bind markers.
     pub fn markers(&self) -> &[ColumnSpec] {
         match &self.0 {
             PreparedPlace::Folder(prepared) => prepared.markers(),
@@ -42,7 +41,7 @@ impl Prepared {
         }
     }
 
-    /// The keyspace that was chosen when it was prepared.
+    /// Returns the current keyspace at its preparation.
     pub fn keyspace(&self) -> Option<&Arc<str>> {
         match &self.0 {
             PreparedPlace::Folder(prepared) => prepared.keyspace(),
@@ -50,7 +49,7 @@ impl Prepared {
         }
     }
 
-    /// The columns of its result, where that is known before it is run.
+    /// Returns the columns of its result, if known before it runs.
     pub fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         match &self.0 {
             PreparedPlace::Folder(prepared) => prepared.columns(),

@@ -1,4 +1,4 @@
-//! What an application uses: a [`Session`] with the database that a URL names.
+//! The API for applications: a [`Session`] with the database of a URL.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::cluster::Cluster;
 use crate::cluster_session::ClusterSession;
 use crate::prepared::{Prepared, PreparedPlace};
 
-/// What a URL of a folder begins with.
+/// Scheme of a directory's URL.
 const FOLDER: &str = "firn:";
-/// What stands between a folder and its keyspace.
+/// Separator between directory and keyspace.
 const KEYSPACE: &str = "?keyspace=";
 
 #[derive(Clone, Debug)]
@@ -24,17 +24,17 @@ enum SessionPlace {
     Cluster(ClusterSession),
 }
 
-/// A conversation with a database: the calls of [`firn_cql::Session`]. Cheap to clone; clones share
-/// the database or the connections, each has its own keyspace.
+/// A session with a database: the calls of [`firn_cql::Session`]. Cheap to clone; clones share the
+/// database or the connections, and each has its own keyspace.
 ///
-/// Calls wait for the answer, and block their thread meanwhile: a task of an asynchronous program
-/// makes them by `spawn_blocking`. Several threads may call one session at once.
+/// Calls block their thread until the response. Tasks of an asynchronous program use
+/// `spawn_blocking`. Several threads may use one session at once.
 #[derive(Clone, Debug)]
 pub struct Session {
     place: SessionPlace,
 }
 
-/// With a database that is open.
+/// Wraps a session with an open database.
 impl From<firn_cql::Session> for Session {
     fn from(session: firn_cql::Session) -> Session {
         Session { place: SessionPlace::Folder(session) }
@@ -50,8 +50,8 @@ fn strange() -> Error {
 }
 
 impl Session {
-    /// Connects to a cluster (`cassandra://…`, see [`ClusterUrl`]), or opens the folder of a
-    /// database (`firn:DIR[?keyspace=NAME]`, made when it is missing).
+    /// Connects to a cluster (`cassandra://…`, see [`ClusterUrl`]), or opens the directory of a
+    /// database (`firn:DIR[?keyspace=NAME]`, created if missing).
     ///
     /// ```
     /// use firn_cluster::Session;
@@ -68,10 +68,9 @@ impl Session {
     /// # Ok::<(), firn_cql::Error>(())
     /// ```
     ///
-    /// # Errors
-    /// `Configuration` for a text that is no such URL. Of a cluster `Unanswered` when nobody is
-    /// reached, `BadCredentials` for a login that is wrong or missing, `Invalid` for a keyspace that
-    /// is not there; of a folder those of [`firn_cql::Session::open`].
+    /// # Errors `Configuration` for an invalid URL. For a cluster: `Unanswered` if no node is
+    /// reached, `BadCredentials` for a wrong or missing login, `Invalid` for a missing keyspace.
+    /// For a directory: errors of [`firn_cql::Session::open`].
     pub fn connect(url: &str) -> Result<Session> {
         let Some(folder) = url.strip_prefix(FOLDER) else {
             return Session::connect_to(ClusterUrl::parse(url)?);
@@ -100,11 +99,11 @@ impl Session {
         Ok(Session { place })
     }
 
-    /// The same session with another consistency of its reads and writes, by its name. A folder
-    /// has one replica, and every level is the same there.
+    /// Returns the session with another consistency level of reads and writes, by name. In a
+    /// directory every level is the same, because there is one replica.
     ///
     /// # Errors
-    /// `Configuration` where no level has that name, at a cluster.
+    /// `Configuration` for an unknown level, at a cluster.
     pub fn with_consistency(&self, name: &str) -> Result<Session> {
         let mut session = self.clone();
         if let SessionPlace::Cluster(cluster) = &mut session.place {
@@ -113,7 +112,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The same session with another consistency of its conditions: `SERIAL` or `LOCAL_SERIAL`.
+    /// Returns the session with another consistency level of conditions: `SERIAL` or
+    /// `LOCAL_SERIAL`.
     ///
     /// # Errors
     /// As [`with_consistency`](Session::with_consistency).
@@ -125,7 +125,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The names of the two levels; `None` in a folder.
+    /// Returns the names of both levels; `None` in a directory.
     pub fn consistencies(&self) -> Option<(&'static str, &'static str)> {
         match &self.place {
             SessionPlace::Folder(_) => None,
@@ -133,11 +133,11 @@ impl Session {
         }
     }
 
-    /// The nodes of the cluster by the names of their data centres, those that are down included;
-    /// `None` in a folder.
+    /// Returns the number of nodes by data centre, including nodes that are down; `None` in a
+    /// directory.
     ///
     /// # Errors
-    /// Those of connecting, where the session has no connections yet.
+    /// Errors of connecting, if the session has no connections yet.
     pub fn nodes_by_datacenter(&self) -> Result<Option<BTreeMap<String, usize>>> {
         match &self.place {
             SessionPlace::Folder(_) => Ok(None),
@@ -145,11 +145,11 @@ impl Session {
         }
     }
 
-    /// Ends the conversation for all clones: connections end, a folder is closed
-    /// ([`firn_cql::Session::close`]). Statements that come later are errors of the class `Server`.
+    /// Closes the session for all clones: closes connections, or the directory
+    /// ([`firn_cql::Session::close`]). Later statements fail with the class `Server`.
     ///
     /// # Errors
-    /// Of a folder those of [`firn_cql::Session::close`].
+    /// For a directory, errors of [`firn_cql::Session::close`].
     pub fn close(&self) -> Result<()> {
         match &self.place {
             SessionPlace::Folder(session) => session.close(),
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// The keyspace that is chosen.
+    /// Returns the current keyspace.
     pub fn keyspace(&self) -> Option<Arc<str>> {
         match &self.place {
             SessionPlace::Folder(session) => session.keyspace(),
@@ -168,7 +168,7 @@ impl Session {
         }
     }
 
-    /// The role that has logged in: that of the URL.
+    /// Returns the role of the login, from the URL.
     pub fn role(&self) -> Option<&str> {
         match &self.place {
             SessionPlace::Folder(session) => session.role(),
@@ -176,16 +176,16 @@ impl Session {
         }
     }
 
-    /// Runs a statement. One with values is prepared once and kept.
+    /// Runs a statement. A statement with values is prepared once and cached.
     ///
     /// # Errors
-    /// What is wrong with it, by the classes of [`Class`]. It did nothing then, except where the
-    /// class says that this is not known.
+    /// Errors of the statement, by the classes of [`Class`]. It had no effect then, unless the
+    /// class says that this is unknown.
     pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
         self.execute_as(cql, values, &Run::default())
     }
 
-    /// Runs a statement in this way.
+    /// Runs a statement with these options.
     ///
     /// # Errors
     /// As [`execute`](Session::execute).
@@ -196,16 +196,15 @@ impl Session {
         }
     }
 
-    /// Prepares a statement, or finds it prepared.
+    /// Prepares a statement, or returns the cached one.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Errors of the statement.
     pub fn prepare(&self, cql: &str) -> Result<Prepared> {
         self.prepare_in(None, cql)
     }
 
-    /// As [`prepare`](Session::prepare), with this as the keyspace that is chosen. `None`: that of
-    /// the session.
+    /// As [`prepare`](Session::prepare), in this keyspace. `None`: that of the session.
     ///
     /// # Errors
     /// As [`prepare`](Session::prepare).
@@ -237,7 +236,7 @@ impl Session {
     }
 
     /// Runs prepared changes as one batch, as [`firn_cql::Session::batch`]. At a cluster a logged
-    /// batch is whole in the end; one that is unlogged is whole only within a partition.
+    /// batch is eventually complete; an unlogged one is atomic only within a partition.
     ///
     /// # Errors
     /// As [`firn_cql::Session::batch`].
@@ -265,16 +264,16 @@ impl Session {
         }
     }
 
-    /// Runs a statement and walks through its rows, a page at a time.
+    /// Runs a statement and iterates over its rows, a page at a time.
     ///
     /// # Errors
-    /// Those of the first page. Those of others are items of the walk.
+    /// Errors of the first page. Errors of later pages are items of the iterator.
     pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
         self.query_as(cql, values, &Run::default())
     }
 
-    /// As [`query`](Session::query), in this way. Without a page size, pages have
-    /// [`Walk::PAGE`] rows.
+    /// As [`query`](Session::query), with these options. The default page size is [`Walk::PAGE`]
+    /// rows.
     ///
     /// # Errors
     /// As [`query`](Session::query).
@@ -297,7 +296,7 @@ impl Session {
         self.walk(&self.prepare_in(how.keyspace.as_ref(), cql)?, values, how)
     }
 
-    /// Runs a prepared statement and walks through its rows, a page at a time.
+    /// Runs a prepared statement and iterates over its rows, a page at a time.
     ///
     /// # Errors
     /// As [`query`](Session::query).

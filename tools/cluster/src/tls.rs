@@ -1,4 +1,4 @@
-//! Connections that are encrypted (TLS 1.2 and 1.3), with rustls and ring.
+//! TLS connections (TLS 1.2 and 1.3), with rustls and ring.
 //!
 //! Invariant: an authority in the file `tls_ca` signed the node's certificate. The certificate contains
 //! the node's address, unless `tls_hostname=false`.
@@ -19,7 +19,7 @@ use rustls::{
 
 use crate::address::TlsChoice;
 
-/// The largest file that is read: thousands of certificates.
+/// Largest file to read: thousands of certificates.
 const MOST: u64 = 16 << 20;
 
 fn wrong(text: String, help: &str) -> Error {

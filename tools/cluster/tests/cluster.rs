@@ -1,5 +1,5 @@
-//! The programs over sessions that a URL chooses: a folder, and a cluster. That is Firn's own
-//! server, or the one at `$FIRN_CLUSTER`, such as `cassandra://127.0.0.1:9042`.
+//! Runs the programs in sessions selected by URL: a directory, and a cluster. The cluster is Firn's
+//! own server, or the one at `$FIRN_CLUSTER`, such as `cassandra://127.0.0.1:9042`.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 

@@ -1,5 +1,5 @@
-//! What a session with a cluster has otherwise than one with a folder: each row of the table in the
-//! crate's docs, on both sides. The cluster is Firn's server, or the one at `$FIRN_CLUSTER`.
+//! Differences between sessions with a cluster and with a directory: tests each row of the table in
+//! the crate's docs on both sides. The cluster is Firn's server, or the one at `$FIRN_CLUSTER`.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
@@ -38,7 +38,7 @@ const DIFFERENCES: [Difference; 13] = [
 
 const KEYSPACE: &str = "CREATE KEYSPACE differences WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// Does something in each place.
+/// Runs `act` on each side.
 fn both<T>(sides: &Sides<'_>, act: impl Fn(&Session) -> T) -> (T, T) {
     (act(sides.folder), act(sides.cluster))
 }
@@ -186,7 +186,7 @@ fn consistency(sides: &Sides<'_>) {
     assert_eq!((folder, cluster), (None, Some(("QUORUM", "SERIAL"))));
     let (folder, cluster) = both(sides, |s| s.with_consistency("MOST").map(drop));
     assert_eq!((folder.unwrap(), class(cluster)), ((), Class::Configuration));
-    // Firn's server is one node for all replicas; of Cassandra's more than there are nodes can't be.
+    // Firn's server represents all replicas; Cassandra cannot satisfy more replicas than nodes.
     if std::env::var_os("FIRN_CLUSTER").is_some() {
         let all = sides.cluster.with_consistency("ALL").unwrap();
         done(&all, "DROP KEYSPACE IF EXISTS differences_9");
@@ -251,7 +251,7 @@ fn a_statement_belongs_to_the_place_where_it_was_prepared() {
         class(cluster.batch(BatchKind::Logged, &[(&here, vec![])], &Run::default())),
         Class::Invalid
     );
-    // A folder is closed and opened again, its keyspace chosen by the URL.
+    // A directory is closed and reopened, with the keyspace of the URL.
     done(&folder, KEYSPACE);
     folder.close().unwrap();
     assert_eq!(class(folder.execute(read, ())), Class::Server);
@@ -288,7 +288,7 @@ fn who_is_not_reached_is_said() {
     let refused = Session::connect(&format!("cassandra://{closed}")).unwrap_err();
     assert_eq!(refused.class(), Class::Unanswered, "{refused}");
     assert!(refused.to_string().contains(&format!("cannot connect to {closed}: ")), "{refused}");
-    // Somebody listens and says nothing.
+    // A listening server that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "cassandra://{}?connect_timeout=0.2&request_timeout=0.2",

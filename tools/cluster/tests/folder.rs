@@ -1,4 +1,4 @@
-//! The programs over a session of `firn-cql` with a folder.
+//! Runs the programs in a session of `firn-cql` with a directory.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 

@@ -1,4 +1,4 @@
-//! Integration tests of sessions with clusters, one module a subject.
+//! Integration tests of sessions with clusters, one module for each subject.
 
 mod cluster;
 mod differences;

@@ -1,5 +1,4 @@
-//! Conversations with a cluster that are encrypted: who is trusted, and who is not. The cluster is
-//! Firn's server.
+//! TLS connections to a cluster: trusted and untrusted certificates. The cluster is Firn's server.
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
@@ -12,7 +11,7 @@ use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair,
 };
 
-/// A folder with certificates: those of an authority, and of another one.
+/// A directory with certificates of an authority, and of another one.
 struct Files {
     dir: PathBuf,
     authority: (Certificate, KeyPair),
@@ -104,7 +103,7 @@ fn nodes_are_trusted_by_their_authority_and_their_address() {
         "UnknownIssuer",
         "tls_ca",
     );
-    // That the name does not matter is no word for whoever has signed it.
+    // Ignoring the name does not ignore the authority.
     let any_name = format!("cassandra+tls://{at}?tls_ca={other}&tls_hostname=false&{short}");
     assert_refused(&any_name, class, "UnknownIssuer", "tls_ca");
     assert_refused(&format!("cassandra://{at}?{short}"), class, "cannot connect", "tls=true");

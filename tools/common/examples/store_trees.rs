@@ -1,5 +1,5 @@
-//! A command on a store in the manner of `firn`: it takes the options that every command takes,
-//! prints a table for people or JSON for programs, and says what to do next when it fails.
+//! A command on a store in the style of `firn`: it has the options of every command, prints a table
+//! or JSON, and gives advice when it fails.
 //!
 //! ```text
 //! cargo run -p firn-tools --example store_trees -- --db DIR
@@ -12,7 +12,7 @@ use firn_kv::{Db, DbOptions};
 use firn_tools::options::StoreArgs;
 use firn_tools::output::{Done, count, finish, print_table, row, table};
 
-/// Lists the trees of a store, and how many tables each has.
+/// List the trees of a store with their numbers of tables
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]

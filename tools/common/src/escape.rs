@@ -1,7 +1,7 @@
 //! Bytes as text and back: the escapes of TSV fields, and hexadecimal.
 //!
-//! Invariant: whatever the bytes, [`decode`] gives back what [`encode`] was given, and what
-//! [`encode`] writes holds no tab and no line end, so any record is one line of two columns.
+//! Invariant: [`decode`] reverses [`encode`] for any bytes, and the output of [`encode`] has no tab
+//! and no line end, so any record is one line of two columns.
 //!
 //! | byte | written as |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! | for a terminal also: other control bytes, and bytes that are no UTF-8 | `\xNN` |
 //! | any other | as it is |
 
-/// How bytes are written.
+/// Format of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// Only what would break a line or a column is escaped.
+    /// Escapes only characters that would break a line or a column.
     Plain,
-    /// Also what a terminal would take for a command, or could not show.
+    /// Also escapes terminal control characters and unprintable bytes.
     Terminal,
     /// Two hexadecimal digits a byte.
     Hex,
@@ -69,7 +69,7 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Appends what the TSV field `text` stands for to `out`; the error says what is wrong with it.
+/// Appends the bytes of the TSV field `text` to `out`; the error has the reason.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let mut rest = text;
     while let Some(i) = rest.iter().position(|&b| b == b'\\') {
@@ -104,7 +104,7 @@ fn pair(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// Appends what hexadecimal digits stand for to `out`; the error says what is wrong with them.
+/// Appends the bytes of hexadecimal digits to `out`; the error has the reason.
 pub fn decode_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     if !text.len().is_multiple_of(2) {
         return Err("an odd number of hexadecimal digits".into());
@@ -117,14 +117,14 @@ pub fn decode_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// `bytes` in hexadecimal.
+/// Formats `bytes` in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() * 2);
     encode(bytes, Show::Hex, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// `bytes` for a message: as a terminal would show them.
+/// Formats `bytes` for a message, as for a terminal.
 pub fn words(bytes: &[u8]) -> String {
     let mut out = vec![];
     encode(bytes, Show::Terminal, &mut out);

@@ -1,5 +1,5 @@
-//! Files that are installed beside a command: completions for shells, and manual pages, both made
-//! from its command line.
+//! Files that are installed with a command: shell completions and manual pages, both generated from
+//! its command line definition.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use firn_kv::OsEnv;
 use crate::io;
 use crate::output::{Done, Failure, things};
 
-/// What `completions` takes.
+/// Arguments of `completions`.
 #[derive(Args, Clone, Debug)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
-/// What `man` takes.
+/// Arguments of `man`.
 #[derive(Args, Clone, Debug)]
 pub struct ManArgs {
-    /// The page of this subcommand, on standard output [default: the page of the command]
+    /// Print the page of this subcommand [default: the page of the command]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     of: Option<String>,
-    /// Write all pages into this directory, which is made if it is not there
+    /// Write all pages into this directory, which is created if missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Examples of the command `completions` of a command with this name.
+/// Returns examples for the command `completions` of a command with this name.
 pub fn completions_examples(name: &str) -> String {
     format!(
         "Examples:
@@ -42,7 +42,7 @@ pub fn completions_examples(name: &str) -> String {
     )
 }
 
-/// Examples of the command `man` of a command with this name, one of whose subcommands is `sub`.
+/// Returns examples for the command `man` of a command with this name and the subcommand `sub`.
 pub fn man_examples(name: &str, sub: &str) -> String {
     format!(
         "Examples:
@@ -54,7 +54,7 @@ pub fn man_examples(name: &str, sub: &str) -> String {
 /// Prints the completions of a command for a shell.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn completions(args: &CompletionsArgs, mut command: Command, out: &mut dyn Write) -> Done {
     let name = command.get_name().to_owned();
     let mut script = vec![];
@@ -65,7 +65,7 @@ pub fn completions(args: &CompletionsArgs, mut command: Command, out: &mut dyn W
 /// Prints or writes the manual pages of a command.
 ///
 /// # Errors
-/// A subcommand that is not there, and files that can't be written.
+/// An unknown subcommand, and files that cannot be written.
 pub fn man(args: &ManArgs, command: Command, out: &mut dyn Write) -> Done {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -90,14 +90,15 @@ pub fn man(args: &ManArgs, command: Command, out: &mut dyn Write) -> Done {
 
 fn page(command: &Command) -> Done<Vec<u8>> {
     let mut text = vec![];
-    // What stands behind the options is laid out by hand: examples would be filled into paragraphs.
+    // The text after the options has its own layout: the formatter would fill examples into
+    // paragraphs.
     let after = command.get_after_help().map(ToString::to_string);
     Man::new(command.clone().after_help(Resettable::Reset)).render(&mut text)?;
     if let Some(after) = after {
         text.extend_from_slice(b".SH NOTES\n.nf\n");
         for line in after.lines() {
             let line = line.replace('\\', "\\e").replace('-', "\\-");
-            // A point or an apostrophe at the beginning would be a request.
+            // A leading point or apostrophe would be a roff request.
             let guard = if line.starts_with(['.', '\'']) { "\\&" } else { "" };
             writeln!(text, "{guard}{line}")?;
         }
@@ -106,7 +107,7 @@ fn page(command: &Command) -> Done<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes the pages of a command and all below it; how many.
+/// Writes the pages of a command and its subcommands; returns their number.
 fn write(command: &Command, dir: &Path) -> Done<u64> {
     let path = dir.join(Man::new(command.clone()).get_filename());
     io::write(&path, &page(command)?).map_err(|e| Failure::file("write", &path, &e))?;

@@ -1,7 +1,7 @@
-//! A command's own door to the world: the files that a user names on the command line, standard
-//! input and output, and a stopwatch. Stores are reached through the engine only.
-// The engine reaches files and clocks through its Env, so that tests can replace them; what this
-// module touches belongs to the user and the terminal, and nothing of it is part of a store.
+//! Access of commands to the outside: files that a user names on the command line, standard input
+//! and output, and a stopwatch. Stores are accessed only through the engine.
+// The engine accesses files and clocks through its Env, so that tests can replace them. This module
+// only accesses the user's files and the terminal, never parts of a store.
 #![allow(clippy::disallowed_methods)]
 
 use std::cell::Cell;
@@ -15,10 +15,10 @@ use firn_kv::OsEnv;
 
 const BUFFER: usize = 64 << 10;
 
-/// Something to read, with its length where it is known.
+/// An input with its length, if known.
 pub struct Input {
     source: Box<dyn Read>,
-    /// Bytes in all; `None` for a pipe.
+    /// Total bytes; `None` for a pipe.
     pub len: Option<u64>,
     read: Rc<Cell<u64>>,
 }
@@ -38,7 +38,7 @@ impl Input {
         Ok(Input { source: Box::new(file), len: meta.is_file().then_some(meta.len()), read })
     }
 
-    /// A counter of the bytes read so far.
+    /// Returns a counter of the bytes read so far.
     pub fn counter(&self) -> Rc<Cell<u64>> {
         self.read.clone()
     }
@@ -52,22 +52,22 @@ impl Read for Input {
     }
 }
 
-/// Standard output, buffered.
+/// Returns buffered standard output.
 pub fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(BUFFER, io::stdout().lock())
 }
 
-/// Whether standard output is a terminal.
+/// Reports whether standard output is a terminal.
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether standard input is a terminal.
+/// Reports whether standard input is a terminal.
 pub fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Whether standard error is a terminal.
+/// Reports whether standard error is a terminal.
 pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
@@ -75,30 +75,30 @@ pub fn stderr_is_terminal() -> bool {
 /// A key of the terminal.
 pub use console::Key;
 
-/// Waits for a key, without waiting for a line.
+/// Waits for a key, without a line end.
 pub fn key() -> io::Result<Key> {
     console::Term::stdout().read_key_raw()
 }
 
-/// Asks for a line that the terminal does not show, on standard error.
+/// Prompts on standard error for a line that the terminal does not show.
 pub fn secret(question: &str) -> io::Result<String> {
     let mut terminal = console::Term::stderr();
     terminal.write_all(question.as_bytes())?;
     terminal.read_secure_line()
 }
 
-/// Lines and columns of the terminal that standard output is.
+/// Returns lines and columns of the terminal of standard output.
 pub fn screen() -> (usize, usize) {
     let (lines, columns) = console::Term::stdout().size();
     (lines.into(), columns.into())
 }
 
-/// Makes a file that the user asked for, replacing one that is there.
+/// Creates a file of the user, replacing an existing one.
 pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))
 }
 
-/// Opens a file that the user asked for, to write behind its end.
+/// Opens a file of the user for appending.
 pub fn append(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::options().create(true).append(true).open(path)?))
 }
@@ -108,12 +108,12 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)
 }
 
-/// Writes a small file whose name the user did not choose. No link of that name is followed.
+/// Writes a small file whose name the user did not choose. It does not follow links of that name.
 pub fn write_own(path: &Path, content: &[u8]) -> firn_kv::Result<()> {
     OsEnv::new().create(path)?.append(content)
 }
 
-/// Writes a small file in the place of another: who reads it finds the one or the other whole.
+/// Replaces a small file atomically: readers see the old or the new contents.
 pub fn replace(path: &Path, content: &[u8]) -> firn_kv::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -122,7 +122,7 @@ pub fn replace(path: &Path, content: &[u8]) -> firn_kv::Result<()> {
     OsEnv::new().rename(&new, path)
 }
 
-/// Removes a file; one that is not there is no error.
+/// Removes a file; ignores a missing one.
 pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -135,12 +135,12 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Makes a directory, and those above it that are missing.
+/// Creates a directory and its missing parents.
 pub fn make_dirs(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Removes a directory with all that is in it; one that is not there is no error.
+/// Removes a directory with its contents; ignores a missing one.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -148,8 +148,8 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives a directory that was written under another name its own, where at most an empty one is:
-/// all of it is on the device before, so whoever finds it finds it whole.
+/// Renames a directory to its final name, which must be free or an empty directory. It syncs the
+/// contents first, so a reader finds them complete.
 pub fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
     sync_tree(from)?;
     if is_dir(to) {
@@ -168,8 +168,7 @@ fn sync_tree(path: &Path) -> io::Result<()> {
     sync(path)
 }
 
-/// Puts a file or directory on the device; a system that knows none of it for directories has done
-/// so.
+/// Syncs a file or directory; on Windows directories need no sync.
 fn sync(path: &Path) -> io::Result<()> {
     if cfg!(windows) && is_dir(path) {
         return Ok(());
@@ -177,7 +176,7 @@ fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Names in a directory, sorted; none when there is no such directory.
+/// Returns the names in a directory, sorted; none if it is missing.
 pub fn list(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -191,23 +190,23 @@ pub fn list(dir: &Path) -> io::Result<Vec<String>> {
     })
 }
 
-/// Whether a path leads to a directory.
+/// Reports whether a path is a directory, following links.
 pub fn is_dir(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Whether a path leads to a file.
+/// Reports whether a path is a file, following links.
 pub fn is_file(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Whether a path leads to anything.
+/// Reports whether a path exists, following links.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// What is in the place of a file, in words; `None` for a file, also one that a link leads to, and
-/// where nothing is.
+/// Describes a path that is not a file. Returns `None` for a file, for a link to a file, and for a
+/// missing path.
 pub fn not_a_file(path: &Path) -> Option<&'static str> {
     let own = path.symlink_metadata().ok()?.file_type();
     let leads_to = fs::metadata(path).map(|m| m.file_type());
@@ -239,7 +238,7 @@ fn special(_: &fs::FileType) -> &'static str {
     "no regular file"
 }
 
-/// Whether a name is taken, be it by a link that leads nowhere.
+/// Reports whether a name is taken, even by a dangling link.
 pub fn is_taken(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
@@ -249,17 +248,17 @@ pub fn is_taken(path: &Path) -> bool {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts.
+    /// Starts the stopwatch.
     pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub fn seconds(&self) -> f64 {
         self.0.elapsed().as_secs_f64()
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub fn nanos(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::escape;
 
-/// A key or value as JSON fields: as text if it is UTF-8, else in hexadecimal under `NAME_hex`.
+/// Adds a key or value as a JSON field: as text if it is UTF-8, else in hexadecimal as `NAME_hex`.
 pub fn put_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8], hex: bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) if !hex => object.insert(name.to_owned(), Value::from(text)),
@@ -13,7 +13,7 @@ pub fn put_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8], hex:
     };
 }
 
-/// An error of the engine, all that it names, and what to do about it.
+/// Returns an error of the engine as JSON, with all its context and the advice.
 pub fn error(e: &Error, advice: &str) -> Value {
     let keys = e.key_range().map(|(a, b)| json!([escape::words(a), escape::words(b)]));
     json!({

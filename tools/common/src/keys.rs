@@ -1,4 +1,4 @@
-//! Keys and ranges of keys as a command line gives them.
+//! Keys and key ranges of a command line.
 
 use std::ops::Bound;
 
@@ -8,7 +8,7 @@ use firn_kv::internals::base::key::prefix_end;
 use crate::escape;
 use crate::output::{Done, Failure};
 
-/// A key from the command line: its bytes as they are, or hexadecimal.
+/// Parses a key of the command line: its bytes, or hexadecimal.
 pub fn key(text: &std::ffi::OsStr, hex: bool) -> Done<Vec<u8>> {
     let text = text.as_encoded_bytes();
     if !hex {
@@ -20,16 +20,16 @@ pub fn key(text: &std::ffi::OsStr, hex: bool) -> Done<Vec<u8>> {
     Ok(out)
 }
 
-/// A range of keys as the command line gives it.
+/// Key range arguments.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RangeArgs {
-    /// The first key
+    /// First key
     #[arg(long, value_name = "KEY")]
     pub from: Option<std::ffi::OsString>,
-    /// The key behind the last one: it is not part of the range
+    /// End key, exclusive
     #[arg(long, value_name = "KEY")]
     pub to: Option<std::ffi::OsString>,
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "BYTES")]
     pub prefix: Option<std::ffi::OsString>,
 }
@@ -37,19 +37,19 @@ pub struct RangeArgs {
 /// A half-open range of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRangeArg {
-    /// Its first key; empty for the very first.
+    /// First key; empty for the lowest.
     pub from: Vec<u8>,
-    /// The key behind its last; `None` for no bound.
+    /// End key, exclusive; `None` for no bound.
     pub to: Option<Vec<u8>>,
 }
 
 impl RangeArgs {
-    /// Whether nothing was given.
+    /// Reports whether no argument was given.
     pub fn is_empty(&self) -> bool {
         self.from.is_none() && self.to.is_none() && self.prefix.is_none()
     }
 
-    /// The range that all of it together means.
+    /// Returns the intersection of the arguments.
     pub fn range(&self, hex: bool) -> Done<KeyRangeArg> {
         let bytes = |k: &Option<std::ffi::OsString>| k.as_ref().map(|k| key(k, hex)).transpose();
         let mut range =
@@ -67,12 +67,12 @@ impl RangeArgs {
 }
 
 impl KeyRangeArg {
-    /// Whether no key can be in it.
+    /// Reports whether the range cannot contain a key.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
-    /// For the engine.
+    /// Returns the bounds for the engine.
     pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (
             Bound::Included(&self.from),

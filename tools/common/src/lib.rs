@@ -1,13 +1,13 @@
-//! The code that Firn's commands share: bytes as text ([`escape`]), completions and manual pages
-//! ([`install`]), keys and ranges from a command line ([`keys`]), JSON of both ([`json`]),
-//! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's
-//! own files ([`io`]), sizes, policies and options of trees ([`options`]), a page of levels and
-//! rates over time ([`page`]), words that a shell reads back ([`shell`]), the first step of a command ([`start`]), statistics as JSON
-//! ([`stats`]), trees by their names ([`trees`]).
+//! Common code of Firn's commands: bytes as text ([`escape`]), completions and manual pages
+//! ([`install`]), keys and ranges of a command line ([`keys`]), JSON of keys and errors ([`json`]),
+//! failures, exit codes, colours, tables, progress and human-readable numbers ([`output`]), the
+//! user's files ([`io`]), sizes, policies and tree options ([`options`]), a page of levels and
+//! rates over time ([`page`]), shell quoting ([`shell`]), the first step of a command ([`start`]),
+//! statistics as JSON ([`stats`]), trees by name ([`trees`]).
 //!
-//! Conventions of every command: data on standard output, talk on standard error; exit code 0 when
-//! all is well, 1 when something was found, 2 when it could not run; nothing is written unless the
-//! command's name says so.
+//! Conventions of every command: data on standard output, messages on standard error. The exit code
+//! is 0 on success, 1 if something was found, 2 if the command could not run. A command writes only
+//! if its name says so.
 
 pub mod escape;
 pub mod install;

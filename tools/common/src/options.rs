@@ -1,16 +1,16 @@
-//! The store and options of trees as a command line gives them, and as it shows them.
+//! The store and tree options of a command line, and their text form.
 //!
-//! Invariant: what [`list`] writes is read back to the same by [`set`].
+//! Invariant: [`set`] reads the output of [`list`] back unchanged.
 //!
 //! | option | values |
 //! |---|---|
-//! | `policy` | a policy's text, see [`Policy`](firn_kv::Policy) |
-//! | `compression` | `none`, `lz4`, `zstd`; for each level, separated by commas, of which the last repeats |
+//!  `policy` | a policy's text, see [`Policy`](firn_kv::Policy) |
+//! | `compression` | `none`, `lz4`, `zstd`; for each level, separated by commas; the last repeats |
 //! | `filter` | `none`, `fuse8`, `fuse16`; in the same way |
 //! | `filter_allocation` | `by-level`, `monkey` |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
-//! | `blob_threshold` | size of the smallest value that goes to a blob file, as `4k`; 0 for none |
+//! | `blob_threshold` | size of the smallest value in a blob file, as `4k`; 0 for none |
 //! | `blob_gc_percent` | percent |
 
 use std::fmt::Display;
@@ -22,16 +22,16 @@ use firn_kv::{Compression, Durability, FilterAllocation, FilterKind, TreeOptions
 
 use crate::output::{Color, Style};
 
-/// The heading of such options in help texts.
+/// Heading of such options in help texts.
 pub const EVERYWHERE: &str = "Options of every command";
 
-/// What every command on a store takes.
+/// Arguments of every command on a store.
 #[derive(Args, Clone, Debug)]
 pub struct StoreArgs {
     /// Directory of the store
     #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = DEFAULT_STORE)]
     pub db: PathBuf,
-    /// Print JSON for programs instead of text for people
+    /// Print JSON instead of text
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
     /// When to use colours
@@ -39,11 +39,11 @@ pub struct StoreArgs {
     pub color: Color,
 }
 
-/// The directory of the store where the command line names none.
+/// Default directory of the store.
 pub const DEFAULT_STORE: &str = "firn-data";
 
 impl StoreArgs {
-    /// The colours to use.
+    /// Returns the colours to use.
     pub fn style(&self) -> Style {
         Style::new(self.color)
     }
@@ -67,7 +67,7 @@ impl From<Durable> for Durability {
     }
 }
 
-/// The names of the options that can be [`set`].
+/// Names of the options for [`set`].
 pub const NAMES: [&str; 10] = [
     "policy",
     "compression",
@@ -90,9 +90,9 @@ const FILTERS: [(FilterKind, &str); 3] =
 /// [`FilterAllocation`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Allocation {
-    /// Each table has the filter of its level
+    /// Same filter for each table of a level
     ByLevel,
-    /// Small runs have more bits for a key, the largest fewer, for the same memory
+    /// More bits per key for small runs, fewer for the largest, with the same memory
     Monkey,
 }
 
@@ -112,12 +112,12 @@ fn name_of<T: PartialEq>(names: &[(T, &'static str)], of: &T) -> &'static str {
     names.iter().find(|(t, _)| t == of).map_or("?", |(_, name)| name)
 }
 
-/// The name of an allocation, as [`set`] takes it.
+/// Returns the name of an allocation for [`set`].
 pub fn allocation_name(of: FilterAllocation) -> &'static str {
     name_of(&ALLOCATIONS, &of)
 }
 
-/// The options of a tree but for its hooks, by name.
+/// Returns the options of a tree, except its hooks, by name.
 pub fn list(options: &TreeOptions) -> Vec<(&'static str, String)> {
     fn levels<T: PartialEq>(names: &[(T, &'static str)], of: &[T]) -> String {
         of.iter().map(|t| name_of(names, t)).collect::<Vec<_>>().join(",")
@@ -137,15 +137,14 @@ pub fn list(options: &TreeOptions) -> Vec<(&'static str, String)> {
     NAMES.into_iter().zip(values).collect()
 }
 
-/// Of [`list`] what is not as it is by default, policies aside.
+/// Returns the options of [`list`] that differ from the default, except the policy.
 pub fn unusual(options: &TreeOptions) -> Vec<(&'static str, String)> {
     let default = list(&TreeOptions::default());
     let pairs = list(options).into_iter().zip(default);
     pairs.filter(|(one, usual)| one.0 != "policy" && one.1 != usual.1).map(|(one, _)| one).collect()
 }
 
-/// Puts the value of a text into the option of this name. Bounds are those of
-/// [`TreeOptions::check`].
+/// Sets the option of this name from a text. [`TreeOptions::check`] checks the bounds.
 ///
 /// # Errors
 /// A sentence about the name or the text.

@@ -1,8 +1,8 @@
-//! The output of a command: failures with a next step, exit codes, numbers for people, tables,
+//! Output of a command: failures with a next step, exit codes, human-readable numbers, tables,
 //! progress.
 //!
-//! Invariants: data goes to standard output and talk to standard error; colour and progress only
-//! where the terminal is; a reader that closed the pipe ends the command quietly.
+//! Invariants: data goes to standard output and messages to standard error. Colour and progress are
+//! used only on a terminal. If the reader closes the pipe, the command ends without a message.
 
 use std::fmt::Display;
 use std::io;
@@ -18,39 +18,39 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::io::{stderr_is_terminal, stdout_is_terminal};
 
-/// Why a command ended without having done all that it was asked to.
+/// The reason why a command did not complete.
 #[derive(Debug)]
 pub enum Failure {
-    /// It found something (damage, a bad line, a missing key) and has said so. Exit code 1.
+    /// It found and printed something (damage, a bad line, a missing key). Exit code 1.
     Found,
     /// It could not run. Exit code 2.
     Failed {
-        /// What went wrong, and where.
+        /// The problem and its location.
         what: String,
-        /// What the user can do about it.
+        /// Advice for the user.
         next: Option<String>,
     },
-    /// The engine refused. Exit code 2.
+    /// The engine returned an error. Exit code 2.
     Engine(Error),
-    /// Whoever read the output has read enough. Exit code 0.
+    /// The reader closed the pipe. Exit code 0.
     PipeClosed,
 }
 
-/// What a command returns.
+/// Result of a command.
 pub type Done<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure with words only.
+    /// Returns a failure without advice.
     pub fn new(what: impl Into<String>) -> Failure {
         Failure::Failed { what: what.into(), next: None }
     }
 
-    /// A failure with a next step.
+    /// Returns a failure with advice.
     pub fn with_next(what: impl Into<String>, next: impl Into<String>) -> Failure {
         Failure::Failed { what: what.into(), next: Some(next.into()) }
     }
 
-    /// Trouble with a file that the user named.
+    /// Returns the failure of an operation on a user's file.
     pub fn file(doing: &str, path: &Path, e: &io::Error) -> Failure {
         Failure::new(format!("cannot {doing} {}: {e}", path.display()))
     }
@@ -71,8 +71,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a command comes to that has judged something, and `printed` its verdict. Whoever closed the
-/// pipe before all of it was printed still gets the exit code.
+/// Returns the result of a command with a verdict, given the result of printing it. The exit code
+/// is the verdict's even if the reader closed the pipe early.
 pub fn judged(printed: Done, is_sound: bool) -> Done {
     match printed {
         Ok(()) | Err(Failure::PipeClosed) if !is_sound => Err(Failure::Found),
@@ -80,8 +80,8 @@ pub fn judged(printed: Done, is_sound: bool) -> Done {
     }
 }
 
-/// Ends the command: prints what is left to say and chooses the exit code. `advice` knows what a
-/// user can do about an error of the engine.
+/// Ends the command: prints the failure and returns the exit code. `advice` returns advice for an
+/// error of the engine.
 pub fn finish(done: Done, style: Style, advice: fn(&Error) -> Option<&'static str>) -> ExitCode {
     match done {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
@@ -118,7 +118,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// What `when` means here and now.
+    /// Decides colours for the current terminals.
     pub fn new(when: Color) -> Style {
         let allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         let on =
@@ -130,38 +130,38 @@ impl Style {
         if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// Whether what goes to standard error is coloured.
+    /// Reports whether standard error is coloured.
     pub fn colours_errors(self) -> bool {
         self.err
     }
 
-    /// A word of alarm, on standard error.
+    /// Formats an error word for standard error.
     pub fn error(self, text: impl Display) -> String {
         Style::paint(self.err, "1;31", text)
     }
 
-    /// A word that stands out, on standard error.
+    /// Formats an emphasized word for standard error.
     pub fn bold(self, text: impl Display) -> String {
         Style::paint(self.err, "1", text)
     }
 
-    /// A heading on standard output.
+    /// Formats a heading for standard output.
     pub fn heading(self, text: impl Display) -> String {
         Style::paint(self.out, "1", text)
     }
 
-    /// What is wrong, on standard output.
+    /// Formats a problem for standard output.
     pub fn bad(self, text: impl Display) -> String {
         Style::paint(self.out, "1;31", text)
     }
 
-    /// What is right, on standard output.
+    /// Formats a success for standard output.
     pub fn good(self, text: impl Display) -> String {
         Style::paint(self.out, "32", text)
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with separated thousands.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -174,12 +174,12 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `n` things, in the singular or the plural.
+/// Formats `n` with the singular or the plural.
 pub fn things(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// A number in three digits and a unit.
+/// Formats a number with three digits and a unit.
 fn scaled(n: f64, step: f64, units: &[&str]) -> String {
     let mut n = n;
     let mut unit = 0;
@@ -196,22 +196,22 @@ fn scaled(n: f64, step: f64, units: &[&str]) -> String {
     format!("{n:.digits$}{}", units[unit])
 }
 
-/// Bytes for people.
+/// Formats bytes.
 pub fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB"])
 }
 
-/// A rate for people.
+/// Formats a rate.
 pub fn rate(n: f64) -> String {
     scaled(n, 1000.0, &["", " k", " M", " G"])
 }
 
-/// Nanoseconds for people.
+/// Formats nanoseconds.
 pub fn nanos(n: u64) -> String {
     scaled(n as f64, 1000.0, &[" ns", " us", " ms", " s"])
 }
 
-/// A table without lines, its first column to the left and the others to the right.
+/// Returns a table without lines, with the first column left-aligned and the others right-aligned.
 pub fn table(header: &[&str]) -> Table {
     let mut t = Table::new();
     t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -219,8 +219,8 @@ pub fn table(header: &[&str]) -> Table {
     t
 }
 
-/// A table without lines whose columns are aligned as `sides` says, a letter each: `l` to the left,
-/// others to the right. Rows are added with [`Table::add_row`].
+/// Returns a table without lines whose columns are aligned by the letters of `sides`: `l` left,
+/// others right. [`Table::add_row`] adds rows.
 pub fn listing(header: &[&str], sides: &str) -> Table {
     let mut t = Table::new();
     t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -245,7 +245,7 @@ fn aligned(column: usize, text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(side)
 }
 
-/// The lines of a [`table`] without blanks at their ends, the heading painted.
+/// Formats a [`table`] without trailing blanks and with a coloured heading.
 pub fn print_table(t: &Table, style: Style) -> String {
     let lines: Vec<String> =
         t.lines().map(|l| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_owned()).collect();
@@ -257,19 +257,19 @@ pub fn print_table(t: &Table, style: Style) -> String {
     out
 }
 
-/// Progress on standard error, drawn on a terminal only.
+/// Progress on standard error, only on a terminal.
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar over bytes, or a count of them when the end is not known.
+    /// Creates a progress bar of bytes, or a byte counter without a known end.
     pub fn bytes(what: &str, len: Option<u64>) -> Progress {
         let end = " {binary_bytes:>11} of {binary_total_bytes}  {wide_msg}";
         Progress::new(what, len, end, " {binary_bytes:>11}  {wide_msg}")
     }
 
-    /// A bar over operations, or a spinner.
+    /// Creates a progress bar of operations, or a spinner.
     pub fn operations(what: &str, len: Option<u64>) -> Progress {
         Progress::new(what, len, " {human_pos:>11} of {human_len}  {wide_msg}", " {wide_msg}")
     }
@@ -291,12 +291,12 @@ impl Progress {
         Progress { bar }
     }
 
-    /// How far it has got.
+    /// Sets the position.
     pub fn at(&self, position: u64) {
         self.bar.set_position(position);
     }
 
-    /// Words behind the bar.
+    /// Sets the message after the bar.
     pub fn say(&self, words: String) {
         self.bar.set_message(words);
     }

@@ -1,45 +1,45 @@
-//! One page, complete in one file: the runs of trees over time, side by side, which can be scrubbed
-//! and played; space, writes and stalls on one axis below; and the numbers of it all.
+//! A self-contained HTML page: the runs of trees over time, side by side, with a time slider and
+//! playback; space, writes and stalls on one axis below; and a table of numbers.
 //!
-//! It asks for nothing from elsewhere, and its own policy forbids it to.
+//! It loads nothing from elsewhere, and its content security policy forbids it.
 
 use serde::Serialize;
 use serde_json::json;
 
 const TEMPLATE: &str = include_str!("page.html");
 
-/// More frames than these nobody looks at.
+/// Maximum number of frames.
 const MOST_FRAMES: usize = 360;
-/// Rows that a frame is drawn with, at most: of more runs neighbours are drawn as one.
+/// Maximum number of rows in a frame: with more runs, neighbours share a row.
 const MOST_ROWS: usize = 96;
-/// Bars that a run is drawn with, at most.
+/// Maximum number of bars in a run.
 const MOST_BARS: usize = 64;
 
-/// One moment.
+/// State at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PageFrame {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     pub t: f64,
     /// Operations so far.
     pub ops: u64,
-    /// Nanoseconds within which 99 % of the operations since the frame before were done, where that
-    /// was measured.
+    /// 99th percentile latency of the operations since the previous frame in nanoseconds, if
+    /// measured.
     pub p99: Option<u64>,
-    /// Bytes flushed and merged so far.
+    /// Bytes flushed and compacted so far.
     pub written: [u64; 2],
-    /// Seconds that writers were slowed, and stood still, so far.
+    /// Seconds of slowdown and of stall so far.
     pub held: [f64; 2],
-    /// The most bytes since the frame before, what jobs were still writing included.
+    /// Maximum bytes since the previous frame, including unfinished outputs of jobs.
     pub peak: u64,
-    /// Bytes that one copy of what is live would take, where that is known.
+    /// Bytes of one copy of the live data, if known.
     pub live: Option<f64>,
-    /// What was done last.
+    /// The last activity.
     pub did: String,
     /// The runs, newest first.
     pub runs: Vec<DrawnRun>,
 }
 
-/// A run as it is drawn, or neighbours of one level that are drawn as one.
+/// A run in the drawing, or neighbouring runs of one level drawn as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DrawnRun {
     /// Its level.
@@ -48,14 +48,14 @@ pub struct DrawnRun {
     pub bytes: u64,
     /// Its tables.
     pub tables: usize,
-    /// How many runs it stands for.
+    /// Number of runs that it represents.
     pub runs: usize,
-    /// From and to in thousandths of the key space, and 1 when a job holds it.
+    /// Start and end in thousandths of the key space, and 1 while a job uses it.
     pub bars: Vec<[u16; 3]>,
 }
 
 impl DrawnRun {
-    /// A run whose tables are these, in order of their keys: bytes, and the bar of each.
+    /// Creates a run from its tables in key order: bytes, and the bar of each.
     pub fn new(level: u8, tables: impl ExactSizeIterator<Item = (u64, [u16; 3])>) -> DrawnRun {
         let count = tables.len();
         let per_bar = count.div_ceil(MOST_BARS).max(1);
@@ -76,7 +76,7 @@ impl DrawnRun {
         self.runs += older.runs;
         self.bars.extend(older.bars);
         self.bars.sort_unstable();
-        // Bars that touch are one, so that no row has more than there is to be seen.
+        // Merge touching bars, so that a row has no invisible ones.
         self.bars.dedup_by(|b, a| {
             let one = a[2] == b[2] && b[0] <= a[1];
             if one {
@@ -86,9 +86,9 @@ impl DrawnRun {
         });
     }
 
-    /// The runs of a tree of which these are the tables: newest run first, in a run by key.
+    /// Returns the runs of a tree with these tables: newest run first, each in key order.
     ///
-    /// Heads of keys are numbers that often lie close together: the bars show where between the
+    /// Key heads are numbers that often are close together: the bars are positions between the
     /// first and the last.
     pub fn of_tables(tables: &[DrawnTable]) -> Vec<DrawnRun> {
         let first = tables.iter().map(|t| t.heads.0).min().unwrap_or(0);
@@ -104,20 +104,20 @@ impl DrawnRun {
     }
 }
 
-/// A table of a store, as far as it is drawn.
+/// A table of a store, as drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrawnTable {
-    /// The level of its run.
+    /// Level of its run.
     pub level: u8,
-    /// The number of its run.
+    /// Number of its run.
     pub run: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// The heads of its first and its last key, as numbers.
+    /// The heads of its first and last key, as numbers.
     pub heads: (u64, u64),
 }
 
-/// As few rows as can be looked at.
+/// Merges runs down to the maximum number of rows.
 fn few(runs: Vec<DrawnRun>) -> Vec<DrawnRun> {
     let together = runs.len().div_ceil(MOST_ROWS);
     let mut rows: Vec<DrawnRun> = vec![];
@@ -130,27 +130,27 @@ fn few(runs: Vec<DrawnRun>) -> Vec<DrawnRun> {
     rows
 }
 
-/// Frames, of which the more are left out the longer it takes. What was the most in those that are
-/// left out is told by the next one that is not.
+/// Recorded frames, thinned out as time passes. The maxima of an omitted frame are carried to the
+/// next recorded one.
 #[derive(Clone, Debug, Default)]
 pub struct Film {
     frames: Vec<PageFrame>,
-    /// One frame in so many is kept, as a power of two.
+    /// Base 2 logarithm of the recording interval, in frames.
     shift: u32,
     seen: u64,
     peak: u64,
 }
 
 impl Film {
-    /// There are so many bytes now, what jobs are still writing included.
+    /// Notes the current bytes, including unfinished outputs of jobs.
     pub fn note_bytes(&mut self, bytes: u64) {
         self.peak = self.peak.max(bytes);
     }
 
-    /// Takes in a frame, or not.
+    /// Records a frame, or skips it.
     ///
     /// # Errors
-    /// Those of making it.
+    /// Errors of creating it.
     pub fn add<E>(&mut self, frame: impl FnOnce() -> Result<PageFrame, E>) -> Result<(), E> {
         self.seen += 1;
         if !self.seen.is_multiple_of(1 << self.shift) {
@@ -173,56 +173,56 @@ impl Film {
                     true
                 }
             });
-            // The last of an odd number has no next one.
+            // The last of an odd number has no successor.
             self.peak = self.peak.max(before.unwrap_or(0));
             self.shift += 1;
         }
         Ok(())
     }
 
-    /// What was kept so far.
+    /// Returns the frames recorded so far.
     pub fn frames(&self) -> &[PageFrame] {
         &self.frames
     }
 
-    /// What was kept.
+    /// Returns the recorded frames.
     pub fn into_frames(self) -> Vec<PageFrame> {
         self.frames
     }
 }
 
-/// That a page is written again and again: a browser that shows its last moment loads it anew.
+/// Data of a page that is rewritten repeatedly: a browser that shows the last frame reloads it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LivePage {
-    /// Seconds from one writing to the next.
+    /// Seconds between rewrites.
     pub every: f64,
-    /// When it was written, in seconds since 1970.
+    /// Time of writing, in seconds since 1970.
     pub written: f64,
 }
 
-/// What is on a page.
+/// Contents of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilmPage<'a> {
-    /// What it is called.
+    /// Title.
     pub title: &'a str,
-    /// What was done, and with what: a sentence.
+    /// Description of the run: a sentence.
     pub about: &'a str,
-    /// What `ops` of a frame counts, as in "operations".
+    /// Unit of `ops` of a frame, such as "operations".
     pub work: &'a str,
-    /// The columns of the table, with what they mean.
+    /// Columns of the table, with explanations.
     pub head: &'a [(&'a str, &'a str)],
-    /// Its rows.
+    /// Rows of the table.
     pub rows: &'a [Vec<String>],
-    /// The frames of each case by its name. A case without frames has numbers only.
+    /// The frames of each case by name. A case without frames has numbers only.
     pub cases: &'a [(&'a str, &'a [PageFrame])],
-    /// Whether the cases went on at the same time: then their axis is time, and not their work.
+    /// Whether the cases ran concurrently: then their axis is time instead of operations.
     pub at_once: bool,
-    /// Whether it will be written again.
+    /// Whether the page will be rewritten.
     pub live: Option<LivePage>,
 }
 
 impl FilmPage<'_> {
-    /// The page as HTML.
+    /// Returns the page as HTML.
     pub fn html(&self) -> String {
         let cases: Vec<_> = self
             .cases
@@ -286,7 +286,7 @@ mod tests {
                 film.note_bytes(if ops == high { 1000 } else { 10 });
                 film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
             }
-            // One more that is kept tells of what came since the last.
+            // A further recorded frame has the maxima since the last one.
             for ops in 10_001..=10_064 {
                 film.add(|| Ok::<_, ()>(PageFrame { ops, ..PageFrame::default() })).unwrap();
             }

@@ -1,10 +1,9 @@
-//! Words of a command line, written so that a shell reads them back as they are.
+//! Shell quoting of command line words.
 
 use std::path::Path;
 
-/// A word as a shell takes it: as it is where nothing in it has a meaning, else in quotes. Control
-/// characters, which a terminal would swallow, are written in the form `$'…'` that bash, zsh and
-/// ksh read.
+/// Quotes a word for a shell: unchanged if it has no special characters, else in quotes. Control
+/// characters, which a terminal would not show, use the form `$'…'` of bash, zsh and ksh.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
     if word.chars().any(char::is_control) {
@@ -26,13 +25,13 @@ pub fn quote(word: &str) -> String {
         return out + "'";
     }
     match word {
-        // A first minus would be an option, a tilde somebody's home.
+        // A leading minus would be an option, a tilde a home directory.
         w if !w.is_empty() && w.chars().all(plain) && !w.starts_with('-') => w.to_owned(),
         w => format!("'{}'", w.replace('\'', "'\\''")),
     }
 }
 
-/// A path as a shell takes it, never as an option.
+/// Quotes a path for a shell, never as an option.
 pub fn path(path: &Path) -> String {
     let text = path.display().to_string();
     if text.starts_with('-') { quote(&format!("./{text}")) } else { quote(&text) }

@@ -1,19 +1,18 @@
-//! What every command does first, so that a limit of the system or a reader that has gone is an error
-//! with a name, and no death by a signal or a panic.
+//! First step of every command: turns exceeded system limits and closed pipes into errors, instead
+//! of death by a signal or a panic.
 
 use std::process;
 
-/// Prepares the process; called once, at the beginning of `main`.
+/// Prepares the process; called once, at the start of `main`.
 ///
-/// - A write beyond the limit of file sizes (`ulimit -f`) fails with an error instead of ending the
-///   process by SIGXFSZ. A handler that does nothing is enough, and programs that are started from
-///   here do not inherit it.
-/// - What is printed for a reader that has gone, as `head` does, ends the process without a word.
+/// - A write beyond the file size limit (`ulimit -f`) fails with an error instead of ending the
+///   process by SIGXFSZ. An empty handler is sufficient, and child processes do not inherit it.
+/// - Printing to a closed pipe, as with `head`, ends the process without a message.
 pub fn prepare() {
     #[cfg(unix)]
     {
         let noted = std::sync::Arc::default();
-        // Without it the limit ends the process, as it does any other.
+        // If this fails, the limit ends the process, as in any other program.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted);
     }
     let report = std::panic::take_hook();
@@ -26,7 +25,7 @@ pub fn prepare() {
     }));
 }
 
-/// Whether a panic with these words is that of `print!` or `eprint!` on a closed pipe.
+/// Reports whether this is the panic message of `print!` or `eprint!` on a closed pipe.
 fn is_closed_pipe(words: &str) -> bool {
     words.starts_with("failed printing to std")
         && (words.contains("Broken pipe") || words.contains("pipe is being closed"))

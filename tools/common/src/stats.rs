@@ -1,9 +1,9 @@
-//! The statistics of a store as JSON, for the commands and for the bindings of other languages.
+//! Statistics of a store as JSON, for the commands and for bindings of other languages.
 
 use firn_kv::stats::{Latency, Pin, ReadStats, Stats, TreeStats};
 use serde_json::{Value, json};
 
-/// The statistics as JSON.
+/// Returns the statistics as JSON.
 pub fn stats_json(s: &Stats) -> Value {
     let run = |r: &firn_kv::stats::RunStats| {
         json!({

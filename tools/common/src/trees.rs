@@ -1,4 +1,4 @@
-//! Trees by their names.
+//! Opens trees by name.
 
 use std::sync::Arc;
 
@@ -6,11 +6,10 @@ use firn_kv::{Db, Error, ErrorKind, MergeOperator, Result, Tree, TreeOptions};
 
 use crate::options;
 
-/// The tree of this name, with the options that it has; made with the default ones where it is not
-/// there.
+/// Opens the tree of this name with its options; creates it with default options if it is missing.
 ///
 /// # Errors
-/// Those of [`Db::tree`].
+/// Errors of [`Db::tree`].
 pub fn there_or_new(db: &Db, name: &str) -> Result<Tree> {
     match db.existing_tree(name) {
         Err(e) if e.kind() == ErrorKind::NotFound => db.tree(name, TreeOptions::default()),
@@ -18,11 +17,11 @@ pub fn there_or_new(db: &Db, name: &str) -> Result<Tree> {
     }
 }
 
-/// As [`there_or_new`], with these options, by the names and texts of [`options::set`], and this
-/// merge operator; what is not given stays as it is.
+/// As [`there_or_new`], with these options, given by names and texts of [`options::set`], and this
+/// merge operator. Other options are unchanged.
 ///
 /// # Errors
-/// `InvalidArgument` for an option that can't be; those of [`Db::tree`].
+/// `InvalidArgument` for an invalid option; errors of [`Db::tree`].
 pub fn with_options(
     db: &Db,
     name: &str,

@@ -1,4 +1,5 @@
-//! A workload of one's own under several policies, from a program: each metric as a line of CSV.
+//! Runs a custom workload under several policies from a program; prints each metric as a line of
+//! CSV.
 //!
 //! `cargo run --release -p compaction-sim --example compare`
 
@@ -12,8 +13,8 @@ use firn_kv::TreeOptions;
 
 const KEYS: u64 = 200_000;
 
-/// A day of a shop: its catalog is loaded in the order of keys, popular articles change all day, and
-/// in the evening any article may be taken out.
+/// A day of a shop: its catalog is loaded in key order, popular articles change all day, and in the
+/// evening any article may be deleted.
 fn shop() -> SimWorkload {
     let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
     SimWorkload {
@@ -30,7 +31,7 @@ fn shop() -> SimWorkload {
     }
 }
 
-/// What a policy, by its text, makes of it, where writers bring 5 MB a second.
+/// Returns the outcome of a policy, given as text, with a write rate of 5 MB per second.
 fn outcome(policy: &str) -> Result<SimOutcome, Box<dyn std::error::Error>> {
     let options = TreeOptions {
         policy: policy.parse()?,

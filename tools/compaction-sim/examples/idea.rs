@@ -1,5 +1,5 @@
-//! A policy that the engine does not have, tried beside one that it has: as a trait, in a program.
-//! The same can be said in a script (`docs/simulate.md`).
+//! A custom policy, compared with one of the engine: as a trait, in a program. A script can do the
+//! same (`docs/simulate.md`).
 //!
 //! `cargo run --release -p compaction-sim --example idea`
 
@@ -14,7 +14,7 @@ use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Policy, TreeOptions};
 
-/// The binomial counter: two neighbouring runs of about the same size become one.
+/// The binomial counter: two adjacent runs of about the same size become one.
 #[derive(Debug)]
 struct Binomial;
 
@@ -26,8 +26,8 @@ impl SimPolicy for Binomial {
     }
 }
 
-/// What an idea, or else the policy of this text, does to a million inserts of 100 bytes that come
-/// at 5 MB a second.
+/// Returns the outcome of an idea, or else of the policy with this text, for a million inserts of
+/// 100 bytes at 5 MB per second.
 fn outcome(
     policy: &str,
     idea: Option<Arc<dyn SimPolicy>>,

@@ -1,14 +1,14 @@
-//! `advise`: which policy a store should have, what it would cost, and what breaks first.
+//! `advise`: recommends a policy for a store, with its cost and the first limit that breaks.
 //!
-//! Candidates are simulated ([`question`](crate::question)) and then weighed by the three things
-//! that a policy can trade: bytes written, room, and blocks read. Those that another one beats in
-//! all three are left out. Of the rest that keep up, fit the disk and the bound of latency, the one
-//! is recommended whose most used resource is used the least. Room is such a resource where the disk
-//! is named. Where it is not, room only counts among policies that use the device and the processor
-//! about alike.
+//! It simulates the candidates ([`question`](crate::question)) and compares bytes written, space,
+//! and blocks read: the three costs that a policy can trade. It discards candidates that another
+//! one beats in all three. The others must keep up, and fit the disk and the latency bound. Of
+//! these it recommends the policy whose most used resource is used the least. Space is a resource
+//! if the disk size is given. Otherwise space counts only among policies with about equal use of
+//! device and processor.
 //!
-//! Reads are not simulated but counted ([`latency`](crate::latency)). What the device takes for a
-//! block grows as the device gets busy, with these reads too, as in a queue with one server.
+//! Reads are calculated, not simulated ([`latency`](crate::latency)). The time of the device per
+//! block grows with its load, which includes these reads, as in a queue with one server.
 
 use std::io::Write;
 use std::path::Path;
@@ -30,64 +30,64 @@ use crate::recorded;
 use crate::sim::Setup;
 use crate::words::{percentiles, seconds, time};
 
-/// How often a filter errs: that of the engine's default.
+/// False positive rate of a filter: that of the engine's default.
 const FILTER_ERROR: f64 = 1.0 / 256.0;
 /// Bytes of a block.
 const BLOCK: f64 = 4096.0;
-/// Where no disk is named, so many times what is held counts as one, when policies are compared
-/// that use all else alike.
+/// Multiple of the live data that counts as a share of 1 if no disk size is given. Used to compare
+/// policies with equal use of the other resources.
 const ROOM: f64 = 3.0;
-/// How much the sum of all shares counts beside the largest one.
+/// Weight of the sum of all shares relative to the largest one.
 const REST: f64 = 0.1;
-/// A disk that is smaller is not bought for a store: how often a day all of it would be written says
-/// nothing.
+/// Smallest disk that is bought for a store. For a smaller one the number of full writes a day
+/// means nothing.
 const LEAST_DISK: f64 = (16u64 << 30) as f64;
-/// Seconds that a log must tell of before its load is carried on to a day.
+/// Seconds that a log must cover before its load is extrapolated to a day.
 const DAY_FROM: f64 = 3600.0;
-/// A candidate that is better by less is not better.
+/// A candidate that is better by less does not count as better.
 const TOLERANCE: f64 = 0.02;
 
-/// What a candidate would cost.
+/// Predicted cost of a candidate.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyCost {
-    /// The policy, as everywhere.
+    /// The policy, in the usual notation.
     pub policy: String,
     /// Bytes written to tables for each byte put.
     pub write_amplification: f64,
-    /// Bytes written to the device in a second.
+    /// Bytes written to the device per second.
     pub written_per_second: f64,
-    /// Runs that a scan looks into, on average.
+    /// Average number of runs that a scan reads.
     pub runs: f64,
-    /// Bytes of tables at most, those in the making included.
+    /// Peak bytes of tables, including unfinished outputs.
     pub peak_bytes: f64,
-    /// The share of its time that the device is busy.
+    /// Share of the time in which the device is busy.
     pub device: f64,
-    /// Processor cores that are busy, of those that there are.
+    /// Number of busy processor cores.
     pub cores: f64,
     /// Blocks that a lookup reads from the device.
     pub blocks_per_read: f64,
-    /// Blocks that a scan begins in, read from the device.
+    /// First blocks of a scan that are read from the device.
     pub blocks_per_scan: f64,
-    /// Seconds that a lookup takes.
+    /// Seconds of a lookup.
     pub read_latency: Percentiles,
-    /// The same of the beginning of a scan.
+    /// Seconds of the beginning of a scan.
     pub scan_latency: Percentiles,
-    /// The same of a write, where that is known.
+    /// Seconds of a write, if known.
     pub write_latency: Option<Percentiles>,
-    /// The share of the time in which writers are slowed or stand still.
+    /// Share of the time in which writers are slowed or stalled.
     pub held_up: f64,
-    /// Seconds that a delete is still there: 99th percentile, and at most.
+    /// Seconds until a delete is gone: 99th percentile, and maximum.
     pub deletes: [f64; 2],
-    /// Bytes that the device writes for each byte of the store, with its own garbage collection;
-    /// `None` where none is simulated, or the store does not fit there.
+    /// Bytes that the device writes for each byte of the store, with its own garbage collection.
+    /// `None` if no device is simulated, or if the store does not fit on it.
     pub device_write_amplification: Option<f64>,
-    /// Seconds until the store has written what the device bears; `None` where that is not said.
+    /// Seconds until the store has written the device's endurance; `None` if that is not given.
     pub endurance_seconds: Option<f64>,
-    /// The options of the tree, in Rust.
+    /// Options of the tree, in Rust.
     pub options: String,
-    /// What stands behind `WITH` in CQL, where CQL has the policy.
+    /// Text after `WITH` in CQL, if CQL has the policy.
     pub cql: Option<String>,
-    /// What makes it unfit, in words; empty where it is fit.
+    /// Limits that it exceeds, as text; empty if it fits.
     pub unfit: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl PolicyCost {
         PolicyCost { unfit: unfit.map(|(what, _)| what).collect(), ..cost }
     }
 
-    /// At so many times the load.
+    /// Calculates the cost at this multiple of the load.
     fn at(
         q: &StoreQuestion,
         candidate: &PolicyCandidate,
@@ -112,7 +112,7 @@ impl PolicyCost {
         let run = ReadRun { entries: 1.0, covers: 1.0, errs: FILTER_ERROR };
         let reads = ReadCosts::of(&vec![run; o.runs.round().max(1.0) as usize], missed);
         let blocks_per_read = reads.hit.mean();
-        // Of a number of runs that is not whole, too.
+        // Also valid for a fractional number of runs.
         let blocks_per_scan = o.runs.max(1.0) * missed;
         let blocks = load * (q.reads * blocks_per_read + q.scans * blocks_per_scan);
         let written = ingest * o.written;
@@ -148,8 +148,8 @@ impl PolicyCost {
         }
     }
 
-    /// What is used of each resource, with a sentence that says how much. Figures have the digits
-    /// of the table.
+    /// Returns the used share of each resource, with a sentence that states it. Figures have the
+    /// digits of the table.
     fn limits(&self, q: &StoreQuestion, load: f64) -> Vec<(String, f64)> {
         let mut all = vec![
             (format!("the device is busy for {} of its time", percent(self.device)), self.device),
@@ -195,7 +195,7 @@ impl PolicyCost {
         all
     }
 
-    /// What a policy trades, the less the better.
+    /// Returns the costs that a policy trades; less is better.
     fn traded(&self, q: &StoreQuestion) -> [f64; 3] {
         let asked = q.reads + q.scans;
         let blocks = if asked > 0.0 {
@@ -206,15 +206,15 @@ impl PolicyCost {
         [self.write_amplification, self.peak_bytes, blocks]
     }
 
-    /// The resource of which the largest share is used: the words of [`limits`](PolicyCost::limits),
-    /// and the share.
+    /// Returns the resource with the largest used share: the words of
+    /// [`limits`](PolicyCost::limits), and the share.
     fn scarcest(&self, q: &StoreQuestion) -> (String, f64) {
         let all = self.limits(q, 1.0).into_iter();
         all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
     }
 
-    /// What policies with equally used resources are compared by: device, processor, and room, of
-    /// which there is enough where no disk is named.
+    /// Returns the shares that decide between policies with equally used resources: device,
+    /// processor, and space. There is enough space if no disk size is given.
     fn shares(&self, q: &StoreQuestion) -> [(String, f64); 3] {
         let room = self.peak_bytes / q.disk.unwrap_or(ROOM * q.held);
         [
@@ -227,8 +227,8 @@ impl PolicyCost {
         ]
     }
 
-    /// The share of the resource that is used the most; of equals the one that uses less of all has
-    /// less.
+    /// Returns the share of the most used resource. Among equals, less total use gives a lower
+    /// value.
     fn strain(&self, q: &StoreQuestion) -> f64 {
         self.scarcest(q).1 + REST * self.shares(q).iter().map(|s| s.1).sum::<f64>()
     }
@@ -238,25 +238,25 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// An answer: all candidates, which of them no other beats, and which is recommended.
+/// An answer: all candidates, the ones that no other beats, and the recommended one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// What the candidates would cost, the front first, by what they write.
+    /// Costs of the candidates: the front first, then by bytes written.
     pub costs: Vec<PolicyCost>,
-    /// How many of them are the front.
+    /// Number of candidates in the front.
     pub front: usize,
-    /// The one that is recommended, among `costs`.
+    /// Index of the recommended candidate in `costs`.
     pub chosen: usize,
-    /// Why, in words.
+    /// Reason, as text.
     pub because: String,
-    /// What breaks first when twice as much is asked for.
+    /// First limit that breaks at twice the load.
     pub doubled: String,
 }
 
 /// Answers a question.
 ///
 /// # Errors
-/// What the simulator says.
+/// Errors of the simulator.
 pub fn answer(q: &StoreQuestion) -> Done<Advice> {
     let candidates = candidates(q);
     let scales = q.scales();
@@ -296,8 +296,8 @@ fn named(c: &PolicyCandidate) -> NamedPolicy {
     NamedPolicy { name: c.policy.to_string(), policy: c.policy.clone(), idea: None, ages: false }
 }
 
-/// Simulates the candidates once more with the device, where one is asked for: a policy whose
-/// tables do not fit there at some moment is unfit.
+/// Simulates the candidates once more with the device, if one is given. A policy whose tables
+/// exceed the device at any time does not fit.
 fn wear_out(
     q: &StoreQuestion,
     candidates: &[PolicyCandidate],
@@ -322,7 +322,7 @@ fn wear_out(
     Ok(())
 }
 
-/// Whether another one is no worse in all that policies trade, and better in something.
+/// Reports whether another candidate is no worse in all traded costs, and better in one.
 fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreQuestion) -> bool {
     let mine = c.traded(q);
     all.iter().any(|(_, other)| {
@@ -339,7 +339,7 @@ fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) -> String {
         return format!("no policy fits; this one lacks the least: {}", c.unfit.join("; "));
     }
     let fit: Vec<&PolicyCost> = costs.iter().filter(|c| c.unfit.is_empty()).collect();
-    // Beside the least of all, as the table has both.
+    // Put it next to the least of all, because the table has both.
     let beside = |of: fn(&PolicyCost) -> f64, shown: fn(f64) -> String| {
         let least = costs.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
         let mine = shown(of(c));
@@ -359,7 +359,7 @@ fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) -> String {
     )
 }
 
-/// What decided for `c` among those that fit.
+/// Returns the reason why `c` was chosen among the fitting candidates.
 fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
     let (words, mine) = c.scarcest(q);
     let others = fit.iter().filter(|o| o.policy != c.policy);
@@ -373,13 +373,13 @@ fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
     if percent(mine) != percent(other) && mine < other {
         return format!(". Of all that fit it uses its scarcest resource the least: {words}");
     }
-    // Others use theirs as little, or less: what made the difference to the nearest of them.
+    // Others use theirs as little, or less: name the difference to the nearest of them.
     let rival = if percent(mine) == percent(other) { next } else { least };
     let gains = c.shares(q).into_iter().zip(rival.shares(q));
     let gain = gains.max_by(|(a, b), (c, d)| (b.1 - a.1).total_cmp(&(d.1 - c.1)));
     let gain =
         gain.filter(|(mine, theirs)| theirs.1 > mine.1).map_or_else(String::new, |(m, t)| {
-            format!("; beside {} it {}, which {}", short(&rival.policy), m.0, t.0)
+            format!("; compared with {} it {}, which {}", short(&rival.policy), m.0, t.0)
         });
     if percent(mine) == percent(other) {
         format!(". None that fits uses its scarcest resource less: {words}{gain}")
@@ -389,7 +389,7 @@ fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
     }
 }
 
-/// A policy's name with its first parameter, as the table has it.
+/// Returns a policy's name with its first parameter, as in the table.
 fn short(policy: &str) -> String {
     policy.split(':').take(2).collect::<Vec<_>>().join(":")
 }
@@ -400,16 +400,16 @@ fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
     match limits.first() {
         Some((what, used)) if *used > 1.0 => format!("breaks: {what}"),
         Some((what, used)) => {
-            format!("holds; the nearest to its end is {:.0} % used: {what}", 100.0 * used)
+            format!("holds; the scarcest resource is {:.0} % used: {what}", 100.0 * used)
         }
         None => "holds".to_owned(),
     }
 }
 
-/// Returns the command that gives a tree, by its name, a policy.
+/// Returns the command that sets the policy of a tree, given by name.
 pub type SetPolicy<'a> = dyn Fn(&str, &str) -> String + 'a;
 
-/// Returns the directory of the store that is named by it or by its event log.
+/// Returns the directory of a store that is named by its directory or its event log.
 pub fn directory(store: &Path) -> &Path {
     let is_log = store.file_name().is_some_and(|name| name == "EVENTS.jsonl");
     match store.parent().filter(|_| is_log) {
@@ -419,17 +419,17 @@ pub fn directory(store: &Path) -> &Path {
     }
 }
 
-/// Returns the command of `firn` that gives a tree of the store in `dir` a policy.
+/// Returns the command of `firn` that sets the policy of a tree of the store in `dir`.
 pub fn set_policy(dir: &Path, tree: &str, policy: &str) -> String {
     let (dir, tree) = (shell::path(dir), shell::quote(tree));
     format!("firn --db {dir} set-options {tree} {}", shell::quote(&format!("policy={policy}")))
 }
 
-/// `advise`, with what the log of the store at a path tells, where one is given.
+/// Runs `advise`, with the log of the store at a path if one is given.
 ///
 /// # Errors
-/// A log that cannot be read, a question that says too little, and what the simulator says.
-/// [`Failure::Found`] when no policy fits.
+/// A log that cannot be read, a question without enough information, and errors of the simulator.
+/// [`Failure::Found`] if no policy fits.
 pub fn run(
     args: &AdviseArgs,
     store: Option<&Path>,
@@ -438,10 +438,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Done {
     if store.is_none() && args.tree.is_some() {
-        return Err(Failure::with_next(
-            "a tree is named of no store",
-            "name the store's directory",
-        ));
+        return Err(Failure::with_next("--tree needs a store", "name the store's directory"));
     }
     let history = store.map(|path| recorded::load(path, args.tree.as_deref())).transpose()?;
     let known = history.as_ref().map(|h| h.known(args.key_size)).transpose()?;
@@ -459,28 +456,28 @@ pub fn run(
     if advice.costs[advice.chosen].unfit.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// What a store's log says that it was put to, and what it did.
+/// The recorded load of a store, and the recorded results.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeenLoad {
     /// The tree.
     pub tree: String,
-    /// Seconds that the log tells of.
+    /// Seconds that the log covers.
     pub seconds: f64,
-    /// Bytes of keys and values written in a second, in so many writes.
+    /// Bytes of keys and values written per second.
     pub ingest: f64,
-    /// See `ingest`.
+    /// Number of writes per second.
     pub entries: f64,
-    /// Share of them that are deletes.
+    /// Share of the writes that are deletes.
     pub deletes: f64,
-    /// Its policy.
+    /// Policy of the tree.
     pub policy: String,
     /// Bytes written to tables for each byte put.
     pub write_amplification: f64,
-    /// Runs, on average.
+    /// Average number of runs.
     pub runs: f64,
-    /// Bytes of tables at most.
+    /// Peak bytes of tables.
     pub peak_bytes: u64,
-    /// The share of the time in which writers were slowed or stood still.
+    /// Share of the time in which writers were slowed or stalled.
     pub held_up: f64,
 }
 
@@ -495,7 +492,7 @@ impl SeenLoad {
             ingest: q.ingest,
             entries: o.ops as f64 / seconds,
             deletes: deletes / entries.max(1.0),
-            policy: h.policy.as_ref().map_or_else(|| "not told".to_owned(), Policy::to_string),
+            policy: h.policy.as_ref().map_or_else(|| "unknown".to_owned(), Policy::to_string),
             write_amplification: o.write_amplification,
             runs: o.mean_runs,
             peak_bytes: o.peak_bytes,
@@ -503,7 +500,7 @@ impl SeenLoad {
         }
     }
 
-    /// `by` returns the command that gives a tree a policy.
+    /// Returns the comparison as text. `by` returns the command that sets the policy of a tree.
     fn words(&self, by: &SetPolicy<'_>, advice: &Advice, style: Style) -> String {
         let mut text = String::new();
         let mut line = |head: &str, body: String| {
@@ -558,11 +555,11 @@ impl SeenLoad {
     }
 }
 
-/// How much is written to the device, and what it bears.
+/// Returns the bytes written to the device, and its endurance, as text.
 fn wear(c: &PolicyCost, q: &StoreQuestion) -> String {
     let mut text = match q.seconds {
         Some(s) if s < DAY_FROM => format!(
-            "{}/s; the log tells of {}, too little to say how much a day",
+            "{}/s; the log covers {}, too little for a daily figure",
             bytes(c.written_per_second as u64),
             seconds(s)
         ),
@@ -583,18 +580,19 @@ fn wear(c: &PolicyCost, q: &StoreQuestion) -> String {
     text
 }
 
-/// An answer in words.
+/// Returns an answer as text.
 fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     let c = &advice.costs[advice.chosen];
     let mut text = String::new();
     let mut line = |head: &str, body: String| {
         text += &format!("{}  {body}\n", style.heading(format_args!("{head:<9}")));
     };
-    let ttl = if q.ttl > 0.0 { format!(", kept for {}", seconds(q.ttl)) } else { String::new() };
+    let ttl =
+        if q.ttl > 0.0 { format!(", expires after {}", seconds(q.ttl)) } else { String::new() };
     line(
         "question",
         format!(
-            "{} held, {}/s written ({}){ttl}",
+            "{} of live data, {}/s written ({}){ttl}",
             bytes(q.held as u64),
             bytes(q.ingest as u64),
             q.kind
@@ -605,7 +603,7 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     line(
         "disk",
         format!(
-            "{} of tables at most ({:.2} of what is held); {}",
+            "at most {} of tables ({:.2} times the live data); {}",
             bytes(c.peak_bytes as u64),
             c.peak_bytes / q.held,
             if q.disk.is_some() {
@@ -652,7 +650,7 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     }
     if q.ttl > 0.0 && q.is_series() {
         let longer = (c.peak_bytes / q.held - 1.0).max(0.0) * q.ttl;
-        line("expired", format!("data take room for {} longer at most", seconds(longer)));
+        line("expired", format!("data takes space for at most {} longer", seconds(longer)));
     }
     line("doubled", advice.doubled.clone());
     line("in Rust", c.options.clone());
@@ -666,10 +664,7 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
                 a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
             });
             if let Some(cql) = other.and_then(|c| c.cql.as_ref()) {
-                line(
-                    "in CQL",
-                    format!("has nothing that does the same; the best that it has: WITH {cql}"),
-                );
+                line("in CQL", format!("no equivalent; the best policy that CQL has: WITH {cql}"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Simulations one after the other and beside each other, with their progress.
+//! Runs simulations one after the other or in parallel, with progress bars.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,16 +8,16 @@ use firn_tools::output::{Done, Failure, Progress};
 use crate::meter::SimOutcome;
 use crate::sim::{self, Setup};
 
-/// One simulation with a progress bar.
+/// Runs one simulation with a progress bar.
 ///
 /// # Errors
-/// What the simulator says.
+/// Errors of the simulator.
 pub fn simulate(what: &str, setup: &Setup) -> Done<SimOutcome> {
     let bar = Progress::operations(what, Some(setup.workload.ops()));
     Ok(sim::run(setup, &mut |share| bar.at((share * setup.workload.ops() as f64) as u64))?)
 }
 
-/// Simulations on all cores, with a progress bar. Outcomes come in the order of the cases.
+/// Runs simulations on all cores, with a progress bar. Outcomes have the order of the cases.
 ///
 /// # Errors
 /// The first failure.
@@ -25,7 +25,7 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<SimOutcom
     simulate_each(what, cases)?.into_iter().map(|r| Ok(r?)).collect()
 }
 
-/// As [`simulate_all`], where a simulation that fails is no failure of the others.
+/// Does the same as [`simulate_all`], but a failed simulation does not fail the others.
 ///
 /// # Errors
 /// A simulation that ends without a result.

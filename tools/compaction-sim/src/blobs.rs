@@ -1,8 +1,8 @@
-//! The blob files of a simulated tree: what lies apart from the tables, which of them are given up,
-//! by the engine's own rule ([`gc_files`]), and what a merge of each table would write again.
+//! The blob files of a simulated tree. The engine's own rule ([`gc_files`]) selects the files to
+//! collect. Each table has the number of bytes that a compaction of it would rewrite.
 //!
-//! What tables refer to is held by table and blob file, of the exact model to the byte, of the
-//! other as an expectation. A file goes with the last value in it that any table refers to.
+//! References are counted by table and blob file: exactly in the exact model, as an expectation in
+//! the other. A file is removed with its last reference.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,23 +12,23 @@ use std::sync::Arc;
 use firn_kv::TreeOptions;
 use firn_kv::internals::compaction::{BlobFileShape, LsmShape, gc_files};
 
-/// A blob file that a flush or a merge has made.
+/// A blob file that a flush or a compaction has written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimBlobOutput {
-    /// Its number.
+    /// Number of the file.
     pub id: u64,
-    /// Its length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
-    /// Bytes of the values' blocks in it.
+    /// Bytes of the blocks of its values.
     pub bytes: f64,
 }
 
-/// What a table refers to in one blob file.
+/// References of a table to one blob file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlobShare {
-    /// The file's number.
+    /// Number of the file.
     pub file: u64,
-    /// How many of its values.
+    /// Number of referenced values.
     pub values: f64,
     /// Bytes of their blocks.
     pub bytes: f64,
@@ -44,7 +44,7 @@ pub struct SimBlobFiles {
 }
 
 impl SimBlobFiles {
-    /// Of no tables yet.
+    /// Creates it without tables.
     pub fn new(options: Arc<TreeOptions>) -> SimBlobFiles {
         SimBlobFiles {
             options,
@@ -55,27 +55,27 @@ impl SimBlobFiles {
         }
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many there are.
+    /// Returns the number of files.
     pub fn count(&self) -> usize {
         self.files.len()
     }
 
-    /// The files of which what tables refer to is written again by any merge.
+    /// Returns the files whose live values any compaction rewrites.
     pub fn gc_files(&self) -> &Arc<SortedSet<u64>> {
         &self.gc_files
     }
 
-    /// What a table refers to.
+    /// Returns the references of a table.
     pub fn of_table(&self, table: u64) -> &[BlobShare] {
         self.uses.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Bytes that a merge of these tables brings back from files that are given up.
+    /// Returns the bytes that a compaction of these tables rewrites from collected files.
     pub fn stale(&self, tables: impl Iterator<Item = u64>) -> u64 {
         if self.gc_files.is_empty() {
             return 0;
@@ -85,8 +85,8 @@ impl SimBlobFiles {
         stale.map(|u| u.bytes).sum::<f64>() as u64
     }
 
-    /// A job has made these files and what its tables refer to, and these tables are gone. Gives the
-    /// files that go with them.
+    /// Applies a job that has written the files `made` and the references `uses`, and has removed
+    /// the tables `gone`. Returns the files that are removed with them.
     pub fn change(
         &mut self,
         made: Vec<SimBlobOutput>,
@@ -104,7 +104,7 @@ impl SimBlobFiles {
             let sum = live.entry(u.file).or_default();
             *sum = (sum.0 + u.values, sum.1 + u.bytes);
         }
-        // Half a value is none, where values are an expectation.
+        // Less than half a value is none, if values are an expectation.
         let is_held = |id: &u64| live.get(id).is_some_and(|(values, _)| *values >= 0.5);
         let (held, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.files).into_iter().partition(|(id, _)| is_held(id));
@@ -121,7 +121,7 @@ impl SimBlobFiles {
         gone.into_keys().collect()
     }
 
-    /// Notes in the shape what a merge of each table would bring back.
+    /// Sets in the shape the bytes that a compaction of each table would rewrite.
     pub fn mark(&self, shape: &mut LsmShape) {
         let of = |id: u64| self.stale(std::iter::once(id));
         shape.change(

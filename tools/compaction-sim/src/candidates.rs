@@ -1,5 +1,4 @@
-//! The policies that `advise` considers, and how each is said: to the engine, and in CQL where that
-//! has it.
+//! The policies that `advise` considers, in the notations of the engine and of CQL.
 
 use firn_kv::Policy;
 use firn_kv::policy::{
@@ -9,14 +8,14 @@ use firn_kv::policy::{
 
 use crate::question::StoreQuestion;
 
-/// A policy that is considered, with how to say it.
+/// A candidate policy with its notations.
 #[derive(Clone, Debug)]
 pub struct PolicyCandidate {
-    /// The policy, of a store of the question's own sizes.
+    /// The policy, with sizes for the store of the question.
     pub policy: Policy,
     /// Size of its tables in bytes.
     pub table: u64,
-    /// What stands behind `WITH` in CQL, where CQL has the policy.
+    /// Text after `WITH` in CQL, if CQL has the policy.
     pub cql: Option<String>,
 }
 
@@ -31,7 +30,7 @@ impl PolicyCandidate {
     }
 }
 
-/// The policies that are considered for a store.
+/// Returns the policies that are considered for a store.
 pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
     const TABLE: u64 = 64 << 20;
     let base = (10.0 * q.memtable) as u64;
@@ -61,7 +60,8 @@ pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4, T4, T4, L4'",
         ),
-        // CQL has the class, but its trees' merges stay whole: what is simulated is not what it does.
+        // CQL has the class, but its trees write a compaction as a whole: the simulation would
+        // differ.
         PolicyCandidate::new(Incremental::default(), TABLE),
         PolicyCandidate::new(LazyLeveled { ratio: 4 }, TABLE),
         PolicyCandidate::new(LazyLeveled { ratio: 8 }, TABLE),
@@ -71,7 +71,7 @@ pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
         PolicyCandidate::new(Universal { runs: 8, ..Universal::default() }, TABLE),
     ];
     if q.is_series() && q.ttl > 0.0 {
-        // Some thirty windows: what has expired is held for one of them longer.
+        // About thirty windows: expired data stays for one of them longer.
         let (unit, secs, size) = match q.ttl / 30.0 {
             s if s < 3600.0 => ("MINUTES", 60, (s / 60.0).round().max(1.0) as u64),
             s if s < 86_400.0 => ("HOURS", 3600, (s / 3600.0).round().max(1.0) as u64),
@@ -95,7 +95,7 @@ pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
 }
 
 impl PolicyCandidate {
-    /// The options of a tree, as they stand in a program.
+    /// Returns the options of a tree as program text.
     pub fn options(&self, memtable: u64) -> String {
         format!(
             "TreeOptions {{ policy: \"{}\".parse()?, memtable_size: {memtable}, table_size: {}, \

@@ -1,40 +1,40 @@
-//! Which keys the writes of a recorded history were to, found from what its memtables and its
-//! merges left out.
+//! Finds the keys of the writes in a recorded history, from the entries that memtables and
+//! compactions removed.
 //!
-//! A log has no keys. It says how many versions each memtable took in and how many entries were
-//! left of them, and what merges read and kept. Many draws from few keys, and from many keys of
-//! which few are popular, may leave the same in a memtable; in merges of several memtables they do
-//! not. So for each skew the number of keys follows from the memtables, and the skew is the one
-//! under which a simulation's merges keep as much as was recorded.
+//! A log has no keys. It has the number of versions in each memtable and of entries in its flush,
+//! and the sizes of compactions before and after. Many writes to few keys may give the same
+//! memtables as skewed writes to many keys. Compactions of several memtables differ in the two
+//! cases. So for each skew the number of keys follows from the memtables. The skew is the one whose
+//! simulated compactions retain as much as the recorded ones.
 //!
-//! The first memtables may be a load, in which no key comes twice: it ends where overwrites begin.
-//! Then the writes after it are taken to choose from what it brought, unless merges contradict.
+//! The first memtables may be a load, in which each key is unique; it ends when overwrites begin.
+//! Later writes are assumed to choose among its keys, unless compactions contradict.
 
 use firn_tools::output::Done;
 use serde::Serialize;
 
 use crate::sketch::{LEAST_SKEW, MOST_SKEW, Ranks};
 
-/// Overwrites within memtables from which on their number says something: it varies by three
-/// percent then.
+/// Number of overwrites in memtables from which on it is significant: it then varies by three
+/// percent.
 const TELLING: u64 = 1000;
-/// What merges may keep more or less of what they read than under a choice that they agree with.
+/// Maximum difference between the retained shares of compactions that still counts as agreement.
 const AGREES: f64 = 0.05;
-/// How often a search halves what is left.
+/// Number of bisection steps of a search.
 const HALVINGS: usize = 14;
 
-/// Which keys the writes of a history were to.
+/// The keys that the writes of a history chose.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct KeyChoice {
-    /// Writes at the beginning, each to another key.
+    /// Number of writes at the beginning, each to another key.
     pub load: u64,
-    /// Keys that the writes after it choose from.
+    /// Number of keys from which later writes choose.
     pub keys: f64,
-    /// The skew of their choice, 0 for none.
+    /// Skew of their choice, 0 for none.
     pub skew: f64,
 }
 
-/// What went into a memtable, and what its flush wrote.
+/// Versions in a memtable, and entries in its flush.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FlushedVersions {
     pub(crate) versions: u64,
@@ -46,31 +46,31 @@ impl FlushedVersions {
         self.versions.saturating_sub(self.entries)
     }
 
-    /// The sum over memtables, however large the numbers of a log are.
+    /// Returns a saturating sum over memtables, since a log may have any numbers.
     pub(crate) fn sum(of: &[FlushedVersions], f: fn(&FlushedVersions) -> u64) -> u64 {
         of.iter().map(f).fold(0, u64::saturating_add)
     }
 
-    /// The share of versions that were overwritten.
+    /// Returns the share of versions that were overwritten.
     fn share(of: &[FlushedVersions]) -> f64 {
         let all = FlushedVersions::sum(of, |m| m.versions).max(1) as f64;
         FlushedVersions::sum(of, FlushedVersions::overwritten) as f64 / all
     }
 }
 
-/// How many memtables the load has: those until the first in which half as much is overwritten as
-/// in the last half of all.
+/// Returns the number of memtables of the load: those before the first whose overwritten share is
+/// half of that in the last half of all memtables.
 pub(crate) fn loaded(memtables: &[FlushedVersions]) -> usize {
     let later = FlushedVersions::share(&memtables[memtables.len() / 2..]);
     let is_later = |m: &FlushedVersions| FlushedVersions::share(&[*m]) * 2.0 > later;
     memtables.iter().position(is_later).unwrap_or(0)
 }
 
-/// The choice of keys of a history with these memtables, whose merges kept `kept` of the bytes that
-/// they read; `keeps` simulates what they would keep under a choice.
+/// Finds the choice of keys of a history with these memtables, whose compactions retained the share
+/// `kept` of their input bytes. `keeps` simulates that share for a choice.
 ///
 /// # Errors
-/// Those of `keeps`.
+/// Errors of `keeps`.
 pub(crate) fn choice(
     memtables: &[FlushedVersions],
     most_keys: f64,
@@ -108,7 +108,7 @@ pub(crate) fn choice(
     if hi < LEAST_SKEW { evenly(load, memtables, most_keys, kept, keeps) } else { Ok(at(hi)) }
 }
 
-/// The choice without skew: of as many keys as make merges keep what they kept.
+/// Finds the choice without skew: the number of keys whose compactions retain the recorded share.
 fn evenly(
     load: u64,
     memtables: &[FlushedVersions],

@@ -1,4 +1,4 @@
-//! The command line: what is simulated, from options.
+//! The command line options.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -20,19 +20,19 @@ use crate::trace;
 use crate::workload::{SimOpKind, SimPhase, SimWorkload};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
+Exit codes: 0 success, 1 findings (a wrong prediction), 2 the command could not run.
 Policies: those of the engine (below), and strategies of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr
-  lo+2 tsa tier 1-lvl. An idea of your own: script:FILE, a script in rhai with a function wishes(runs, tree) (docs/simulate.md).
+lo+2 tsa tier 1-lvl. For your own policy use script:FILE, a script in rhai with a function `wishes(runs, tree)` (docs/simulate.md).
 
 Examples:
   compaction-sim run --policy lazy-leveled:4 --workload uniform --data 100G --html lazy.html
-  compaction-sim run --policy leveled --live 2T --workload zipfian --ingest 20M    2 TB held, 8 TB written
+  compaction-sim run --policy leveled --live 2T --workload zipfian --ingest 20M    2 TB of live data, 8 TB written
   compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
   compaction-sim sweep --policies tiered:3,tiered:6,lazy-leveled --table-sizes 16M,64M --csv sweep.csv --svg plots
-  compaction-sim advise --ingest 50M/s --ttl 30d     which policy to choose, and what it takes
-  compaction-sim reproduce spooky              what a paper claims beside what comes out here
-  compaction-sim compare firn-data             the events of a real store beside the prediction
+  compaction-sim advise --ingest 50M/s --ttl 30d     recommend a policy, with its cost
+  compaction-sim reproduce spooky              compare the claims of a paper with the simulator
+  compaction-sim compare firn-data             compare the events of a real store with the prediction
   compaction-sim replay firn-data --policy leveled:8";
 
 const TRACE_EXAMPLES: &str = "\
@@ -42,35 +42,35 @@ Examples:
   compaction-sim sweep --trace rocksdb.trace --policies tiered,leveled,lazy-leveled";
 
 fn help() -> String {
-    let policies = "Policies of the engine, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:";
+    let policies = "Policies of the engine, with their parameters, given after colons in order or by name, as in tiered:4:max_runs=8:";
     let workloads = SimOpKind::help();
     format!("{EXAMPLES}\n\nWorkloads:\n{workloads}\n{policies}\n{}", Policy::help())
 }
 
-/// What would another compaction policy do? The engine's own policies on virtual tables: bytes,
-/// space, time and stalls.
+/// Predict the cost of a compaction policy: bytes written, space, time and stalls, with the
+/// engine's own policies on simulated tables
 #[derive(Parser, Debug)]
 #[command(name = "compaction-sim", version, after_help = help(), max_term_width = 120)]
 pub struct SimCli {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// When to use colours
+    /// Choose when to use colours
     #[arg(long, global = true, value_enum, default_value = "auto")]
     pub color: Color,
-    /// What to do
+    /// Command to run
     #[command(subcommand)]
     pub command: SimCommand,
 }
 
 impl SimCli {
-    /// The colours.
+    /// Returns the style with the chosen colours.
     pub fn style(&self) -> Style {
         Style::new(self.color)
     }
 }
 
-/// What there is to do.
+/// Subcommands of `compaction-sim`.
 #[derive(Subcommand, Debug)]
 pub enum SimCommand {
     /// Simulate one policy
@@ -83,38 +83,37 @@ pub enum SimCommand {
         after_help = "Examples:\n  compaction-sim sweep --data 1T                                 the ten strategies of the VLDB'21 design space\n  compaction-sim sweep --policies full,tier,lo+1 --ratios 4,8,10 --csv grid.csv\n  compaction-sim sweep --policies tiered,lazy-leveled --memtable-sizes 16M,64M --filters none,fuse8,fuse16\n  compaction-sim sweep --policies tiered,leveled --ratios 3,4,6,8,10 --seeds 5 --pdf figures"
     )]
     Sweep(SweepArgs),
-    /// What another policy would have done with the flushes that a real store has recorded
+    /// Simulate other policies for the recorded flushes of a real store
     #[command(
-        after_help = "The first line is what was recorded, the second what the simulator makes of it on the machine that the log shows: how far predictions are from this store. Hold the others against the second.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
+        after_help = "The first line is the record, the second its simulation on the machine that the log shows. Their difference is the prediction error for this store. Compare the other lines with the second.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
-    /// What a real store has recorded beside what the simulator says of the same flushes and the
-    /// same policy
+    /// Compare the record of a real store with a simulation of the same flushes and policy
     #[command(
         after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
     )]
     Compare(CompareArgs),
-    /// What a trace of another store tells of its writes, and the options that come nearest
+    /// Print the write workload in a trace of another store, and the closest options
     #[command(
         after_help = format!("Forms: {}.\n\n{TRACE_EXAMPLES}", trace::FORMS)
     )]
     Trace(TraceArgs),
-    /// Measure the simulator against the engine, and itself
+    /// Measure the simulator against the engine, and against itself
     #[command(
         after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md\n  compaction-sim validate drawn --seed 1 --draws 20"
     )]
     Validate(ValidateArgs),
-    /// Which policy a store should have, what that costs, and what breaks first
+    /// Recommend a policy for a store, with its cost and the first limit that breaks
     #[command(
-        after_help = "Exit code 1: no policy fits what is asked for.\n\nExamples:\n  compaction-sim advise --ingest 50M/s --ttl 30d --reads 2k/s --scans 100/s          30 days of time series\n  compaction-sim advise --live 2T --ingest 20M/s --workload zipfian:0.9 --reads 20k/s --disk 4T --p99 10ms\n  compaction-sim advise firn-data --reads 5k/s                                       what its log tells, and reads"
+        after_help = "Exit code 1: no policy fits the requirements.\n\nExamples:\n  compaction-sim advise --ingest 50M/s --ttl 30d --reads 2k/s --scans 100/s          30 days of time series\n  compaction-sim advise --live 2T --ingest 20M/s --workload zipfian:0.9 --reads 20k/s --disk 4T --p99 10ms\n  compaction-sim advise firn-data --reads 5k/s                                       with the workload of its log, and reads"
     )]
     Advise(AdviseArgs),
-    /// What papers claim, beside what the simulator finds under their set-ups
+    /// Compare the claims of papers with the simulator under their set-ups
     #[command(
-        after_help = "Exit code 1: a claim agrees or not other than it is known to.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
+        after_help = "Exit code 1: the agreement with a claim differs from the known one.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
     )]
     Reproduce(ReproduceArgs),
-    /// What simulations are measured by: the names that JSON and CSV have, with units and meanings
+    /// Print the metrics of simulations: names in JSON and CSV, units, meanings
     #[command(after_help = "Examples:\n  compaction-sim metrics\n  compaction-sim metrics --json")]
     Metrics,
     /// Print completions for a shell
@@ -128,24 +127,24 @@ pub enum SimCommand {
 /// The tree, the workload and the machine.
 #[derive(Args, Debug, Clone)]
 pub struct CostModel {
-    /// The workload
+    /// Workload
     #[arg(long, default_value = "uniform")]
     pub workload: SimOpKind,
-    /// A trace of another store instead (`compaction-sim trace --help`): its keys, skew, sizes,
-    /// deletes, and its rate where it tells one and --ingest does not
+    /// Use a trace of another store instead (`compaction-sim trace --help`): its keys, skew, sizes,
+    /// deletes, and its rate if it has one and --ingest is not given
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "data", "live", "keys", "key_size", "value_size"])]
     pub trace: Option<PathBuf>,
-    /// What the trace tells, once it was read.
+    /// Content of the trace, once it was read.
     #[arg(skip)]
     pub sketch: OnceLock<TraceSketch>,
-    /// Bytes of keys and values that are written, overwrites included
+    /// Bytes of keys and values to write, including overwrites
     #[arg(long, value_parser = size, default_value = "10G", default_value_if("live", ArgPredicate::IsPresent, "0"), value_name = "SIZE")]
     pub data: u64,
-    /// Bytes of keys and values that are held: one copy of every key. Of overwrites 4 times as much
-    /// is written, if --data does not say how much
+    /// Bytes of live keys and values: one copy of every key. Overwriting workloads write 4 times as
+    /// much, if --data is not given
     #[arg(long, value_parser = size, value_name = "SIZE", conflicts_with = "keys")]
     pub live: Option<u64>,
-    /// Keys of the domain; a quarter of the operations if neither this nor --live is given
+    /// Number of keys; a quarter of the operations if neither this nor --live is given
     #[arg(long, value_parser = number, value_name = "N")]
     pub keys: Option<u64>,
     /// Bytes of a key, 8 to 524287
@@ -157,42 +156,42 @@ pub struct CostModel {
     /// Compression of tables
     #[arg(long, default_value = "none", value_parser = ["none", "lz4"])]
     pub compression: String,
-    /// Share of the bytes of values that do not compress, 0 to 1
+    /// Incompressible share of the bytes of values, 0 to 1
     #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within(0.0, 1.0))]
     pub random: f64,
-    /// A file whose bytes values are made of, instead
+    /// Take the bytes of values from this file instead
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
     /// Filter of tables
     #[arg(long, default_value = "fuse8", value_parser = ["none", "fuse8", "fuse16"])]
     pub filter: String,
-    /// How runs share the memory of their filters
+    /// Allocation of filter memory to runs
     #[arg(long, value_enum, default_value = "by-level")]
     pub filter_allocation: Allocation,
-    /// Memory of a memtable
+    /// Size of a memtable
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub memtable_size: u64,
-    /// Aim for the size of tables
+    /// Target size of tables
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub table_size: u64,
-    /// Values of so many bytes or more lie apart from their keys, in blob files, which merges do not
-    /// write again; 0 for none. Not with --ttl
+    /// Write values of at least this many bytes to blob files, which compactions do not rewrite; 0
+    /// disables it. Not with --ttl
     #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
     pub blob_threshold: u64,
-    /// Percent of blob files that may be garbage before the worst of them are given up, 1 to 90
+    /// Percent of garbage in blob files at which the worst of them are collected, 1 to 90
     #[arg(long, default_value_t = 30, value_name = "PERCENT")]
     pub blob_gc_percent: u8,
-    /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the
-    /// run's time if this is 0
+    /// Maximum age of a delete in seconds; 0 for no bound. If it is 0, the strategy tsa uses a
+    /// tenth of the run's time
     #[arg(long, default_value_t = 0, value_name = "SECS")]
     pub tombstone_age: u64,
     /// Age in seconds at which puts expire; 0 for never
     #[arg(long, default_value_t = 0, value_name = "SECS")]
     pub ttl: u64,
-    /// Hold every key: to the byte what the engine writes, for small runs
+    /// Simulate every key: byte for byte the engine's writes, for small runs
     #[arg(long)]
     pub exact: bool,
-    /// The seed of all chance
+    /// Random seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// The machine
@@ -204,62 +203,62 @@ pub struct CostModel {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
-    /// Background threads, 64 at most
+    /// Background threads, at most 64
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
     pub threads: usize,
     /// Processor cores
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
-    /// Bytes a second that the device reads
+    /// Read bandwidth of the device per second
     #[arg(long, value_parser = size_per_second, default_value = "763M", value_name = "SIZE")]
     pub read_bandwidth: u64,
-    /// Bytes a second that the device writes
+    /// Write bandwidth of the device per second
     #[arg(long, value_parser = size_per_second, default_value = "334M", value_name = "SIZE")]
     pub write_bandwidth: u64,
-    /// Memory for blocks
+    /// Size of the block cache
     #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
     pub cache: u64,
-    /// How long the device takes for a block when it is idle
+    /// Time of the idle device per block
     #[arg(long, value_parser = span_of_time, default_value = "100us", value_name = "TIME")]
     pub block_time: f64,
-    /// Bytes a second that the writers bring; 0 for as many as they can, which compares policies in
-    /// overload: they then write much less and hold up writers instead. If not given, a rate that
-    /// the machine bears well (half of what it could do at a write amplification of 20)
+    /// Write rate in bytes per second; 0 for the maximum rate. At 0 an overloaded policy writes
+    /// less and stalls the writers instead. By default a rate that the machine sustains easily
+    /// (half of its rate at a write amplification of 20)
     #[arg(long, value_parser = size_per_second, value_name = "SIZE")]
     pub ingest: Option<u64>,
-    /// An SSD of this size, whose own garbage collection is simulated too
+    /// Simulate an SSD of this size, with its own garbage collection
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub ssd: Option<u64>,
-    /// What it has beyond that, as a share of it
+    /// Over-provisioning of the SSD, as a share of its size
     #[arg(long, default_value_t = 0.07, value_name = "SHARE")]
     pub over_provisioning: f64,
-    /// What it erases at once: some hundred MiB to some GiB where it stripes over its dies
+    /// Size of an erase block of the SSD: some hundred MiB to some GiB if it stripes over its dies
     #[arg(long, value_parser = size, default_value = "256M", value_name = "SIZE")]
     pub erase_block: u64,
-    /// Bytes that it bears to be written in its life, as its maker says
+    /// Endurance of the SSD in bytes written, as its vendor states it
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub endurance: Option<u64>,
-    /// Memtables that may wait for their flush, 1 to 3
+    /// Maximum number of immutable memtables, 1 to 3
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count_within(1, 3))]
     pub max_sealed: usize,
-    /// Nanoseconds of a write
+    /// Nanoseconds of processor time per write
     #[arg(long, default_value_t = Machine::default().write_op, value_name = "NS", value_parser = within(1.0, 1e9))]
     pub write_cpu: f64,
-    /// Nanoseconds of a merge for each byte that it writes
+    /// Nanoseconds of processor time per byte that a compaction writes
     #[arg(long, default_value_t = Machine::default().merge.byte, value_name = "NS", value_parser = within(0.0, 1e9))]
     pub merge_cpu: f64,
 }
 
-/// Where plots and pages go.
+/// Output files of plots and pages.
 #[derive(Args, Debug, Clone)]
 pub struct Pictures {
     /// Write CSV to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write figures as SVG into this directory, and beside each its data as CSV
+    /// Write figures as SVG into this directory, with their data as CSV
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
-    /// The same as PDF, in a build with the feature `pdf`
+    /// Write figures as PDF into this directory; requires a build with the feature `pdf`
     #[arg(long, value_name = "DIR")]
     pub pdf: Option<PathBuf>,
     /// Write a page with the levels over time, complete in one file
@@ -267,17 +266,17 @@ pub struct Pictures {
     pub html: Option<PathBuf>,
 }
 
-/// `run`.
+/// Arguments of `run`.
 #[derive(Args, Debug, Clone)]
 pub struct RunArgs {
-    /// The policy
+    /// Policy
     #[arg(long, default_value = "tiered")]
     pub policy: String,
-    /// Simulate so often, 1 to 100, with other chance each time: with more than 1 the times of jobs
-    /// vary as they do beside other work, and the least, the middle and the most are printed
+    /// Number of simulations with different random seeds, 1 to 100. With more than 1, job times
+    /// vary as they do beside other work, and the minimum, the median and the maximum are printed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub seeds: u64,
-    /// What is simulated
+    /// Simulated tree, workload and machine
     #[command(flatten)]
     pub model: CostModel,
     /// Output
@@ -285,30 +284,30 @@ pub struct RunArgs {
     pub pictures: Pictures,
 }
 
-/// `sweep`.
+/// Arguments of `sweep`.
 #[derive(Args, Debug, Clone)]
 pub struct SweepArgs {
     /// Policies, comma-separated
     #[arg(long, value_delimiter = ',', default_values_t = policy::STRATEGIES.map(str::to_owned))]
     pub policies: Vec<String>,
-    /// Size ratios, comma-separated: the first parameter of each policy; others stand by name, as
-    /// in leveled:base=1m
+    /// Size ratios, comma-separated: the first parameter of each policy. Give other parameters by
+    /// name, as in leveled:base=1m
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ratios: Vec<u32>,
-    /// Sizes of memtables, comma-separated, instead of --memtable-size
+    /// Memtable sizes, comma-separated, instead of --memtable-size
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE")]
     pub memtable_sizes: Vec<u64>,
-    /// Sizes of tables, comma-separated, instead of --table-size
+    /// Table sizes, comma-separated, instead of --table-size
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE")]
     pub table_sizes: Vec<u64>,
     /// Filters, comma-separated, instead of --filter
     #[arg(long, value_delimiter = ',', value_parser = ["none", "fuse8", "fuse16"])]
     pub filters: Vec<String>,
-    /// Simulate each case with so many seeds, from --seed on: figures have bands, the table has the
-    /// least and the most
+    /// Simulate each case with this many seeds, starting at --seed: figures get bands, and the
+    /// table prints minimum and maximum
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// What is simulated
+    /// Simulated tree, workload and machine
     #[command(flatten)]
     pub model: CostModel,
     /// Output
@@ -316,21 +315,21 @@ pub struct SweepArgs {
     pub pictures: Pictures,
 }
 
-/// `replay`.
+/// Arguments of `replay`.
 #[derive(Args, Debug, Clone)]
 pub struct ReplayArgs {
     /// A store's directory, or its EVENTS.jsonl
     pub events: PathBuf,
-    /// Which tree; needed when the log tells of several
+    /// Tree; required if the log has several
     #[arg(long)]
     pub tree: Option<String>,
     /// Policies, comma-separated
     #[arg(long, visible_alias = "policy", value_delimiter = ',', required = true)]
     pub policies: Vec<String>,
-    /// Processor cores of the machine that it ran on
+    /// Processor cores of the machine that ran the store
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
-    /// Background threads, 64 at most; as many as were recorded if not given
+    /// Background threads, at most 64 [default: as recorded]
     #[arg(long, value_name = "N", value_parser = count_within(0, 64))]
     pub threads: Option<usize>,
     /// Output
@@ -338,7 +337,7 @@ pub struct ReplayArgs {
     pub pictures: Pictures,
 }
 
-/// `trace`.
+/// Arguments of `trace`.
 #[derive(Args, Debug, Clone)]
 pub struct TraceArgs {
     /// The trace; - for standard input
@@ -346,76 +345,76 @@ pub struct TraceArgs {
     pub trace: PathBuf,
 }
 
-/// `compare`.
+/// Arguments of `compare`.
 #[derive(Args, Debug, Clone)]
 pub struct CompareArgs {
     /// A store's directory, or its EVENTS.jsonl
     pub events: PathBuf,
-    /// Which tree; needed when the log tells of several
+    /// Tree; required if the log has several
     #[arg(long)]
     pub tree: Option<String>,
-    /// Processor cores of the machine that it ran on
+    /// Processor cores of the machine that ran the store
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
-    /// Percent that the bytes written may differ before the exit code is 1
+    /// Difference of the bytes written, in percent, above which the exit code is 1
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT", value_parser = within(0.0, 1e9))]
     pub tolerance: f64,
 }
 
-/// `validate`.
+/// Arguments of `validate`.
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
-    /// Which: summary, compressed, drawn (configurations drawn at random, done by the engine on
-    /// files, which takes seconds each), sweep; all if none is named
+    /// Parts: summary, compressed, drawn (random configurations that the engine runs on files,
+    /// seconds each), sweep [default: all]
     #[arg(value_parser = ["summary", "compressed", "drawn", "sweep"])]
     pub parts: Vec<String>,
-    /// The number of the first configuration that is drawn
+    /// Number of the first random configuration
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// How many are drawn
+    /// Number of random configurations
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub draws: u64,
-    /// Keep the event logs of what was drawn in this directory, and take those that are there
+    /// Keep the event logs of random configurations in this directory, and use existing ones
     /// instead of running the engine again
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
-    /// A file of real data for values: a book, a log, source code
+    /// Take the bytes of values from this file of real data: a book, a log, source code
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
 }
 
-/// `advise`.
+/// Arguments of `advise`.
 #[derive(Args, Debug, Clone)]
 pub struct AdviseArgs {
-    /// A store's directory, or its EVENTS.jsonl: what is held and written is taken from there where
-    /// no option says it
+    /// A store's directory, or its EVENTS.jsonl, from which size and write rate are taken unless
+    /// options give them
     pub events: Option<PathBuf>,
-    /// Which tree; needed when the log tells of several
+    /// Tree; required if the log has several
     #[arg(long)]
     pub tree: Option<String>,
-    /// Bytes of keys and values that are held; what --ttl leaves of --ingest if not given
+    /// Bytes of live keys and values [default: --ingest times --ttl]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub live: Option<u64>,
-    /// How long what is written is kept, as 30d; for ever if not given
+    /// Time until written data expires, as 30d [default: never]
     #[arg(long, value_parser = span_of_time, value_name = "TIME")]
     pub ttl: Option<f64>,
-    /// How keys are chosen: one of the workloads that `compaction-sim --help` lists; timeseries if
-    /// only --ttl says what is held, else uniform
+    /// Choice of keys: a workload in `compaction-sim --help` [default: timeseries if only --ttl
+    /// gives the size, else uniform]
     #[arg(long)]
     pub workload: Option<SimOpKind>,
     /// Share of the writes that are deletes, 0 to 1
     #[arg(long, value_name = "SHARE", conflicts_with = "workload", value_parser = share)]
     pub deletes: Option<f64>,
-    /// Lookups of a key in a second
+    /// Lookups of a key per second
     #[arg(long, value_parser = per_second, default_value = "0", value_name = "N/s")]
     pub reads: f64,
-    /// Scans in a second
+    /// Scans per second
     #[arg(long, value_parser = per_second, default_value = "0", value_name = "N/s")]
     pub scans: f64,
-    /// Bytes of the disk, those of --ssd if not given; what to buy is said anyway
+    /// Bytes of the disk [default: those of --ssd]; a size to buy is printed in any case
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub disk: Option<u64>,
-    /// How long a read may take in 99 of 100 cases, as 10ms
+    /// Bound for the 99th percentile of read latency, as 10ms
     #[arg(long, value_parser = span_of_time, value_name = "TIME")]
     pub p99: Option<f64>,
     /// Bytes of a key, 8 to 524287
@@ -424,7 +423,7 @@ pub struct AdviseArgs {
     /// Bytes of a value
     #[arg(long, default_value_t = 100, value_name = "BYTES")]
     pub value_size: usize,
-    /// Memory of a memtable; that of the log if not given, else 64M
+    /// Size of a memtable [default: that of the log, else 64M]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub memtable_size: Option<u64>,
     /// The machine
@@ -432,25 +431,25 @@ pub struct AdviseArgs {
     pub machine: MachineArgs,
 }
 
-/// `reproduce`.
+/// Arguments of `reproduce`.
 #[derive(Args, Debug, Clone)]
 pub struct ReproduceArgs {
-    /// Which papers; all if none is named
+    /// Papers [default: all]
     #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics"])]
     pub papers: Vec<String>,
 }
 
-/// A size, as `50M`, or `50M/s`.
+/// Parses a size, as `50M`, or `50M/s`.
 fn size_per_second(text: &str) -> Result<u64, String> {
     size(text.strip_suffix("/s").unwrap_or(text))
 }
 
-/// A number of things in a second, as `20k` or `20k/s`.
+/// Parses a number per second, as `20k` or `20k/s`.
 fn per_second(text: &str) -> Result<f64, String> {
     number(text.strip_suffix("/s").unwrap_or(text)).map(|n| n as f64)
 }
 
-/// Numbers from `least` to `most`: no infinite ones, and none that is no number.
+/// Returns a parser of finite numbers from `least` to `most`.
 fn within(least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse::<f64>().ok().filter(|n| (least..=most).contains(n));
@@ -458,18 +457,18 @@ fn within(least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone
     }
 }
 
-/// Counts from `least` to `most`.
+/// Returns a parser of counts from `least` to `most`.
 fn count_within(least: u64, most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..=most)
 }
 
-/// A share, above 0 and below 1.
+/// Parses a share, above 0 and below 1.
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|x| *x > 0.0 && *x < 1.0);
     share.ok_or_else(|| format!("{text:?} is no share between 0 and 1"))
 }
 
-/// Seconds of a time, as `30d`, `12h`, `10ms`.
+/// Parses a time, as `30d`, `12h`, `10ms`; returns seconds.
 fn span_of_time(text: &str) -> Result<f64, String> {
     const UNITS: [(&str, f64); 7] = [
         ("us", 1e-6),
@@ -487,7 +486,7 @@ fn span_of_time(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("{text:?} is no time, as 30d, 12h, 5min, 90s, 10ms or 100us"))
 }
 
-/// A length, or FROM-TO.
+/// Parses a length, or FROM-TO.
 fn span(text: &str) -> Result<(usize, usize), String> {
     let one = |t: &str| t.parse::<usize>().map_err(|_| format!("{t:?} is no length"));
     let (lo, hi) = text.split_once('-').unwrap_or((text, text));
@@ -500,7 +499,7 @@ fn span(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl MachineArgs {
-    /// The device, where one is named.
+    /// Returns the SSD, if one is given.
     pub fn ssd(&self) -> Option<SsdShape> {
         self.ssd.map(|capacity| SsdShape {
             capacity: capacity as f64,
@@ -510,7 +509,7 @@ impl MachineArgs {
         })
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn machine(&self) -> Machine {
         let d = Machine::default();
         Machine {
@@ -530,7 +529,7 @@ impl MachineArgs {
 }
 
 impl CostModel {
-    /// The filter by its name.
+    /// Returns the filter with this name.
     pub fn filter(name: &str) -> FilterKind {
         match name {
             "none" => FilterKind::None,
@@ -539,7 +538,7 @@ impl CostModel {
         }
     }
 
-    /// The tree's options, the policy still to come.
+    /// Returns the tree's options, without the policy.
     pub fn options(&self) -> TreeOptions {
         TreeOptions {
             compression: vec![if self.compression == "lz4" {
@@ -558,14 +557,14 @@ impl CostModel {
         }
     }
 
-    /// What is simulated, in words.
+    /// Returns the workload as text.
     pub fn words(&self) -> String {
         self.trace
             .as_ref()
             .map_or_else(|| self.workload.to_string(), |path| format!("trace {}", path.display()))
     }
 
-    /// What the trace tells, if there is one. It is read once.
+    /// Returns the content of the trace, if there is one. Reads it once.
     fn sketch(&self) -> Done<Option<&TraceSketch>> {
         let Some(path) = &self.trace else { return Ok(None) };
         if self.sketch.get().is_none() {
@@ -573,7 +572,7 @@ impl CostModel {
             if read.writes == 0 {
                 return Err(Failure::with_next(
                     format!("{} has no write: there is nothing to compact", path.display()),
-                    "see what it tells of reads with `compaction-sim trace`",
+                    "see its reads with `compaction-sim trace`",
                 ));
             }
             return Ok(Some(self.sketch.get_or_init(|| read)));
@@ -581,7 +580,7 @@ impl CostModel {
         Ok(self.sketch.get())
     }
 
-    /// The keys and the phases of the workload, where a put brings so many bytes.
+    /// Returns the number of keys and the phases of the workload, if a put has this many bytes.
     fn phases(&self, put_bytes: f64) -> Done<(u64, Vec<SimPhase>)> {
         let count = |bytes: u64| (bytes as f64 / put_bytes).max(1.0) as u64;
         let (ops, keys) = match (self.live, self.workload.holds_all()) {
@@ -593,7 +592,7 @@ impl CostModel {
             }
             (Some(_), _) => {
                 return Err(Failure::with_next(
-                    format!("how much {} holds follows from what is written", self.workload),
+                    format!("the size of {} follows from the written data", self.workload),
                     "give --data instead of --live",
                 ));
             }
@@ -601,15 +600,15 @@ impl CostModel {
         Ok(self.workload.phases(ops, keys.max(1)))
     }
 
-    /// What is to be simulated under this policy.
+    /// Returns the simulation of this policy.
     ///
     /// # Errors
-    /// Options that do not fit, in words.
+    /// Options that do not fit together, as text.
     pub fn setup(&self, named: &NamedPolicy, options: &TreeOptions, picture: bool) -> Done<Setup> {
         if self.blob_threshold > 0 && self.ttl > 0 {
             return Err(Failure::with_next(
-                "values that expire do not lie apart",
-                "leave --blob-threshold or --ttl away",
+                "values that expire cannot be in blob files",
+                "omit --blob-threshold or --ttl",
             ));
         }
         let sample = match &self.sample {
@@ -637,7 +636,7 @@ impl CostModel {
         if self.exact && ops > 200_000_000 {
             return Err(Failure::with_next(
                 format!("{ops} operations are too many to hold every key"),
-                "leave --exact away, or write less --data",
+                "omit --exact, or reduce --data",
             ));
         }
         let mut machine = self.machine.machine();
@@ -673,7 +672,7 @@ impl CostModel {
     }
 }
 
-/// A whole file that the user named.
+/// Reads a whole file that the user named.
 ///
 /// # Errors
 /// Why it cannot be read.

@@ -1,4 +1,4 @@
-//! The commands: `run` and `sweep` here, the others in files of their own.
+//! The commands: `run` and `sweep` here, the others in their own files.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::sim::Setup;
 use crate::tell::tell;
 use crate::{advise, recorded, report, reproduce, validate};
 
-/// Carries out a command line.
+/// Runs a command line.
 ///
 /// # Errors
-/// Why it could not be done.
+/// Why the command failed.
 pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
     match &cli.command {
         SimCommand::Run(args) => run(args, cli, out),
@@ -70,7 +70,7 @@ fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-/// A case under the chance of so many seeds.
+/// Returns a case with each of this many seeds.
 fn with_seeds(name: &str, setup: &Setup, seeds: u64) -> Vec<(String, Setup)> {
     let case = |i: u64| {
         let mut setup = setup.clone();
@@ -83,7 +83,7 @@ fn with_seeds(name: &str, setup: &Setup, seeds: u64) -> Vec<(String, Setup)> {
     (0..seeds).map(case).collect()
 }
 
-/// The same under chance of several seeds: an interval for each figure.
+/// Simulates with several seeds: prints an interval for each figure.
 fn run_seeds(args: &RunArgs, setup: &Setup, cli: &SimCli, out: &mut dyn Write) -> Done {
     let cases = with_seeds(&args.policy, setup, args.seeds);
     let outcomes = simulate_all("seeds", &cases)?;
@@ -111,7 +111,7 @@ fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-/// The cases of a sweep: every policy with every ratio, memtable, table size and filter.
+/// Returns the cases of a sweep: every policy with every ratio, memtable, table size and filter.
 fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
     fn or<T: Clone>(given: &[T], one: T) -> Vec<(T, bool)> {
         if given.is_empty() {

@@ -1,29 +1,29 @@
-//! The course of a history in runs and bytes, as a log has it and as the simulator has it, in one
-//! form: a [`CourseMoment`] after each flush. Phases of it can be compared.
+//! The history of a tree in runs and bytes, from a log or from a simulation, in one form: a
+//! [`CourseMoment`] after each flush. Its phases can be compared.
 
 use firn_tools::output::Done;
 use serde_json::Value;
 
 use crate::meter::{MeterPoint, SimOutcome};
 
-/// A tree just after a flush.
+/// State of a tree right after a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CourseMoment {
-    /// How much had been written then: of a log versions that memtables had taken in (entries
-    /// flushed where it does not tell), of a simulation operations.
+    /// Amount written so far: in a log the versions in memtables (entries flushed if it lacks
+    /// them), in a simulation the operations.
     pub done: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
     /// Bytes of tables.
     pub bytes: u64,
-    /// The most bytes since the moment before, outputs in the making included.
+    /// Peak bytes since the previous moment, including unfinished outputs.
     pub peak: u64,
     /// Bytes written to tables so far.
     pub written: u64,
 }
 
 impl CourseMoment {
-    /// As a point of a curve, with what a log tells.
+    /// Returns it as a point of a curve, with the fields that a log has.
     pub fn point(&self) -> MeterPoint {
         MeterPoint {
             ops: self.done,
@@ -36,33 +36,33 @@ impl CourseMoment {
     }
 }
 
-/// What is said of a part of a course, or of all of it.
+/// Figures of a part of a course, or of all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct CoursePhase {
-    /// Runs after each flush, on average.
+    /// Average number of runs after a flush.
     pub mean_runs: f64,
     /// Bytes of tables at its end.
     pub bytes: u64,
-    /// The most bytes in it, outputs in the making included.
+    /// Peak bytes, including unfinished outputs.
     pub peak: u64,
-    /// Bytes written to tables in it.
+    /// Bytes written to tables.
     pub written: u64,
 }
 
-/// A flush or a merge of a log: when it began and ended, in microseconds, and what it wrote.
+/// A flush or a compaction in a log: start and end in microseconds, and bytes written.
 struct LoggedJob {
     begun: u64,
     ended: u64,
     out: u64,
-    /// What was written of which it is the flush.
+    /// Amount that the flush has written; `None` for a compaction.
     flushed: Option<u64>,
-    /// The tree after it.
+    /// Runs of the tree after it.
     runs: usize,
     bytes: u64,
 }
 
 impl LoggedJob {
-    /// `None` for what is neither, and in logs that do not say how large the tree was.
+    /// Returns `None` for other events, and for logs without the size of the tree.
     fn of(e: &Value) -> Option<LoggedJob> {
         let n = |field: &str| e[field].as_u64();
         let flushed = match e["event"].as_str()? {
@@ -81,15 +81,15 @@ impl LoggedJob {
         })
     }
 
-    /// What it had written at a time.
+    /// Returns the bytes that it had written at a time.
     fn made(&self, at: u64) -> u64 {
         let whole = self.ended.saturating_sub(self.begun).max(1) as f64;
         (self.out as f64 * (at.saturating_sub(self.begun) as f64 / whole).min(1.0)) as u64
     }
 }
 
-/// The course of one tree's events; empty when the log is of a version that does not tell of it.
-/// What was in the making is taken to have grown evenly.
+/// Returns the course of one tree's events; empty for a log of an older version. Unfinished outputs
+/// are assumed to grow evenly.
 pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<CourseMoment> {
     let jobs: Vec<LoggedJob> = events.filter_map(LoggedJob::of).collect();
     let mut by_begin: Vec<usize> = (0..jobs.len()).collect();
@@ -114,7 +114,7 @@ pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<CourseMomen
             now.peak = 0;
         }
     }
-    // What came after the last flush.
+    // Events after the last flush.
     if let Some(last) = moments.last_mut() {
         (last.peak, last.written) = (last.peak.max(now.peak), now.written);
         last.bytes = before;
@@ -122,7 +122,7 @@ pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<CourseMomen
     moments
 }
 
-/// The course of a simulation.
+/// Returns the course of a simulation.
 pub fn of_outcome(o: &SimOutcome) -> Vec<CourseMoment> {
     let moment = |p: &MeterPoint| CourseMoment {
         done: p.ops,
@@ -134,7 +134,7 @@ pub fn of_outcome(o: &SimOutcome) -> Vec<CourseMoment> {
     o.points.iter().map(moment).collect()
 }
 
-/// So many phases of equal work, and the whole as the last; none of an empty course.
+/// Returns `n` phases of equal work, and the whole as the last; nothing for an empty course.
 pub fn phases(course: &[CourseMoment], n: u64) -> Vec<CoursePhase> {
     let Some(end) = course.last() else { return vec![] };
     let part = |from: u64, to: u64| {
@@ -153,15 +153,15 @@ pub fn phases(course: &[CourseMoment], n: u64) -> Vec<CoursePhase> {
     (0..n).map(|i| part(i, i + 1)).chain([part(0, n)]).collect()
 }
 
-/// The whole of a course.
+/// Returns the figures of a whole course.
 ///
 /// # Errors
-/// When there is none.
+/// If the course is empty.
 pub fn whole(course: &[CourseMoment]) -> Done<CoursePhase> {
     phases(course, 1).pop().ok_or_else(|| {
         firn_tools::output::Failure::with_next(
-            "the log does not tell how large the tree was",
-            "let this version of the engine write one",
+            "the log lacks the size of the tree",
+            "record one with this version of the engine",
         )
     })
 }

@@ -1,14 +1,15 @@
-//! Where jobs that are done in pieces are divided: no table reaches from one piece into the next.
+//! Split points of jobs that run in pieces: no table spans two pieces.
 //!
-//! The engine looks at keys between blocks. Here the bytes of a table lie evenly between its first
-//! and its last key.
+//! The engine uses keys between blocks. Here the bytes of a table are spread evenly between its
+//! first and last key.
 
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, marks_of_each, piece_ends};
 
-/// Heads of keys, so many and evenly behind `from` up to `to`, each with its share of the bytes.
+/// Returns `many` key heads, evenly spaced after `from` up to `to`, each with its share of the
+/// bytes.
 fn marks((from, to): (u64, u64), bytes: u64, many: usize) -> impl Iterator<Item = (u64, u64)> {
     let part = move |of: u64, i: usize| (of as f64 * (i as f64 / many as f64)) as u64;
     let width = to.saturating_sub(from);
@@ -21,8 +22,8 @@ fn behind(end: u64) -> Arc<[u8]> {
     Arc::from(&end.saturating_add(1).to_be_bytes()[..])
 }
 
-/// The keys at which the pieces of a flush but the first begin, of stretches of keys in order with
-/// the bytes that lie evenly in each.
+/// Returns the first keys of all pieces of a flush but the first. `stretches` are ranges of keys in
+/// order, with bytes spread evenly in each.
 pub fn flush_starts(stretches: &[((u64, u64), f64)], pieces: usize) -> Vec<Arc<[u8]>> {
     let total: f64 = stretches.iter().map(|s| s.1).sum();
     let (mut starts, mut passed) = (vec![], 0.0);
@@ -40,7 +41,7 @@ pub fn flush_starts(stretches: &[((u64, u64), f64)], pieces: usize) -> Vec<Arc<[
     starts
 }
 
-/// Cuts a merge where its pieces begin, into at most so many. Gives how many there are.
+/// Splits a compaction into at most `pieces` pieces. Returns the number of pieces.
 pub fn cut_merge(shape: &LsmShape, job: &mut CompactionJob, pieces: usize) -> usize {
     if pieces < 2 {
         return 1;

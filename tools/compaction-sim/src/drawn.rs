@@ -1,11 +1,12 @@
-//! The simulator out of its sample: configurations drawn at random, each done by the engine on
-//! files with its threads, and predicted.
+//! Tests the simulator on random configurations: the engine runs each on files with its threads,
+//! and the simulator predicts the result.
 //!
-//! The prediction knows the configuration, the kind of workload and a [`Machine`], and nothing of
-//! what the policy did. It is made twice. The machine's speeds are those of that very run (what a
-//! write, a flushed entry and a merged entry took on average), which tells how far the model is
-//! right; or they come of two runs before, under a policy and of a workload that are not drawn
-//! ([`calibrate`]), which tells what a prediction is worth on a machine that does other things too.
+//! The prediction knows the configuration, the kind of workload and a [`Machine`], but nothing
+//! about the policy's actions. It is made twice:
+//! - With the speeds of that very run (average times of a write, a flushed entry and a merged
+//!   entry). This measures the error of the model.
+//! - With the speeds of two earlier runs, under a policy and workload outside the sample
+//!   ([`calibrate`]). This measures a prediction on a machine that does other work too.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,51 +29,51 @@ use crate::size::ContentSize;
 use crate::words::seconds;
 use crate::workload::{SimOpKind, SimWorkload};
 
-/// Bytes of keys and values that are put into each.
+/// Bytes of keys and values that each configuration writes.
 const DATA: u64 = 160 << 20;
 
-/// The memory budget of the stores.
+/// Memory budget of the stores.
 const MEMORY: usize = 64 << 20;
 
-/// Simulations of each configuration, whose jobs' times vary by chance.
+/// Number of simulations per configuration; their job times vary randomly.
 const SEEDS: usize = 15;
 
-/// How far writers may be behind their rate before they stop catching up, in nanoseconds.
+/// Maximum delay of writers, in nanoseconds, that they still catch up.
 const CATCH_UP: u64 = 20_000_000;
 
-/// What a prediction may be off by, in percent: written bytes, runs, seconds held up, peak.
+/// Allowed errors of a prediction, in percent: written bytes, runs, stall seconds, peak.
 const AIMS: [f64; 4] = [5.0, 5.0, 15.0, 5.0];
 
-/// Less than this share of the time held up is none: what the clock and the system's sleeps say.
+/// Smaller shares of stalled time count as none: they are noise of the clock and of sleeps.
 const HELD_UP: f64 = 0.02;
 
 /// A configuration.
 #[derive(Clone, Debug)]
 pub struct DrawnCase {
-    /// In words.
+    /// Description.
     pub name: String,
-    /// The tree.
+    /// Options of the tree.
     pub options: TreeOptions,
-    /// What is done to it.
+    /// The workload.
     pub workload: SimWorkload,
     /// Background threads.
     pub threads: usize,
-    /// Bytes a second that writers bring; 0 for as many as they can.
+    /// Write rate in bytes per second; 0 for the maximum rate.
     pub ingest: u64,
 }
 
-/// What was found: of the engine, and of the simulations the middle, the least and the most.
+/// Result of a configuration: the engine's figures, and median, minimum and maximum of the
+/// simulations.
 #[derive(Clone, Debug, Serialize)]
 pub struct DrawnResult {
-    /// The configuration in words.
+    /// Description of the configuration.
     pub case: String,
-    /// Bytes written to tables, runs after a flush on average, seconds that writers were held up,
-    /// the most bytes of tables.
+    /// Bytes written to tables, average runs after a flush, seconds that writers were held up, peak
+    /// bytes of tables.
     pub measured: [f64; 4],
-    /// The same as predicted with the speeds of that run's machine, each in the middle of the
-    /// simulations.
+    /// The same as predicted with the speeds of that run's machine: the median of the simulations.
     pub predicted: [f64; 4],
-    /// The least and the most of the simulations.
+    /// Minimum and maximum of the simulations.
     pub interval: [[f64; 2]; 4],
     /// The same as `predicted`, with the speeds that were measured before.
     pub foretold: [f64; 4],
@@ -81,7 +82,7 @@ pub struct DrawnResult {
 }
 
 impl DrawnResult {
-    /// Percent that a prediction is off by; stalls of next to no time are none.
+    /// Returns the error of a prediction in percent; stalls below the noise count as none.
     fn off(&self, ours: [f64; 4], i: usize) -> f64 {
         let (real, ours) = (self.measured[i], ours[i]);
         if i == 2 && real.max(ours) < HELD_UP * self.took {
@@ -96,15 +97,15 @@ impl DrawnResult {
     }
 }
 
-/// One of several.
+/// Returns a random element.
 fn any<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// The configuration of a number.
+/// Returns the configuration with this number.
 ///
 /// # Errors
-/// A policy out of bounds, in words.
+/// A policy out of bounds, as text.
 pub fn draw(number: u64) -> Done<DrawnCase> {
     let mut rng = Rng::new(number, 16);
     let memtable = any(&mut rng, &[1u64, 2, 4, 8]) << 20;
@@ -158,7 +159,7 @@ pub fn draw(number: u64) -> Done<DrawnCase> {
     Ok(DrawnCase { name, options, workload, threads, ingest })
 }
 
-/// A directory of its own that goes with this.
+/// A temporary directory that is removed on drop.
 struct OwnDir(PathBuf);
 
 impl OwnDir {
@@ -179,13 +180,13 @@ impl OwnDir {
 
 impl Drop for OwnDir {
     fn drop(&mut self) {
-        // What cannot be removed stays in the directory of temporary files.
+        // Files that cannot be removed stay in the directory of temporary files.
         let _ = self.clean();
     }
 }
 
-/// The log of the engine's run of a case, until all work was done; `logs` names where logs are kept
-/// that need not be made again, and under which name.
+/// Returns the log of the engine's run of a case, until all work was done. `logs` is the directory
+/// of stored logs that need not be made again; `name` is the log's name there.
 fn measure(case: &DrawnCase, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
     let kept = logs.map(|dir| dir.join(format!("{name}.jsonl")));
     let log = match &kept {
@@ -231,7 +232,7 @@ fn done_by_engine(case: &DrawnCase) -> Done<Vec<u8>> {
 }
 
 impl DrawnCase {
-    /// Nanoseconds from one write to the next; 0 for none.
+    /// Returns the nanoseconds between two writes; 0 for the maximum rate.
     fn ingest_nanos(&self) -> f64 {
         if self.ingest > 0 { self.workload.put_bytes() / self.ingest as f64 * 1e9 } else { 0.0 }
     }
@@ -240,7 +241,7 @@ impl DrawnCase {
         let workload = SimWorkload { seed, ..self.workload.clone() };
         let machine = Machine {
             threads: self.threads,
-            // As the engine has it for a store that is opened without trees.
+            // The engine's value for a store that is opened without trees.
             max_sealed: 1,
             ingest: self.ingest as f64,
             ..machine
@@ -248,7 +249,7 @@ impl DrawnCase {
         Setup::new(self.options.clone(), workload, machine)
     }
 
-    /// The figures of the simulations on a machine, each sorted.
+    /// Returns the figures of the simulations on a machine, each sorted.
     fn predict(&self, machine: Machine) -> Done<[[f64; SEEDS]; 4]> {
         let mut all = [[0.0; SEEDS]; 4];
         for k in 0..SEEDS {
@@ -262,11 +263,11 @@ impl DrawnCase {
     }
 }
 
-/// The speeds of this machine: of two loads, of small and of large values, that are not among what
-/// is drawn. What depends on bytes and what does not is told apart by the difference.
+/// Measures the speeds of this machine with two loads outside the sample: small and large values.
+/// Their difference separates costs per byte from costs per entry.
 ///
 /// # Errors
-/// What the engine and the simulator say.
+/// Errors of the engine and the simulator.
 pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let mut found: Vec<(f64, Machine, (f64, f64))> = vec![];
@@ -303,7 +304,7 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
     let [(small, a, spread_a), (large, b, spread_b)] = found[..] else {
         return Err(Failure::new("two loads were to be measured"));
     };
-    // The line through two points; neither part is below nothing.
+    // The line through two points; neither part is negative.
     let line = |x: f64, y: f64| {
         let slope = ((y - x) / (large - small)).max(0.0);
         ((x - slope * small).max(0.0), slope)
@@ -327,11 +328,11 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
     })
 }
 
-/// Draws `draws` configurations from `seed` on, measures and predicts each. Logs that `logs` holds
-/// are taken instead of running the engine, and others are kept there.
+/// Draws `draws` configurations, starting at `seed`, and measures and predicts each. Uses the logs
+/// in `logs` instead of running the engine, and stores new ones there.
 ///
 /// # Errors
-/// What the engine and the simulator say.
+/// Errors of the engine and the simulator.
 pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<(Machine, Vec<DrawnResult>)> {
     if let Some(dir) = logs {
         OsEnv::new().create_dir_all(dir)?;
@@ -379,7 +380,7 @@ fn figures(o: &SimOutcome) -> Done<[f64; 4]> {
     ])
 }
 
-/// The table, and whether every prediction is within its aim.
+/// Returns the table, and whether every prediction is within its allowed error.
 pub fn table_of(all: &[DrawnResult], style: Style) -> (String, bool) {
     let mut t = table(&["drawn", "written", "", "runs", "", "held up", "", "peak", ""]);
     let figure = |i: usize, v: f64| match i {

@@ -1,4 +1,4 @@
-//! The real engine under the same workload: what the simulator is measured against.
+//! Runs the real engine under the same workload, to measure the simulator against it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::sim::{Setup, run_to_shape};
 use crate::store::SimClock;
 use crate::workload::{SimOps, SimWorkload};
 
-/// The folder of the stores in memory.
+/// Directory of the stores in memory.
 pub const MEMORY_DIR: &str = "/db";
 
-/// Does the workload to a tree in memory without background threads, `interval` nanoseconds from
-/// one operation to the next, and gives the statistics, with what the event log says.
+/// Applies the workload to a tree in memory without background threads, with `interval` nanoseconds
+/// between operations. Returns the statistics and the event log.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn run_in_memory(
     options: &TreeOptions,
     workload: &SimWorkload,
@@ -36,11 +36,11 @@ pub fn run_in_memory(
     Ok((db.stats(), String::from_utf8_lossy(&log).into_owned()))
 }
 
-/// As [`run_in_memory`], and gives the store, to be read, with where its files are
-/// ([`MEMORY_DIR`]).
+/// Does the same as [`run_in_memory`], and returns the store for reading, with the environment of
+/// its files ([`MEMORY_DIR`]).
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn written_in_memory(
     options: &TreeOptions,
     workload: &SimWorkload,
@@ -59,10 +59,10 @@ pub fn written_in_memory(
     Ok((db, env))
 }
 
-/// The same by the simulator: work takes no time. `exact` holds every key.
+/// Simulates the same: work takes no time. `exact` simulates every key.
 ///
 /// # Errors
-/// What the engine's parts refuse.
+/// Errors of the engine's parts.
 pub fn simulated_in_memory(
     options: &TreeOptions,
     workload: &SimWorkload,
@@ -81,8 +81,8 @@ pub fn simulated_in_memory(
     run_to_shape(&setup, &mut |_| ())
 }
 
-/// Options under which the engine copies no blocks, of which the simulator knows nothing: those of a
-/// tree with a summary hook, which must see every entry. This one says nothing.
+/// Returns options under which the engine copies no blocks, since the simulator does not model
+/// that: a summary hook must see every entry. This hook returns nothing.
 pub fn without_copies(options: TreeOptions) -> TreeOptions {
     TreeOptions { summary: Some(Arc::new(SilentSummary)), ..options }
 }
@@ -107,11 +107,11 @@ impl SummaryPass for SilentSummary {
     }
 }
 
-/// Does the workload to the tree `sim` of a Db; `before` is called before each operation, with its
+/// Applies the workload to the tree `sim` of a Db. Calls `before` before each operation, with its
 /// number.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn write(
     db: &Db,
     options: &TreeOptions,

@@ -1,15 +1,16 @@
-//! The exact model: every key is held, no value is. Memtables, retention, cutting and sizes are the
-//! engine's own code: its memtable, its [`job::run_on`] and its table writer, writing into files
-//! that only count. So on one history the bytes and tables are those of the engine to the byte;
-//! `tests/exact.rs` holds it to that. For histories that fit in memory.
+//! The exact model: it holds every key, but no value. Memtables, retention, output splits and sizes
+//! are the engine's own code: its memtable, its [`job::run_on`] and its table writer, with files
+//! that only count. So for one history bytes and tables equal those of the engine byte for byte;
+//! `tests/exact.rs` checks that. It is for histories that fit in memory.
 //!
-//! What it does not do is copy whole blocks, as the engine does where nothing else overlaps them:
-//! there are no blocks here to copy. So it is exact for trees whose blocks are never copied, as
-//! those with a summary hook, and for others as far as their runs overlap: where they do not,
-//! blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the
-//! deletes of a memtable leave nothing behind, as a flush of the engine does
-//! ([`firn_kv::internals::rewrite::emptied`]): of histories with long runs of deletes, as those of
-//! queues, it says some more bytes than the engine writes.
+//! It has two limits:
+//! - It does not copy whole blocks, as the engine does where no other run overlaps them, because it
+//!   has no blocks. So it is exact for trees whose blocks are never copied, as those with a summary
+//!   hook, and for others as far as their runs overlap. Elsewhere blocks end at other keys, and
+//!   tables are a little longer.
+//! - It does not write range deletions where all deletes of a memtable cover an empty range, as a
+//!   flush of the engine does ([`firn_kv::internals::rewrite::emptied`]). For histories with long
+//!   runs of deletes, as those of queues, it predicts some more bytes than the engine writes.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -49,17 +50,17 @@ use crate::size::{ContentSize, Sizes, counted_table, counted_values};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
 use crate::workload::{SimOp, SimOps, SimWorkload};
 
-/// One version of a key.
+/// A version of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ExactEntry {
     place: u64,
     trailer: u64,
-    /// The operation's number, which says what its value is.
+    /// Number of the operation, which determines its value.
     id: u64,
-    /// When it was written, in microseconds.
+    /// Time of the write, in microseconds.
     stamp: u64,
     len: u32,
-    /// Where its value lies apart.
+    /// Position of its value in a blob file.
     apart: Option<BlobHandle>,
 }
 
@@ -68,26 +69,26 @@ impl ExactEntry {
         self.trailer as u8 == Kind::Delete as u8
     }
 
-    /// Keys ascending, newest first.
+    /// Returns the sort key: keys ascending, newest first.
     fn order(&self) -> (u64, Reverse<u64>) {
         (self.place, Reverse(self.trailer))
     }
 }
 
-/// A memtable, which says when it is full, and what it was given.
+/// A memtable, which decides when it is full, and its entries.
 struct ExactBuffer {
     mem: Arc<Memtable>,
     entries: Vec<ExactEntry>,
 }
 
-/// Expiry: a value's first 8 bytes are the time in microseconds when it was written. What is older
-/// than this many microseconds, with nothing beneath, goes. A table's summary is the time of its
-/// newest value, so that whole tables go unread.
+/// Expiry by age. The first 8 bytes of a value are its write time in microseconds. A value older
+/// than this many microseconds is dropped, if no older version exists. The summary of a table is
+/// the time of its newest value, so whole tables are dropped unread.
 #[derive(Clone, Copy)]
 pub struct ExactTtl(pub u64);
 
 impl ExactTtl {
-    /// The tree's options with this as its hooks.
+    /// Returns the tree's options with this as its hooks.
     pub fn hooked(self, options: &TreeOptions) -> TreeOptions {
         TreeOptions {
             compaction_filter: Some(Arc::new(self)),
@@ -96,7 +97,7 @@ impl ExactTtl {
         }
     }
 
-    /// From when on nothing is wanted of a table whose newest put was written then.
+    /// Returns the time from which a table with this newest put has expired.
     pub fn gone_at(self, newest: u64) -> u64 {
         newest.saturating_add(self.0).saturating_add(1)
     }
@@ -112,7 +113,7 @@ impl Summary for ExactTtl {
     }
 }
 
-/// When the newest put of a table was written; `u64::MAX` beside a delete, which does not expire.
+/// Write time of a table's newest put; `u64::MAX` if it has a delete, which does not expire.
 struct NewestPut(u64);
 
 impl SummaryPass for NewestPut {
@@ -168,23 +169,23 @@ pub struct Exact {
     tables: BTreeMap<u64, Arc<Vec<ExactEntry>>>,
     next_id: u64,
     next_seq: Seq,
-    /// The place, length and time of what lives.
+    /// Length and time of the live values, by key.
     live: HashMap<u64, (u32, u64)>,
     live_raw: u64,
     ttl: Option<ExactTtl>,
-    /// Times and places of puts that have not expired, oldest first; none without expiry.
+    /// Times and keys of puts that have not expired, oldest first; empty without expiry.
     expiring: VecDeque<(u64, u64)>,
-    /// Bytes of a file at the bottom for each byte of keys and values.
+    /// Bytes of a file at the last level per byte of keys and values.
     per_raw: f64,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Exact {
-    /// An empty tree that the workload will be done to.
+    /// Creates an empty tree for the workload.
     ///
     /// # Errors
-    /// Memory for the memtable that is not given.
+    /// If memory for the memtable is not available.
     pub fn new(options: Arc<TreeOptions>, workload: &SimWorkload) -> Result<Exact> {
         let arenas = ArenaPool::new(1);
         let opener = TableOpener::new(
@@ -224,7 +225,7 @@ impl Exact {
         })
     }
 
-    /// What the next operation takes of a memtable.
+    /// Returns the memory that the next operation takes in a memtable.
     fn next_cost(&mut self) -> usize {
         let id = self.next_seq;
         let Some(op) = self.ops.peek() else { return 0 };
@@ -232,7 +233,7 @@ impl Exact {
         Memtable::cost(self.content.key_len.max(8), len)
     }
 
-    /// Puts the operation into the memtable and gives its bytes; `None` when there is no room.
+    /// Adds the operation to the memtable and returns its bytes; `None` if there is no space.
     fn add(&mut self, op: SimOp, stamp: u64) -> Option<f64> {
         let id = self.next_seq;
         let len = if op.delete { 0 } else { self.content.len_of(id) };
@@ -267,12 +268,12 @@ impl Exact {
         Some(raw as f64)
     }
 
-    /// Bytes of a key and a value of this length.
+    /// Returns the bytes of a key and a value of this length.
     fn raw_of(&self, len: u32) -> u64 {
         self.content.key_len.max(8) as u64 + u64::from(len)
     }
 
-    /// The keys at which the pieces of a flush of these entries but the first begin.
+    /// Returns the first keys of all pieces of a flush of these entries but the first.
     fn piece_starts(&self, entries: &[ExactEntry], pieces: usize) -> Vec<Arc<[u8]>> {
         if pieces < 2 {
             return vec![];
@@ -287,7 +288,7 @@ impl Exact {
         ends.into_iter().filter_map(behind).collect()
     }
 
-    /// Writes tables of what is kept of `entries`, which are in order.
+    /// Writes tables of the retained ones of `entries`, which are in order.
     fn make(
         &mut self,
         entries: Vec<ExactEntry>,
@@ -364,8 +365,8 @@ impl Exact {
         TableShape { expires_micros, ..meta.shape() }
     }
 
-    /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
-    /// keys are known.
+    /// Returns the runs older than the job's inputs, as the engine sees them: only their key ranges
+    /// are known.
     fn older_runs(&self, shape: &LsmShape, job: &CompactionJob) -> OlderRuns {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
@@ -462,7 +463,7 @@ impl SimStore for Exact {
             .iter()
             .filter_map(|t| self.tables.get(&t.id))
             .for_each(|t| entries.extend_from_slice(t));
-        // Stable: it finds the sorted runs that are there.
+        // A stable sort uses the existing sorted runs.
         entries.sort_by_key(ExactEntry::order);
         let purge = self
             .options
@@ -529,7 +530,7 @@ fn rules(
     }
 }
 
-/// Where and when tables are made, and how many bits for each key their filters have on average.
+/// Level and times of new tables, and the average number of filter bits per key.
 #[derive(Clone, Copy)]
 struct ExactPlace {
     level: u8,
@@ -539,15 +540,15 @@ struct ExactPlace {
     oldest: Option<u64>,
 }
 
-/// Makes writers that only count, and notes which entries went to which table.
+/// Creates writers that only count, and records the entries of each table.
 struct Counting<'a> {
     options: &'a TreeOptions,
     place: ExactPlace,
     next_id: &'a mut u64,
-    /// The entry under the input's cursor.
+    /// Entry under the input's cursor.
     now: Rc<Cell<ExactEntry>>,
     tables: Vec<Vec<ExactEntry>>,
-    /// Where the value of the entry that is added next has gone.
+    /// Position to which the value of the next added entry was written.
     put_blob: Option<BlobHandle>,
 }
 

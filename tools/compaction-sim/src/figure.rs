@@ -1,5 +1,5 @@
-//! The drawing of figures: panels with their names beside them, axes, and how a case looks in all
-//! of them. A case is known by its marker before it is by its colour.
+//! Draws figures: panels with a legend, axes, and the style of each case, which is the same in all
+//! figures. A case is recognised by its marker first, then by its colour.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -11,7 +11,7 @@ pub(crate) type DrawError = Box<dyn std::error::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// How the nth case looks. Colours differ in lightness too; shapes come before colours.
+/// Style of the nth case. Colours differ in lightness too; shapes come before colours.
 #[derive(Clone, Copy)]
 pub(crate) struct CurveLook(pub(crate) usize);
 
@@ -38,7 +38,7 @@ impl CurveLook {
         self.colour().stroke_width(2)
     }
 
-    /// The outline of its marker around (0, 0), in pixels.
+    /// Returns the outline of its marker around (0, 0), in pixels.
     fn outline(self) -> Vec<Pixel> {
         let r = RADIUS;
         match self.0 % SHAPES {
@@ -67,7 +67,7 @@ impl CurveLook {
         }
     }
 
-    /// Its marker, to be put somewhere: what fills it, and its edge.
+    /// Returns its marker: the filled area and its edge.
     pub(crate) fn marker(self) -> (Polygon<Pixel>, PathElement<Pixel>) {
         let outline = self.outline();
         let fill = match self.0 / SHAPES % FILLS {
@@ -88,17 +88,17 @@ const LETTERS: (&str, u32) = ("sans-serif", 13);
 /// Pixels of a line of the legend.
 const LINE: i32 = 19;
 
-/// Letters of a name that fit beside a figure.
+/// Maximum number of characters of a name in the legend.
 const MOST_LETTERS: usize = 32;
 
-/// The width of a legend of these names.
+/// Returns the width of a legend with these names.
 fn legend_wide(names: &[&str]) -> u32 {
     let letters = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).min(MOST_LETTERS);
     40 + 7 * letters as u32
 }
 
-/// A drawing of panels below each other, each with its own names beside it; in all as wide as the
-/// page.
+/// Returns a drawing of panels below each other, each with its own legend; the page has a fixed
+/// width.
 pub(crate) fn drawing(
     high: u32,
     panels: &[Vec<&str>],
@@ -124,7 +124,7 @@ pub(crate) fn drawing(
     Ok(svg)
 }
 
-/// The ith line of a legend.
+/// Draws the ith line of a legend.
 fn entry(legend: &Area<'_>, i: usize, name: &str) -> Result<(), DrawError> {
     let (look, y) = (CurveLook(i), 22 + i as i32 * LINE);
     legend.draw(&PathElement::new(vec![(4, y), (28, y)], look.line()))?;
@@ -140,11 +140,11 @@ fn entry(legend: &Area<'_>, i: usize, name: &str) -> Result<(), DrawError> {
     Ok(legend.draw(&Text::new(short, (36, y), style))?)
 }
 
-/// A number at an axis: "2 M", not "2.00 M".
+/// Formats a number at an axis: "2 M", not "2.00 M".
 fn short(v: &f64) -> String {
     let small = v.abs() > 0.0 && v.abs() < 0.1;
     let text = if small {
-        // Two digits that are no zeros, or the numbers of a small axis would look alike.
+        // Two significant digits, or the numbers of a small axis would look alike.
         let digits = (1.0 - v.abs().log10().floor()) as usize;
         format!("{v:.digits$}")
     } else {
@@ -159,13 +159,13 @@ fn short(v: &f64) -> String {
     format!("{number} {unit}").trim_end().to_owned()
 }
 
-/// The end of an axis that is to show this much: of nothing but zeros it ends at 1, so that its
+/// Returns the end of an axis that must show this value. An axis of zeros ends at 1, so that its
 /// numbers differ.
 fn end_of(most: f64, room: f64) -> f64 {
     if most > 0.0 { (most * room).max(1e-9) } else { 1.0 }
 }
 
-/// An empty chart from nothing to a little over these.
+/// Creates an empty chart from zero to a little above these values.
 pub(crate) fn chart<'a, 'b>(
     area: &'b Area<'a>,
     x: (f64, f64, &str),
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!([0.002, 0.015, 0.05, 0.0].map(|v| short(&v)), ["0.002", "0.015", "0.05", "0"]);
     }
 
-    /// Where nothing was held up, the axis says 0 once.
+    /// If nothing was held up, the axis shows 0 once.
     #[test]
     fn the_numbers_of_an_axis_differ() {
         for top in [0.0, 0.004, 3.0, 2e6] {

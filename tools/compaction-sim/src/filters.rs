@@ -1,9 +1,9 @@
-//! What lookups of keys that are not there cost by the memory of filters, as Monkey (SIGMOD 2017,
-//! section 4) has it: the expected number of runs whose filter errs.
+//! Cost of looking up missing keys by filter memory, as in Monkey (SIGMOD 2017, section 4): the
+//! expected number of runs whose filter gives a false positive.
 //!
-//! A filter of `b` bits for each key errs with a chance of e^(−b ln² 2), as a Bloom filter does. The
-//! engine's own filters are better than that: with `b` bits of a fingerprint, which take 9/8 `b` bits
-//! of memory and more in small tables, they err with a chance of 2^−b ([`TableFilters`]).
+//! A filter with `b` bits per key has a false positive rate of e^(−b ln² 2), as a Bloom filter. The
+//! engine's own filters are better: with `b` bits per fingerprint their rate is 2^−b. They take 9/8
+//! `b` bits of memory, and more in small tables ([`TableFilters`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use firn_kv::{FilterAllocation, TreeOptions};
 
 use crate::latency::ReadRun;
 
-/// Fingerprints for each key in the filter of a large table.
+/// Fingerprints per key in the filter of a large table.
 pub const OVERHEAD: f64 = 9.0 / 8.0;
 
-/// The engine's filters of a simulated tree's tables: what options give their level, or what they
-/// got when they were written.
+/// The engine's filters of a simulated tree's tables: sized by the options of their level, or as
+/// they were written.
 pub struct TableFilters {
     options: Arc<TreeOptions>,
-    /// Bits of a fingerprint where runs share memory, by table.
+    /// Bits of a fingerprint, by table, if runs share memory.
     shared: HashMap<u64, u8>,
 }
 
 impl TableFilters {
-    /// Of no tables yet.
+    /// Creates it without tables.
     pub fn new(options: Arc<TreeOptions>) -> TableFilters {
         TableFilters { options, shared: HashMap::new() }
     }
@@ -41,7 +41,7 @@ impl TableFilters {
         self.options.filter_allocation == FilterAllocation::Monkey
     }
 
-    /// Bits of a fingerprint, on average, in what a flush of so many entries makes beside these runs.
+    /// Returns the average bits of a fingerprint in a flush of this many entries, given these runs.
     pub fn flushed(&self, runs: &[Arc<RunShape>], entries: u64) -> f64 {
         match self.is_shared() {
             true => flushed_bits(runs, entries, &|level| self.usual(level).into()),
@@ -49,7 +49,7 @@ impl TableFilters {
         }
     }
 
-    /// The same in what a job makes.
+    /// Returns the same for the output of a job.
     pub fn merged(&self, runs: &[Arc<RunShape>], job: &CompactionJob) -> f64 {
         match self.is_shared() {
             true => merged_bits(runs, job, &|level| self.usual(level).into()),
@@ -57,24 +57,24 @@ impl TableFilters {
         }
     }
 
-    /// These tables have been made with so many.
+    /// Records the number of bits of new tables.
     pub fn note(&mut self, made: &[TableShape], bits: f64) {
         if self.is_shared() {
             self.shared.extend(made.iter().map(|t| (t.id, whole_bits(bits, t.id))));
         }
     }
 
-    /// These tables are no more.
+    /// Removes these tables.
     pub fn forget(&mut self, tables: impl Iterator<Item = u64>) {
         tables.for_each(|id| _ = self.shared.remove(&id));
     }
 
-    /// Bits of a fingerprint in the filter of a table of a level.
+    /// Returns the bits of a fingerprint in the filter of a table on a level.
     fn bits(&self, level: u8, table: u64) -> u8 {
         self.shared.get(&table).copied().unwrap_or_else(|| self.usual(level))
     }
 
-    /// Bytes of the fingerprints of a run.
+    /// Returns the bytes of the fingerprints of a run.
     pub fn bytes(&self, run: &RunShape) -> u64 {
         let of = |t: &TableShape| {
             (fingerprints(t.entries) * u64::from(self.bits(run.level, t.id))).div_ceil(8)
@@ -82,7 +82,7 @@ impl TableFilters {
         run.tables.iter().map(of).sum()
     }
 
-    /// What a read sees of a run.
+    /// Returns the properties of a run that matter for reads.
     pub fn read_run(&self, run: &RunShape) -> ReadRun {
         let none = ReadRun { entries: 0.0, covers: 0.0, errs: 0.0 };
         run.tables.iter().fold(none, |sum, t| {
@@ -97,9 +97,9 @@ impl TableFilters {
     }
 }
 
-/// How many fingerprints a binary fuse filter of so many keys has (Graf and Lemire, "Binary Fuse
-/// Filters: Fast and Smaller Than Xor Filters", 2022): more for each key the fewer there are, in
-/// segments whose length is a power of two.
+/// Returns the number of fingerprints of a binary fuse filter with this many keys (Graf and Lemire,
+/// "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022). Fewer keys need more per key,
+/// in segments whose length is a power of two.
 fn fingerprints(keys: u64) -> u64 {
     if keys == 0 {
         return 0;
@@ -107,24 +107,25 @@ fn fingerprints(keys: u64) -> u64 {
     let ln = (keys as f64).ln();
     let segment = 1 << ((ln / 3.33f64.ln() + 2.25) as u32).min(18);
     let each = if keys > 1 { OVERHEAD.max(0.875 + 0.25 * 1e6f64.ln() / ln) } else { 0.0 };
-    // The first and the last two are begun in fewer places.
+    // The first and the last two have fewer start positions.
     let segments = ((keys as f64 * each).round() as u64).div_ceil(segment).max(3);
     segments * segment
 }
 
-/// The chance that a filter with so many bits for each key errs.
+/// Returns the false positive rate of a filter with this many bits per key.
 pub fn error_of(bits: f64) -> f64 {
     (-bits.max(0.0) * std::f64::consts::LN_2.powi(2)).exp()
 }
 
-/// Runs read for a key that is not there, when every run's filter has `bits` for each key.
+/// Returns the runs read for a missing key, if every run's filter has `bits` per key.
 pub fn uniform_cost(runs: &[f64], bits: f64) -> f64 {
     runs.len() as f64 * error_of(bits)
 }
 
-/// The same when the filters' memory, `bits` for each key of all `runs` (their numbers of entries)
-/// together, is shared out so that this is least: the chance to err is proportional to a run's
-/// entries, and a run for which that would be above 1 has no filter. Gives each run's chance.
+/// Allocates filter memory so that the cost of a missing key is minimal. The memory is `bits` per
+/// key of all `runs` (their numbers of entries) together. The false positive rate is then
+/// proportional to a run's entries, and a run with a rate above 1 has no filter. Returns each run's
+/// rate.
 ///
 /// ```
 /// use compaction_sim::filters::{allocate, uniform_cost};
@@ -136,7 +137,7 @@ pub fn allocate(runs: &[f64], bits: f64) -> Vec<f64> {
     let memory = bits.max(0.0) * runs.iter().sum::<f64>() * std::f64::consts::LN_2.powi(2);
     let mut filtered: Vec<usize> = (0..runs.len()).filter(|&r| runs[r] > 0.0).collect();
     let mut errors = vec![1.0; runs.len()];
-    // Of runs with a filter: Σ −n ln(λ n) is the memory.
+    // For runs with a filter, Σ −n ln(λ n) is the memory.
     while !filtered.is_empty() {
         let keys: f64 = filtered.iter().map(|&r| runs[r]).sum();
         let spread: f64 = filtered.iter().map(|&r| runs[r] * runs[r].ln()).sum();
@@ -168,7 +169,7 @@ mod tests {
             assert!((memory(&errors) / (bits * total) - 1.0).abs() < 1e-9, "{bits}");
             let best: f64 = errors.iter().sum();
             assert!(best <= uniform_cost(&runs, bits) + 1e-12);
-            // A little memory from one run to another makes it no better.
+            // Moving a little memory from one run to another makes it no better.
             for (a, b) in [(0, 3), (3, 0), (1, 2)] {
                 let moved = 0.01 * bits * runs[a].min(runs[b]);
                 let mut other = errors.clone();

@@ -1,15 +1,14 @@
-//! Histories of real stores: their event logs, read, as workloads and machines to be simulated.
+//! Reads the event logs of real stores as workloads and machines for simulation.
 //!
-//! A log says of each flush how many entries and bytes it wrote, and of each merge how many went in
-//! and came out. From these follow what the simulator needs: entries in a memtable, bytes of an
-//! entry in a table, the share of deletes, whether keys came in order, and which keys were written
-//! ([`choice`](crate::choice)). That workload can be simulated under the recorded policy or others:
-//! `compare` and `replay` do.
+//! A log has the entries and bytes of each flush, and the sizes of each compaction before and
+//! after. These give the input of the simulator: entries of a memtable, bytes of an entry in a
+//! table, the share of deletes, whether keys came in order, and the keys of the writes
+//! ([`choice`](crate::choice)). `compare` and `replay` simulate that workload under the recorded
+//! policy or others.
 //!
-//! It also says how long every flush and merge took, and how long writers were slowed or stood
-//! still until then. From these follow the speeds of the machine as that store found them
-//! ([`RecordedHistory::fitted`]), whatever else went on there: they predict how long writers are held
-//! up.
+//! A log also has the duration of each flush and compaction, and the time that writers were slowed
+//! or stalled so far. These give the speeds of the machine as that store used it
+//! ([`RecordedHistory::fitted`]), whatever else it did. They predict how long writers are held up.
 
 use std::sync::Arc;
 
@@ -26,94 +25,95 @@ use crate::sim::{self, Setup};
 use crate::size::{ContentSize, KeySeries, Sizes};
 use crate::workload::{Pattern, SimPhase, SimWorkload, place};
 
-/// How often a machine's speeds are put right by what came of a simulation with them.
+/// Number of simulations that correct a machine's speeds.
 const FITS: usize = 8;
 
-/// How many times the default machine's time of a write is more than a write takes anywhere.
+/// Multiple of the default machine's write time above which it cannot be the write itself.
 const SLOW: f64 = 6.0;
 
-/// What a log tells of one tree.
+/// Contents of a log about one tree.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedHistory {
     /// The tree.
     pub tree: String,
-    /// Its policy, if the log tells of its opening.
+    /// Its policy, if the log has its opening.
     pub policy: Option<Policy>,
     /// Its sizes: memtable, table.
     pub sizes: Option<(u64, u64)>,
     /// Its bound on the age of deletes.
     pub tombstone_age_secs: u64,
-    /// Flushes: entries, deletes, bytes of tables, bytes of keys and values.
+    /// Number of flushes.
     pub flushes: u64,
-    /// See `flushes`.
+    /// Sums over flushes: entries, deletes, bytes of tables, bytes of keys and values.
     pub flushed: [u64; 4],
     /// Heads of the first and last key of each flush.
     pub ranges: Vec<(u64, u64)>,
-    /// Merges, moves, drops.
+    /// Number of compactions, moves, drops.
     pub jobs: [u64; 3],
-    /// Of merges: bytes read, bytes written, entries read, entries written.
+    /// Sums over compactions: bytes read, bytes written, entries read, entries written.
     pub merged: [u64; 4],
-    /// Microseconds that flushes and merges took.
+    /// Microseconds of all flushes, and of all compactions.
     pub micros: (u64, u64),
     /// Microseconds of each flush, and the entries that it wrote.
     pub each: Vec<(u64, u64)>,
-    /// Of each flush what its memtable had taken in; as many versions as entries where the log does
-    /// not say.
+    /// Content of the memtable of each flush; the number of entries replaces the number of versions
+    /// if the log lacks it.
     pub(crate) memtables: Vec<FlushedVersions>,
-    /// Nanoseconds of the processor that the merges would take on the default machine.
+    /// Processor nanoseconds of the compactions on the default machine.
     pub default_nanos: f64,
-    /// Each merge.
+    /// Each compaction.
     pub merges: Vec<RecordedMerge>,
-    /// Microseconds that flushes did not begin though they could.
+    /// Microseconds in which a flush could have begun but did not.
     pub waited: u64,
     /// Microseconds from the opening of the tree to its last flush.
     pub elapsed: u64,
-    /// Microseconds that writers of all trees had been slowed, and had waited for a memtable, by
-    /// the last flush.
+    /// Microseconds, until the last flush, in which writers of all trees were slowed, and waited
+    /// for a memtable.
     pub held_up: [u64; 2],
-    /// Memtables that may wait for their flush, and background threads.
+    /// Maximum number of immutable memtables, and of background threads.
     pub opened: Option<(u64, u64)>,
     /// Microseconds from the last flush to the last event.
     pub after: u64,
-    /// Its course; empty when the log does not tell of it.
+    /// Its course; empty if the log lacks it.
     pub course: Vec<CourseMoment>,
 }
 
-/// A merge, as a log tells of it.
+/// A compaction in a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecordedMerge {
-    /// Nanoseconds that it took.
+    /// Its duration in nanoseconds.
     pub took: f64,
-    /// Nanoseconds of the processor that it would take on the default machine.
+    /// Its processor nanoseconds on the default machine.
     pub default_nanos: f64,
-    /// Tables that it wrote.
+    /// Number of tables that it wrote.
     pub tables: usize,
-    /// Pieces in which it was done.
+    /// Number of pieces in which it ran.
     pub pieces: usize,
 }
 
-/// Adds up counters that begin anew at every opening.
+/// Sums counters that restart at every opening.
 #[derive(Default)]
 struct Since {
     at: Option<u64>,
     held_up: [u64; 2],
 }
 
-/// The most that a flush or a merge counts anything to: whole files, and microseconds of centuries.
+/// Maximum of any count in an event: it covers whole files, and microseconds of centuries.
 const MOST_COUNTED: u64 = 1 << 53;
 
-/// Whether the numbers of an event can be; those of a damaged line would not even have a sum.
+/// Reports whether the numbers of an event are possible. Those of a damaged line could overflow
+/// sums.
 fn can_be(event: &Value) -> bool {
     let is_job = matches!(event["event"].as_str(), Some("flush" | "compaction"));
     let mut fields = event.as_object().into_iter().flatten();
     !is_job || fields.all(|(_, value)| value.as_u64().is_none_or(|n| n <= MOST_COUNTED))
 }
 
-/// Reads the events of a tree. Lines that are no events (a torn last one), or
-/// have numbers that cannot be, are passed over.
+/// Reads the events of a tree. Skips lines that are no events (a torn last one), or have impossible
+/// numbers.
 ///
 /// # Errors
-/// When the log tells of no flush, or of several trees and none is named.
+/// If the log has no flush, or has several trees and none is named.
 pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
     let events: Vec<Value> =
         text.lines().filter_map(|l| serde_json::from_str(l).ok()).filter(can_be).collect();
@@ -127,10 +127,10 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
     let name = match (tree, &names[..]) {
         (Some(tree), _) => tree,
         (None, [one]) => one,
-        (None, []) => return Err(Failure::new("the log tells of no flush")),
+        (None, []) => return Err(Failure::new("the event log has no flush")),
         (None, many) => {
             return Err(Failure::with_next(
-                format!("the log tells of {}", many.join(", ")),
+                format!("the event log has several trees: {}", many.join(", ")),
                 "name one of them with --tree",
             ));
         }
@@ -168,7 +168,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                     versions: n("versions").max(n("entries")),
                     entries: n("entries"),
                 });
-                // It could begin when its memtable was sealed and the flush before was done.
+                // It could begin when its memtable was sealed and the previous flush was done.
                 let since_last = n("at").saturating_sub(n("micros") + since.at.unwrap_or(0));
                 h.waited += n("waited_micros").min(since_last);
                 h.elapsed += since.at.map_or(0, |at| n("at").saturating_sub(at));
@@ -210,32 +210,32 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
         }
     }
     if h.flushes == 0 || h.flushed[0] == 0 {
-        return Err(Failure::new(format!("the log tells of no flush of {name:?}")));
+        return Err(Failure::new(format!("the event log has no flush of {name:?}")));
     }
     Ok(h)
 }
 
 impl RecordedHistory {
-    /// Whether each of the first so many flushes lies behind the one before.
+    /// Reports whether the key range of each of the first flushes follows that of the previous one.
     fn is_ascending(&self, flushes: usize) -> bool {
         let ranges = &self.ranges[..flushes.min(self.ranges.len())];
         ranges.len() > 1 && ranges.windows(2).all(|w| w[0].1 <= w[1].0)
     }
 
-    /// Versions that memtables took in: what was written, whatever of it came to a table.
+    /// Returns the number of versions in memtables: all writes, even those that reached no table.
     fn versions(&self) -> u64 {
         FlushedVersions::sum(&self.memtables, |m| m.versions)
     }
 
-    /// Versions for each entry that was written.
+    /// Returns the number of versions per written entry.
     fn versions_per_entry(&self) -> f64 {
         self.versions() as f64 / self.flushed[0].max(1) as f64
     }
 
-    /// A simulation of this history, before it is known which keys were written.
+    /// Returns a simulation of this history, before the keys of the writes are known.
     ///
     /// # Errors
-    /// Recorded options that are out of bounds, and what the engine's parts refuse.
+    /// Recorded options that are out of bounds, and errors of the engine's parts.
     fn setup(&self, policy: Policy, machine: Machine) -> Done<Setup> {
         let (memtable, table_size) = self.sizes.unwrap_or((64 << 20, 64 << 20));
         let options = TreeOptions {
@@ -250,8 +250,8 @@ impl RecordedHistory {
         options.check()?;
         let [entries, deletes, written, _] = self.flushed;
         let per_flush = (entries / self.flushes).max(1);
-        // A value as long as makes an entry in a table as large as those recorded, whatever
-        // compressed them.
+        // Use values of a length that gives entries in tables the recorded size, whatever their
+        // compression was.
         let puts = (entries - deletes.min(entries)).max(1);
         let content = |len: usize| ContentSize {
             key_len: 16,
@@ -278,12 +278,12 @@ impl RecordedHistory {
         Ok(Setup::new(options, workload, machine))
     }
 
-    /// Versions that a memtable took in, on average.
+    /// Returns the average number of versions in a memtable.
     fn per_memtable(&self) -> u64 {
         (self.versions() / self.flushes).max(1)
     }
 
-    /// Lets the writes of a simulation choose their keys like this.
+    /// Lets the writes of a simulation choose their keys by `choice`.
     fn choose(&self, choice: &KeyChoice, workload: &mut SimWorkload) {
         let [entries, deletes, ..] = self.flushed;
         // The last memtable stays as it is.
@@ -308,7 +308,7 @@ impl RecordedHistory {
         workload.keys = if drawn { choice.keys.max(load as f64) as u64 } else { ops }.max(1);
     }
 
-    /// What the log says of the store, whose keys have so many bytes.
+    /// Returns the facts about the store in the log; its keys have this many bytes.
     ///
     /// # Errors
     /// As [`choice`](RecordedHistory::choice).
@@ -316,7 +316,7 @@ impl RecordedHistory {
         let [entries, deletes, _, user] = self.flushed.map(|n| n as f64);
         let each = user / entries.max(1.0);
         let choice = self.choice(&self.policy.clone().unwrap_or_default())?;
-        // No more than what was written, however many keys there are to choose from.
+        // Not more than the writes, however many keys there are to choose from.
         let held = choice.keys.max(choice.load as f64).min(entries) * each;
         Ok(KnownStore {
             held: Some(held),
@@ -334,8 +334,8 @@ impl RecordedHistory {
         })
     }
 
-    /// Writes are for each byte that users wrote: simulated entries are only as long as the
-    /// compressed ones in tables.
+    /// Recalculates the amplification per byte that users wrote: simulated entries are only as long
+    /// as the compressed ones in tables.
     pub fn count_users_bytes(&self, o: &mut SimOutcome) {
         let raw = self.flushed[3] as f64 * self.versions_per_entry();
         if raw > 0.0 && o.ops > 0 {
@@ -345,7 +345,7 @@ impl RecordedHistory {
         }
     }
 
-    /// What each flush took over what it would at the mean speed of all.
+    /// Returns the duration of each flush relative to the mean speed of all flushes.
     fn flush_factors(&self) -> Arc<[f64]> {
         let mean = self.micros.0 as f64 / self.flushed[0].max(1) as f64;
         let factor = |&(micros, entries): &(u64, u64)| {
@@ -354,9 +354,8 @@ impl RecordedHistory {
         self.each.iter().map(factor).collect()
     }
 
-    /// What a write, a flushed entry and a merge took, with all that they had to share: nanoseconds
-    /// of a write, of a flushed entry, and of a merge over what it would take of the default
-    /// machine's processor.
+    /// Returns the recorded durations, with all contention: nanoseconds of a write, of a flushed
+    /// entry, and of a compaction relative to its time on the default machine's processor.
     fn speeds(&self) -> [f64; 3] {
         let (entries, versions) = (self.flushed[0].max(1) as f64, self.versions().max(1) as f64);
         let writing = self.elapsed.saturating_sub(self.held_up[0] + self.held_up[1]);
@@ -368,8 +367,8 @@ impl RecordedHistory {
         [writing as f64 * 1000.0 / versions, self.micros.0 as f64 * 1000.0 / entries, merge]
     }
 
-    /// A machine of these speeds, when nothing has to be shared, and of so many nanoseconds before a
-    /// flush begins, for the writers of this simulation.
+    /// Returns a machine with these speeds without contention, and with this many nanoseconds
+    /// before a flush begins, for the writers of this simulation.
     fn machine(
         &self,
         [write, flush, merge]: [f64; 3],
@@ -378,14 +377,14 @@ impl RecordedHistory {
         of: &Setup,
     ) -> Machine {
         let d = Machine::default();
-        // Writers that need much longer than a write takes wait for something that the log does
-        // not know: they come at a rate, and have no core meanwhile.
+        // Writers that need much longer than a write takes wait for something that is not in the
+        // log: they come at a rate, and use no core meanwhile.
         let ingest = match of.machine.ingest {
             known if known > 0.0 => known,
             _ if write > SLOW * d.write_op => of.workload.put_bytes() / write * 1e9,
             _ => 0.0,
         };
-        // What a flush takes beyond the processor's work is waiting: for syncs first.
+        // The time of a flush beyond its processor work is waiting: for syncs first.
         let [entries, _, written, _] = self.flushed;
         let flush_cpu = flush.min(d.flush.0 + d.flush.1 * written as f64 / entries.max(1) as f64);
         let waits = (flush - flush_cpu) * entries as f64 / self.flushes.max(1) as f64 / 1e9;
@@ -413,7 +412,7 @@ impl RecordedHistory {
         }
     }
 
-    /// How much merges vary over what this machine would need for them if each were alone.
+    /// Returns the spread of compaction times relative to their times alone on this machine.
     fn merge_spread(&self, machine: &Machine) -> f64 {
         let scale = machine.merge.entry / Machine::default().merge.entry;
         let merge = |m: &RecordedMerge| {
@@ -426,9 +425,9 @@ impl RecordedHistory {
         self.merges.iter().map(merge).collect::<LogSpread>().deviation()
     }
 
-    /// The simulation of this history on a machine of so many cores, whose speeds are those at
-    /// which everything takes as long as was recorded: what had to be shared is found out by
-    /// simulating it a few times.
+    /// Returns the simulation of this history on a machine with this many cores. Its speeds are
+    /// those at which everything takes as long as recorded. A few simulations determine the
+    /// contention.
     ///
     /// # Errors
     /// As [`choice`](RecordedHistory::choice).
@@ -439,12 +438,12 @@ impl RecordedHistory {
         Ok(self.fitted_to(setup, cores)?.0)
     }
 
-    /// As [`fitted`](RecordedHistory::fitted), where more is known of the workload than the log
-    /// tells. Gives besides how much flushes and merges vary by chance ([`Machine::jitter`]): what
-    /// they have to share varies them too.
+    /// Does the same as [`fitted`](RecordedHistory::fitted), if more is known about the workload
+    /// than the log has. Also returns the random variation of flushes and compactions
+    /// ([`Machine::jitter`]), without the variation by contention.
     ///
     /// # Errors
-    /// What the simulator says.
+    /// Errors of the simulator.
     pub fn fitted_to(&self, mut setup: Setup, cores: f64) -> Done<(Setup, (f64, f64))> {
         let recorded = self.speeds();
         let waited = self.waited as f64 * 1000.0 / self.flushes.max(1) as f64;
@@ -453,7 +452,7 @@ impl RecordedHistory {
         setup.machine = self.machine(alone, before, cores, &given);
         let factors = self.flush_factors();
         let spread = factors.iter().copied().collect::<LogSpread>().deviation();
-        // The part of it that chance has, and not what flushes have to share.
+        // The random part of it, without contention.
         let mut chance = 1.0;
         let mut jitter = (spread, 0.0);
         for _ in 0..FITS {
@@ -461,7 +460,7 @@ impl RecordedHistory {
 
             let o = sim::run(&setup, &mut |_| ())?;
             let per = |took: f64, of: f64| if of > 0.0 { took / of } else { 0.0 };
-            // A memtable has as many entries here as there, however many writes it took.
+            // A memtable has the same number of entries in both, however many writes it took.
             let entries = o.flushes as f64 * self.flushed[0] as f64 / self.flushes.max(1) as f64;
             let simulated = [
                 per(o.writing_seconds * 1e9, entries),
@@ -486,10 +485,10 @@ impl RecordedHistory {
         Ok((setup, jitter))
     }
 
-    /// Which keys the writes were to.
+    /// Finds the keys of the writes.
     ///
     /// # Errors
-    /// Recorded options that are out of bounds, and what the simulator says.
+    /// Recorded options that are out of bounds, and errors of the simulator.
     pub fn choice(&self, policy: &Policy) -> Done<KeyChoice> {
         let [read, written, entries_in, entries_out] = self.merged;
         let all = KeyChoice { load: 0, keys: self.flushed[0] as f64 * 1e4, skew: 0.0 };
@@ -507,8 +506,8 @@ impl RecordedHistory {
         })
     }
 
-    /// What was recorded, as it was recorded, in the form of a simulation's outcome. What a log
-    /// does not tell (what lives, reads, deletes) is nothing.
+    /// Returns the record in the form of a simulation's outcome. Fields that a log lacks (live
+    /// data, reads, deletes) are zero.
     pub fn outcome(&self) -> SimOutcome {
         let [_, _, flushed, raw] = self.flushed;
         let written = (flushed + self.merged[1]) as f64;
@@ -540,13 +539,13 @@ impl RecordedHistory {
             ops_per_second: self.versions() as f64 / (self.elapsed as f64 / 1e6).max(1e-9),
             ..SimOutcome::default()
         };
-        // A log does not say when each of its bytes was merged, but how many had been written.
+        // A log does not have the time at which each byte was merged, but the sum of bytes written.
         o.points = self.course.iter().map(|m| m.point()).collect();
         o
     }
 }
 
-/// Factors whose logarithms are this share of what they were, with a mean of 1.
+/// Raises the factors to the power of this share, and scales them to a mean of 1.
 fn tempered(factors: &[f64], share: f64) -> Arc<[f64]> {
     let all: Vec<f64> = factors.iter().map(|f| f.max(1e-9).powf(share)).collect();
     let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! Outcomes as a page ([`firn_tools::page`]).
+//! Renders outcomes as a page ([`firn_tools::page`]).
 
 use firn_tools::output::{bytes, count};
 use firn_tools::page::{FilmPage, PageFrame};
@@ -7,7 +7,8 @@ use crate::meter::SimOutcome;
 use crate::metric::Metric;
 use crate::report::{by_case, columns};
 
-/// The page, of several seeds the first. Outcomes without frames show their numbers only.
+/// Returns the page, with the first of several seeds. Outcomes without frames show only their
+/// numbers.
 pub fn page(all: &[(String, SimOutcome)]) -> String {
     let shown: Vec<(&str, &SimOutcome)> = by_case(all)
         .into_iter()

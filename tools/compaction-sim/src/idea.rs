@@ -1,11 +1,11 @@
-//! Policies that the engine does not have: what a simulation asks of any policy, and the shortest
-//! way to say one.
+//! Policies outside the engine: the interface that a simulation needs, and the shortest notation
+//! for a policy.
 //!
-//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. An idea says what it
-//! wishes for as [`Wish`]es; which of them can start, in which order, and that none breaks the order
-//! of versions, is found here, by the engine's own [`CompactionJob::check`]. So an idea can be slow,
-//! but not wrong. What the engine does for all its policies (deletes that are too old, tables that
-//! have expired) is not done for an idea.
+//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. An idea returns
+//! [`Wish`]es. This module decides which can start, and in which order, and rejects those that
+//! break the order of versions, using the engine's own [`CompactionJob::check`]. So an idea can be
+//! slow, but not wrong. Features that the engine adds to all its policies (overdue deletes, expired
+//! tables) are not available to an idea.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -17,14 +17,14 @@ use firn_kv::internals::compaction::{
     fits, pick, run_limits, steps,
 };
 
-/// What the simulator asks of a policy. [`Policy`] is one, and chooses by itself; an
-/// idea says only what it wishes for.
+/// The interface of a simulated policy. [`Policy`] implements it and chooses jobs by itself; an
+/// idea only requests compactions.
 ///
 /// ```
 /// use compaction_sim::idea::{SimPolicy, Wish};
 /// use firn_kv::internals::compaction::LsmShape;
 ///
-/// /// As many runs as the square root of the memtables that are held.
+/// /// Allows as many runs as the square root of the number of memtables in the tree.
 /// #[derive(Debug)]
 /// struct SquareRoot;
 ///
@@ -37,39 +37,41 @@ use firn_kv::internals::compaction::{
 /// }
 /// ```
 pub trait SimPolicy: fmt::Debug + Send + Sync {
-    /// All that it wants done, the most urgent first. A wish that cannot start now is left out.
+    /// Returns all compactions that it wants, the most urgent first. Those that cannot start now
+    /// are ignored.
     fn wishes(&self, _: &LsmShape) -> Vec<Wish> {
         Vec::new()
     }
 
-    /// The job that starts now: of an idea the first of its wishes that can.
+    /// Returns the job that starts now: for an idea the first of its requests that can.
     fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
         self.wishes(shape).iter().find_map(|wish| wish.job(shape).ok())
     }
 
-    /// Whether the job may start beside merges that read so many bytes each; by default always.
+    /// Reports whether the job may start while compactions with these input sizes run; by default
+    /// always.
     fn has_room(&self, _: &LsmShape, _merging: &[u64], _: &CompactionJob) -> bool {
         true
     }
 
-    /// The jobs that make a chosen one together, each put in place before the next begins; by default
-    /// it is one.
+    /// Returns the jobs that together carry out a chosen one, each installed before the next
+    /// begins. The default is the job itself.
     fn steps(&self, _: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
         vec![job]
     }
 
-    /// The numbers of runs at which writers are slowed and slowed the most; by default there are
-    /// none.
+    /// Returns the numbers of runs at which writers are slowed and slowed the most; by default
+    /// there are none.
     fn limits(&self, _: &LsmShape) -> (usize, usize) {
         (usize::MAX, usize::MAX)
     }
 
-    /// Whether it may want something only because time has passed.
+    /// Reports whether it may want a job only because time has passed.
     fn is_clocked(&self) -> bool {
         false
     }
 
-    /// What went wrong in it, if anything did.
+    /// Returns its error, if one occurred.
     fn failed(&self) -> Option<String> {
         None
     }
@@ -97,30 +99,30 @@ impl SimPolicy for Policy {
     }
 }
 
-/// A merge that an idea wishes for: neighbouring runs by their indexes, 0 the newest.
+/// A compaction that an idea wants: adjacent runs by their indexes, 0 the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The runs.
     pub runs: RangeInclusive<usize>,
-    /// Which tables of the newest of them go; what they overlap in the others comes along. `None`
-    /// for all of all runs.
+    /// Tables of the newest run that take part, together with the overlapping tables of the others.
+    /// `None` for all tables of all runs.
     pub tables: Option<Range<usize>>,
-    /// The level that the output goes to; `None` for one below the oldest run, where the order of
-    /// runs allows that, else that of the oldest run.
+    /// Level of the output. `None` for one below the oldest run if the order of runs allows it,
+    /// else that of the oldest run.
     pub level: Option<u8>,
 }
 
 impl Wish {
-    /// The merge of whole runs.
+    /// Creates the compaction of whole runs.
     pub fn whole(runs: RangeInclusive<usize>) -> Wish {
         Wish { runs, tables: None, level: None }
     }
 
-    /// As the engine's job.
+    /// Returns the engine's job.
     ///
     /// # Errors
-    /// Why it is none: runs or tables that there are not, one run that would stay where it is, an
-    /// order of versions that would break. And that it has to wait for a job that runs.
+    /// Why there is none: runs or tables that do not exist, one run that would stay in its place,
+    /// an order of versions that would break, or a running job that it must wait for.
     pub fn job(&self, shape: &LsmShape) -> Result<CompactionJob, String> {
         let (newest, oldest) = (*self.runs.start(), *self.runs.end());
         let runs = shape.runs.get(newest..=oldest).filter(|runs| !runs.is_empty());
@@ -156,7 +158,7 @@ impl Wish {
         Ok(job)
     }
 
-    /// What of the runs goes in; those of which nothing does are left out.
+    /// Returns the inputs of the job; runs without input tables are left out.
     fn inputs(&self, runs: &[std::sync::Arc<RunShape>]) -> Result<Vec<CompactionInput>, String> {
         let all = 0..runs[0].tables.len();
         let tables = self.tables.clone().unwrap_or(all);
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
     use firn_kv::internals::compaction::TableShape;
 
-    /// A level and the first and last keys of its tables.
+    /// A level, and the first and last keys of its tables.
     type RunKeys<'a> = (u8, &'a [(&'a str, &'a str)]);
 
     fn shape(all: &[RunKeys<'_>]) -> LsmShape {
@@ -244,7 +246,7 @@ mod tests {
             Wish { level: Some(1), ..Wish::whole(2..=2) },
             Wish { level: Some(63), ..Wish::whole(0..=2) },
             Wish { tables: Some(3..4), ..Wish::whole(0..=2) },
-            // The run between would be newer than what it hides.
+            // The run between would be newer than the versions that it hides.
             Wish { level: Some(2), ..Wish::whole(0..=1) },
         ] {
             assert!(wrong.job(&shape).is_err(), "{wrong:?}");

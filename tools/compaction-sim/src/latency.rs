@@ -1,30 +1,32 @@
-//! How long writes and reads take, as percentiles.
+//! Latencies of writes and reads, as percentiles.
 //!
-//! *Writes* are simulated: each has its work, the engine's pacing, and the writers' share of the
-//! processor at its moment. A writer that finds every memtable full stands still. Where writes come
-//! as fast as they can, that is one write for each time; where they come at a rate, all those that
-//! would have come meanwhile wait, each from when it was due (so nothing is omitted because a
-//! measuring client waited).
+//! *Writes* are simulated: each has its work, the engine's slowdown, and the writers' share of the
+//! processor at its time. A writer stalls while every memtable is full. If writes come at the
+//! maximum rate, one write waits for each stall. If they come at a fixed rate, all writes that were
+//! due during the stall wait, each from its due time. So no latency is omitted because a measuring
+//! client waited.
 //!
-//! *Reads* are counted ([`CountOdds`]), at each moment of the course: a lookup reads the block that
-//! holds its key, and one more in each newer run whose filter errs; one of a key that is not there
-//! only the latter; a scan begins in a block of each run. Assumed is: keys are asked for evenly, so
-//! the cache holds its share of all blocks; the runs are asked one after the other; the device
-//! takes a random time for a block (exponential, as in a queue), longer by itself for each job at
-//! work, with which it is shared ([`Machine`](crate::machine::Machine)); and the reads by themselves
-//! are too few to load it.
+//! *Reads* are calculated ([`CountOdds`]), at each point of the course. A lookup reads the block of
+//! its key, and one more in each newer run whose filter gives a false positive. A lookup of a
+//! missing key reads only the latter. A scan begins with one block of each run. The assumptions
+//! are:
+//! - All keys are read equally often, so the cache has its share of all blocks.
+//! - A read searches the runs one after the other.
+//! - The time of the device per block is random (exponential, as in a queue). Each running job that
+//!   shares the device makes it longer ([`Machine`](crate::machine::Machine)).
+//! - The reads are too few to load the device.
 
 use serde::Serialize;
 
-/// Parts of a factor of e that times are told apart by: three percent.
+/// Buckets per factor of e: times are distinguished to within three percent.
 const FINENESS: f64 = 32.0;
-/// Blocks of one read that are told apart.
+/// Maximum number of blocks of one read that is distinguished.
 const MOST_BLOCKS: usize = 64;
 
-/// The shares at which percentiles are given: the last is one in a million.
+/// Shares of the percentiles; the last is all but one in a million.
 const SHARES: [f64; 4] = [0.5, 0.99, 0.999, 0.999_999];
 
-/// Seconds within which so many are done: half, 99 of 100, 999 of 1000; and all but one of a
+/// Seconds within which these shares finish: half, 99 of 100, 999 of 1000, and all but one in a
 /// million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
@@ -34,11 +36,11 @@ pub struct Percentiles {
     pub p99: f64,
     /// 999 of 1000.
     pub p999: f64,
-    /// Of what was simulated one by one the longest; of reads all but one of a million.
+    /// Maximum of times that are simulated one by one; for reads all but one in a million.
     pub most: f64,
 }
 
-/// Times with weights, to within three percent.
+/// Weighted times, to within three percent.
 #[derive(Clone, Debug, Default)]
 pub struct WeightedTimes {
     buckets: std::collections::BTreeMap<i32, f64>,
@@ -46,7 +48,7 @@ pub struct WeightedTimes {
 }
 
 impl WeightedTimes {
-    /// Adds so many of so many seconds.
+    /// Adds a time in seconds with a weight.
     pub fn add(&mut self, weight: f64, seconds: f64) {
         if weight > 0.0 {
             let bucket = (seconds.max(1e-12).ln() * FINENESS).floor() as i32;
@@ -55,7 +57,7 @@ impl WeightedTimes {
         }
     }
 
-    /// Within how many seconds this share is done; 0 of none.
+    /// Returns the seconds within which this share finishes; 0 if empty.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut left = self.buckets.values().sum::<f64>() * share;
         for (bucket, n) in &self.buckets {
@@ -67,15 +69,15 @@ impl WeightedTimes {
         self.most
     }
 
-    /// The percentiles, and the longest.
+    /// Returns the percentiles, and the maximum.
     pub fn percentiles(&self) -> Percentiles {
         let [p50, p99, p999] = [SHARES[0], SHARES[1], SHARES[2]].map(|s| self.quantile(s));
         Percentiles { p50, p99, p999, most: self.most }
     }
 }
 
-/// How often something is 0, 1, 2, …: the blocks that a read takes from the device, the jobs that
-/// use it.
+/// Probabilities of the counts 0, 1, 2, …: of blocks that a read takes from the device, or of jobs
+/// that use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountOdds(Vec<f64>);
 
@@ -86,12 +88,12 @@ impl Default for CountOdds {
 }
 
 impl CountOdds {
-    /// Of nothing that was looked at.
+    /// Creates it without observations.
     pub fn none() -> CountOdds {
         CountOdds(vec![])
     }
 
-    /// One more, with a chance.
+    /// Adds one more with this probability.
     pub fn and(&mut self, chance: f64) {
         let chance = chance.clamp(0.0, 1.0);
         if chance == 0.0 {
@@ -102,34 +104,34 @@ impl CountOdds {
         }
         for i in (0..self.0.len()).rev() {
             let before = if i > 0 { self.0[i - 1] } else { 0.0 };
-            // What would be more blocks than are told apart counts as the most.
+            // Larger counts than are distinguished count as the maximum.
             let stays = if i + 1 == MOST_BLOCKS { self.0[i] } else { self.0[i] * (1.0 - chance) };
             self.0[i] = stays + before * chance;
         }
     }
 
-    /// Takes in another one's shares with a weight.
+    /// Adds another distribution with a weight.
     pub fn mix(&mut self, weight: f64, other: &CountOdds) {
         self.0.resize(self.0.len().max(other.0.len()), 0.0);
         self.0.iter_mut().zip(&other.0).for_each(|(sum, share)| *sum += weight * share);
     }
 
-    /// The mean.
+    /// Returns the mean.
     pub fn mean(&self) -> f64 {
         let total: f64 = self.0.iter().sum();
         let sum: f64 = self.0.iter().enumerate().map(|(n, share)| n as f64 * share).sum();
         if total > 0.0 { sum / total } else { 0.0 }
     }
 
-    /// Percentiles of reads of so many blocks, where `busy` says how many jobs use the device beside,
-    /// a block takes `block` seconds of it alone, and everything else `cpu` seconds.
+    /// Returns percentiles of reads of this many blocks. `busy` is the number of jobs that use the
+    /// device, `block` the seconds of a block alone, and `cpu` the seconds of everything else.
     pub fn percentiles(&self, busy: &CountOdds, block: f64, cpu: f64) -> Percentiles {
         let (blocks, time): (f64, f64) = (self.0.iter().sum(), busy.0.iter().sum());
         let total = blocks * time;
         if total <= 0.0 {
             return Percentiles { p50: cpu, p99: cpu, p999: cpu, most: cpu };
         }
-        // The share of reads that take longer than this on the device.
+        // Share of reads that take longer than this on the device.
         let longer = |seconds: f64| {
             let of = |(jobs, part): (usize, &f64)| {
                 let mean = block * (1.0 + jobs as f64);
@@ -153,9 +155,9 @@ impl CountOdds {
         Percentiles { p50, p99, p999, most }
     }
 
-    /// How many take longer than so many mean times of a block.
+    /// Returns the share that takes longer than this many mean times of a block.
     fn longer_than(&self, means: f64) -> f64 {
-        // Of n blocks: fewer than n events of a Poisson process in that time.
+        // With n blocks: fewer than n events of a Poisson process in that time.
         let (mut term, mut fewer, mut sum) = ((-means).exp(), 0.0, 0.0);
         for (n, share) in self.0.iter().enumerate() {
             if n > 0 {
@@ -168,35 +170,36 @@ impl CountOdds {
     }
 }
 
-/// A run, as a read sees it.
+/// Properties of a run that matter for reads.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRun {
-    /// Its entries.
+    /// Number of entries.
     pub entries: f64,
-    /// The chance that one of its tables may hold a key, by the tables' bounds.
+    /// Probability that the range of one of its tables contains a key.
     pub covers: f64,
-    /// The chance that it does, and that the filter says so of a key that is not there.
+    /// Probability of that together with a false positive of the filter.
     pub errs: f64,
 }
 
-/// The blocks that reads take, of each kind.
+/// Blocks that each kind of read takes.
 #[derive(Clone, Debug, Default)]
 pub struct ReadCosts {
-    /// A lookup of a key that is there.
+    /// A lookup of an existing key.
     pub hit: CountOdds,
-    /// A lookup of one that is not.
+    /// A lookup of a missing key.
     pub miss: CountOdds,
     /// The beginning of a scan.
     pub scan: CountOdds,
 }
 
 impl ReadCosts {
-    /// Of no reads.
+    /// Creates it without reads.
     pub fn none() -> ReadCosts {
         ReadCosts { hit: CountOdds::none(), miss: CountOdds::none(), scan: CountOdds::none() }
     }
 
-    /// Of a tree with these runs, newest first, where a block is not in the cache with this chance.
+    /// Calculates it for a tree with these runs, newest first; `missed` is the probability of a
+    /// cache miss.
     ///
     /// ```
     /// use compaction_sim::latency::{ReadCosts, ReadRun};
@@ -209,7 +212,7 @@ impl ReadCosts {
         let mut costs = ReadCosts { hit: CountOdds::none(), ..ReadCosts::default() };
         let entries: f64 = runs.iter().map(|r| r.entries).sum();
         for r in runs {
-            // The key may be in this run: then the newer ones have been asked.
+            // If the key is in this run, the newer ones have been searched.
             let mut here = costs.miss.clone();
             here.and(missed);
             costs.hit.mix(r.entries / entries.max(1.0), &here);
@@ -219,7 +222,7 @@ impl ReadCosts {
         costs
     }
 
-    /// Takes in another moment's with a weight.
+    /// Adds another point of the course with a weight.
     pub fn mix(&mut self, weight: f64, other: &ReadCosts) {
         self.hit.mix(weight, &other.hit);
         self.miss.mix(weight, &other.miss);
@@ -265,7 +268,7 @@ mod tests {
             let expected = -(1.0f64 - share).ln() * 1e-4;
             assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected}");
         }
-        // Beside a job it takes twice as long; from the cache nothing.
+        // Beside a job it takes twice as long; from the cache no time.
         assert!((one.percentiles(&one, 1e-4, 0.0).p50 / p.p50 - 2.0).abs() < 1e-3);
         let mut seldom = CountOdds::default();
         seldom.and(0.1);

@@ -1,19 +1,19 @@
-//! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space
-//! it would take, how long its writers would wait and what its reads would meet, without the store.
-//! Everything that the command `compaction-sim` does can be done from a program.
+//! Firn's compaction policies on simulated tables: predicts bytes written, space, stalls of writers
+//! and the cost of reads, without a store. A program can use everything that the command
+//! `compaction-sim` does.
 //!
-//! A simulation is made of these parts:
+//! A simulation has these parts:
 //!
-//! | part | what it is |
+//! | part | type |
 //! |---|---|
-//! | policy | a [`Policy`](firn_kv::Policy) of the engine, read from its [name](policy), a trait of one's own ([`SimPolicy`](idea::SimPolicy)), or a [script] |
-//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), of a [trace], or of a store's event log ([`history`]) |
-//! | machine | a [`Machine`](machine::Machine): bandwidths, cores, threads, the rate of the writers; and an [SSD](ssd), if its wear is asked for |
-//! | simulation | a [`Setup`](sim::Setup) of these, which [`run`](sim::run) brings to its end: in numbers for each table, or with [`Setup::exact`](sim::Setup::exact) key by key |
-//! | outcome | a [`SimOutcome`](meter::SimOutcome), and the list of [`METRICS`](metric::METRICS) that is told of it |
+//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](idea::SimPolicy)), or a [script] |
+//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), from a [trace], or from a store's event log ([`history`]) |
+//! | machine | a [`Machine`](machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](ssd) with its wear |
+//! | simulation | a [`Setup`](sim::Setup) of these, which [`run`](sim::run) executes: with numbers per table, or with [`Setup::exact`](sim::Setup::exact) key by key |
+//! | outcome | a [`SimOutcome`](meter::SimOutcome), and the list of its [`METRICS`](metric::METRICS) |
 //!
-//! The order of merges, when writers are slowed and which versions a merge keeps are decided by the
-//! engine's own code; time is that of a simple model. Equal setups give equal outcomes.
+//! The engine's own code decides the order of compactions, the slowdown of writers and the versions
+//! that a compaction retains. A simple model gives the times. Equal setups give equal outcomes.
 //!
 //! ```
 //! use compaction_sim::machine::Machine;
@@ -23,7 +23,7 @@
 //! use compaction_sim::workload::{SimOpKind, SimWorkload};
 //! use firn_kv::TreeOptions;
 //!
-//! // 100,000 writes of 16 + 100 bytes, the popular ones of 20,000 keys the most often.
+//! // 100,000 writes of 16 + 100 bytes to 20,000 keys, with Zipfian popularity.
 //! let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
 //! let workload = SimWorkload::of(SimOpKind::Zipfian(0.9), 100_000, 20_000, content);
 //! let options = TreeOptions {
@@ -41,8 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/compare.rs` is a workload of one's own under several policies, `examples/idea.rs` a
-//! policy of one's own. Modules that are not listed here serve the commands and make no promises.
+//! `examples/compare.rs` runs a custom workload under several policies, `examples/idea.rs` a custom
+//! policy. Modules that are not listed here serve the commands and are not stable.
 
 #[doc(hidden)]
 pub mod advise;

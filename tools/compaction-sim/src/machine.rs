@@ -1,64 +1,63 @@
-//! The machine that a simulated store runs on: what its device, its processor and its threads do to
-//! time.
+//! The machine of a simulated store: how its device, its processor and its threads determine times.
 //!
 //! A job costs processor time, device time and waiting, one after the other, since each thread of
-//! the engine's reads, merges, writes and syncs in turn. A large job is done by several threads at
-//! once. Threads that are at work at the same time share the device evenly. They and the writers
-//! share the processor when they want more of it than there is, as far as they want it: who waits
-//! for the device does not. Threads that only compact give way then, as the engine's do ([`Load`]).
+//! the engine reads, merges, writes and syncs in turn. Several threads share a large job. Threads
+//! that work at the same time share the device evenly. They and the writers share the processor by
+//! demand, if they need more than there is; a thread that waits for the device needs none. Threads
+//! that only compact yield to others then, as the engine's do ([`Load`]).
 
-/// Speeds and numbers. The defaults, with where each was measured, are in
+/// Speeds and counts. The defaults, and where each was measured, are in
 /// `results/2026-11-21-simulator.md` (The machine).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Machine {
-    /// Bytes a second that the device reads.
+    /// Read bandwidth of the device in bytes per second.
     pub read_bandwidth: f64,
-    /// Bytes a second that the device writes.
+    /// Write bandwidth of the device in bytes per second.
     pub write_bandwidth: f64,
-    /// Seconds until a table is synced, besides its bytes.
+    /// Seconds to sync a table, without its bytes.
     pub sync_latency: f64,
-    /// Seconds until a change of tables is durable and shown: all of a move, and the end of every
-    /// flush and merge.
+    /// Seconds until a change of tables is durable and visible: the whole cost of a move, and the
+    /// end of every flush and compaction.
     pub install: f64,
-    /// Nanoseconds for each byte of tables that a job has made useless: the thread that compacts
-    /// removes their files before it does anything else.
+    /// Nanoseconds per byte of tables that a job has made obsolete: the compacting thread removes
+    /// their files before it continues.
     pub remove_byte: f64,
-    /// Seconds until the device has read a block, when nobody else uses it.
+    /// Seconds to read a block on an idle device.
     pub block_seconds: f64,
-    /// Bytes of memory for blocks.
+    /// Bytes of the block cache.
     pub cache: f64,
     /// Processor cores.
     pub cores: f64,
     /// Background threads, as in the engine's options; 0 does the work at the end of the write that
     /// made it necessary.
     pub threads: usize,
-    /// Memtables that may wait for their flush, the one that is being flushed included.
+    /// Maximum number of immutable memtables, including the one that is being flushed.
     pub max_sealed: usize,
-    /// Nanoseconds of processor time for each operation of a writer.
+    /// Nanoseconds of processor time per operation of a writer.
     pub write_op: f64,
-    /// Nanoseconds besides for each byte of its key and value.
+    /// Additional nanoseconds per byte of its key and value.
     pub write_byte: f64,
-    /// Nanoseconds until a flush begins that could: whoever flushes wakes up, removes files and
+    /// Nanoseconds before a possible flush begins: the flushing thread wakes up, removes files and
     /// prepares the log first.
     pub before_flush: f64,
-    /// Nanoseconds for each entry that is flushed, and for each byte of tables that a flush writes.
+    /// Nanoseconds per flushed entry, and per byte of tables that a flush writes.
     pub flush: (f64, f64),
-    /// Seconds that a flush waits besides, for whatever else it shares the machine with.
+    /// Additional seconds that a flush waits because of other load on the machine.
     pub flush_wait: f64,
-    /// What merges take of the processor.
+    /// Processor cost of compactions.
     pub merge: MergeCost,
-    /// Bytes a second that the writers bring (keys and values); 0 for as many as they can.
+    /// Write rate in bytes per second (keys and values); 0 for the maximum rate.
     pub ingest: f64,
-    /// Whether all work takes no time at all.
+    /// Whether all work takes no time.
     pub instant: bool,
-    /// How much the times of flushes and of merges vary: the standard deviation of their logarithm.
-    /// Which one takes longer hangs on the workload's seed.
+    /// Variation of the times of flushes and of compactions: the standard deviation of their
+    /// logarithm. The workload's seed decides which one takes longer.
     pub jitter: (f64, f64),
     /// Seconds that the store stays open after the last write; infinite until all work is done.
     pub stays_open: f64,
 }
 
-/// How much times vary: the standard deviation of the logarithm of what is above 0.
+/// Variation of times: the standard deviation of the logarithm of positive values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LogSpread {
     number: f64,
@@ -67,7 +66,7 @@ pub struct LogSpread {
 }
 
 impl LogSpread {
-    /// Counts a time, or what it is over another.
+    /// Adds a time, or its ratio to another.
     pub fn add(&mut self, factor: f64) {
         if factor > 0.0 {
             let log = factor.ln();
@@ -77,7 +76,7 @@ impl LogSpread {
         }
     }
 
-    /// The standard deviation; 0 of none.
+    /// Returns the standard deviation; 0 if empty.
     pub fn deviation(&self) -> f64 {
         let mean = self.sum / self.number.max(1.0);
         (self.squares / self.number.max(1.0) - mean * mean).max(0.0).sqrt()
@@ -92,25 +91,25 @@ impl FromIterator<f64> for LogSpread {
     }
 }
 
-/// Nanoseconds of processor time that a merge takes.
+/// Processor nanoseconds of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct MergeCost {
-    /// For each entry read.
+    /// Per entry read.
     pub entry: f64,
-    /// For each entry read, times the logarithm to base 2 of the number of runs that are merged.
+    /// Per entry read, times the binary logarithm of the number of input runs.
     pub doubling: f64,
-    /// For each byte of tables written.
+    /// Per byte of tables written.
     pub byte: f64,
 }
 
 impl MergeCost {
-    /// So many times as much.
+    /// Returns this cost times a factor.
     pub fn times(self, factor: f64) -> MergeCost {
         let MergeCost { entry, doubling, byte } = self;
         MergeCost { entry: entry * factor, doubling: doubling * factor, byte: byte * factor }
     }
 
-    /// Nanoseconds of a merge of so many runs.
+    /// Returns the nanoseconds of a compaction of this many runs.
     pub fn nanos(&self, runs: usize, entries_in: f64, bytes_out: f64) -> f64 {
         (self.entry + self.doubling * (runs.max(1) as f64).log2()) * entries_in
             + self.byte * bytes_out
@@ -144,7 +143,7 @@ impl Default for Machine {
     }
 }
 
-/// What a piece of work costs when it is alone.
+/// Cost of a piece of work when it runs alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineCost {
     /// Processor time in nanoseconds.
@@ -153,9 +152,9 @@ pub struct MachineCost {
     pub device: f64,
     /// Nanoseconds that it waits for the syncs of its tables.
     pub syncs: f64,
-    /// Nanoseconds that it waits besides, for its turn and for the change of tables.
+    /// Additional nanoseconds that it waits, for its turn and for the change of tables.
     pub wait: f64,
-    /// Threads that share all of it but what it waits besides.
+    /// Threads that share all of it except the additional waiting.
     pub threads: f64,
 }
 
@@ -166,21 +165,21 @@ impl Default for MachineCost {
 }
 
 impl MachineCost {
-    /// So many times as much.
+    /// Returns this cost times a factor.
     pub fn times(self, factor: f64) -> MachineCost {
         let MachineCost { cpu, device, syncs, wait, threads } = self;
         let [cpu, device, syncs, wait] = [cpu, device, syncs, wait].map(|nanos| nanos * factor);
         MachineCost { cpu, device, syncs, wait, threads }
     }
 
-    /// Cores that it uses when it is alone: none while it waits.
+    /// Returns the cores that it uses alone: none while it waits.
     pub fn cores(&self) -> f64 {
         let alone = self.wait + (self.syncs + self.cpu + self.device) / self.threads;
         if alone > 0.0 { self.cpu / alone } else { 0.0 }
     }
 }
 
-/// What of a job's tables a machine has to do.
+/// Amount of work for a job's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkBytes {
     /// Bytes read.
@@ -191,37 +190,38 @@ pub struct WorkBytes {
     pub tables: usize,
 }
 
-/// Threads of so many that are busy on average with a job in pieces: those that find no last piece
+/// Returns the average number of busy threads for a job in pieces. Threads that find no last piece
 /// wait for the others.
 pub(crate) fn side_by_side(pieces: usize, threads: usize) -> f64 {
     let (pieces, threads) = (pieces.max(1), threads.max(1));
     pieces as f64 / pieces.div_ceil(threads) as f64
 }
 
-/// Who is at work.
+/// The running work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Writers, as cores that they use when they need not share any.
+    /// Writers, in cores that they use if they need not share any.
     pub writers: f64,
-    /// Jobs of threads that give way to nobody, in the same way.
+    /// Jobs of threads that yield to no other, in cores.
     pub firm: f64,
-    /// Jobs of threads that give way, in the same way.
+    /// Jobs of threads that yield, in cores.
     pub yielding: f64,
     /// Threads of jobs.
     pub threads: f64,
 }
 
-/// How often each byte is taken to be written where a rate is to be found that a machine bears.
+/// Assumed write amplification for finding a rate that a machine sustains.
 pub const CALM_WRITES: f64 = 20.0;
 
-/// How much the times of flushes and merges varied on a machine with other work ([`Machine::jitter`]).
+/// Variation of the times of flushes and compactions on a machine with other work
+/// ([`Machine::jitter`]).
 pub const JITTER: (f64, f64) = (0.6, 0.3);
 
-/// How much longer a sync takes for each thread beside it that writes tables too: the file system
-/// makes what they have written durable with it. Between 0.1 and 0.5 where it was measured.
+/// Relative increase of a sync's time for each other thread that writes tables: the file system
+/// also makes their writes durable. Measured between 0.1 and 0.5.
 const SYNCS_BESIDE: f64 = 0.25;
 
-/// The weight of a thread that gives way, as the engine's compactions do, beside one that does not.
+/// Weight of a yielding thread, as the engine's compactions are, relative to another one.
 const GIVES_WAY: f64 = 0.1;
 
 impl Load {
@@ -232,7 +232,7 @@ impl Load {
         *kind += cost.cores();
     }
 
-    /// The shares of what it wants that one has who gives way to nobody, and that one has who does.
+    /// Returns the share of its demand that a firm thread gets, and that a yielding one gets.
     fn shares(&self, cores: f64) -> (f64, f64) {
         let (first, last) = (self.writers + self.firm, self.yielding);
         let share = (cores / (first + GIVES_WAY * last).max(1e-9)).min(1.0);
@@ -246,7 +246,7 @@ impl Load {
 }
 
 impl Machine {
-    /// The cost of a flush of so many entries.
+    /// Returns the cost of a flush of this many entries.
     pub fn flush_cost(&self, entries: f64, work: WorkBytes) -> MachineCost {
         let cpu = self.flush.0 * entries + self.flush.1 * work.written as f64;
         let cost = self.cost(cpu, work);
@@ -257,17 +257,17 @@ impl Machine {
         }
     }
 
-    /// The cost of a merge of so many runs.
+    /// Returns the cost of a compaction of this many runs.
     pub fn merge_cost(&self, runs: usize, entries_in: f64, work: WorkBytes) -> MachineCost {
         self.cost(self.merge.nanos(runs, entries_in, work.written as f64), work)
     }
 
-    /// The cost of a move or a drop.
+    /// Returns the cost of a move or a drop.
     pub fn move_cost(&self) -> MachineCost {
         self.cost(0.0, WorkBytes::default())
     }
 
-    /// The cost of removing the files of so many bytes of tables.
+    /// Returns the cost of removing the files of this many bytes of tables.
     pub fn removal_cost(&self, bytes: u64) -> MachineCost {
         let cpu = if self.instant { 0.0 } else { self.remove_byte * bytes as f64 };
         MachineCost { cpu, ..MachineCost::default() }
@@ -284,12 +284,12 @@ impl Machine {
         MachineCost { cpu, device, syncs, wait, threads: 1.0 }
     }
 
-    /// The nanoseconds that a job takes when it is alone.
+    /// Returns the nanoseconds of a job that runs alone.
     pub fn alone(&self, cost: MachineCost) -> f64 {
         self.nanos(cost, false, Load { threads: cost.threads, ..Load::default() })
     }
 
-    /// The nanoseconds that a job takes under this load, of which it is a part.
+    /// Returns the nanoseconds of a job under this load, which includes the job.
     pub fn nanos(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
         let (first, last) = load.shares(self.cores);
         let cpu = cost.cpu / if gives_way { last } else { first };
@@ -299,35 +299,37 @@ impl Machine {
             + (cost.syncs * slower + cpu + cost.device * load.threads.max(1.0)) / cost.threads
     }
 
-    /// A rate in bytes a second, of puts of so many bytes, that this machine bears well: at which one
-    /// job at a time that writes each byte [`CALM_WRITES`] times is busy all the time, and half of
-    /// that. Few policies write more, so their writers seldom wait.
+    /// Returns a write rate in bytes per second, for puts of this size, that the machine sustains
+    /// easily. At twice this rate a single job that writes each byte [`CALM_WRITES`] times is
+    /// always busy. Few policies write more, so their writers seldom wait.
     pub fn calm_rate(&self, put_bytes: f64) -> f64 {
         let device = 1e9 / self.read_bandwidth + 1e9 / self.write_bandwidth;
         let processor = self.merge.nanos(4, 1.0, put_bytes) / put_bytes.max(1.0);
         1e9 / (CALM_WRITES * (device + processor).max(1e-6)) / 2.0
     }
 
-    /// How many cores a writer uses whose operations are delayed by so many nanoseconds each.
+    /// Returns the number of cores that a writer uses if each operation is delayed by these
+    /// nanoseconds.
     pub fn writers(&self, bytes: f64, delay: f64) -> f64 {
         let work = self.write_work(bytes);
         work / (work + delay).max(self.arrival(bytes)).max(0.001)
     }
 
-    /// The nanoseconds from one operation of `bytes` to the next under this load: at least what its
-    /// work takes, at least what the rate of ingestion says, and the engine's `delay` on top of its
-    /// work.
+    /// Returns the nanoseconds between two operations of `bytes` under this load. It is at least
+    /// the time of the work plus the engine's `delay`, and at least the interval of the ingestion
+    /// rate.
     pub fn interval(&self, bytes: f64, delay: f64, load: Load) -> f64 {
         self.service(bytes, delay, load).max(self.arrival(bytes)).max(0.001)
     }
 
-    /// The nanoseconds that an operation takes when its turn has come.
+    /// Returns the nanoseconds of an operation, once it is its turn.
     pub fn service(&self, bytes: f64, delay: f64, load: Load) -> f64 {
         let (share, _) = load.shares(self.cores);
         self.write_work(bytes) / share + delay
     }
 
-    /// The share of its time that a job is at the device, under this load, of which it is a part.
+    /// Returns the share of its time that a job uses the device, under this load, which includes
+    /// the job.
     pub fn device_share(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
         let all = self.nanos(cost, gives_way, load);
         if all > 0.0 { cost.device * load.threads.max(1.0) / cost.threads / all } else { 0.0 }
@@ -337,7 +339,7 @@ impl Machine {
         self.write_op + self.write_byte * bytes
     }
 
-    /// Nanoseconds from one operation that comes to the next; 0 where they come as fast as they can.
+    /// Returns the nanoseconds between two arriving operations; 0 at the maximum rate.
     pub fn arrival(&self, bytes: f64) -> f64 {
         if self.ingest > 0.0 { bytes / self.ingest * 1e9 } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! The `compaction-sim` command. All of it is in the library.
+//! The `compaction-sim` command. The library contains the implementation.
 
 use std::io::Write;
 use std::process::ExitCode;

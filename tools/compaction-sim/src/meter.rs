@@ -1,4 +1,4 @@
-//! The measurements of a simulation, and its [`SimOutcome`].
+//! Measures a simulation, and builds its [`SimOutcome`].
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,59 +14,59 @@ use crate::machine::{LogSpread, Machine};
 use crate::ssd::SsdWear;
 use crate::store::LiveKeys;
 
-/// Points of a curve are thinned out when they become more than these.
+/// Maximum number of points of a curve; beyond it every second one is dropped.
 const MOST_POINTS: usize = 1024;
 
-/// Seconds of the processor for a lookup, and for each run of a scan: those of the engine's own
-/// measurements, rounded up.
+/// Processor seconds of a lookup, and of each run of a scan: the engine's own measurements, rounded
+/// up.
 pub const READ_CPU: f64 = 5e-6;
 
-/// Into how many parts those are divided who wait for one memtable.
+/// Number of groups into which the writes that wait for one memtable are divided.
 const STALL_PARTS: u32 = 32;
 
-/// What a simulation found. Sizes are bytes of table files unless said otherwise.
-/// [`METRICS`](crate::metric::METRICS) says what is told of it.
+/// Outcome of a simulation. Sizes are bytes of table files unless stated otherwise.
+/// [`METRICS`](crate::metric::METRICS) lists what is printed of it.
 #[derive(Clone, Debug, Default)]
 pub struct SimOutcome {
-    /// The policy by its name here.
+    /// Name of the policy.
     pub policy: String,
-    /// The workload by its name here.
+    /// Name of the workload.
     pub workload: String,
-    /// The seed of all chance.
+    /// Random seed.
     pub seed: u64,
-    /// Operations written.
+    /// Number of operations written.
     pub ops: u64,
     /// Bytes of keys and values written.
     pub user_bytes: f64,
-    /// Simulated seconds from the first write to the last piece of work.
+    /// Simulated seconds from the first write to the end of the last job.
     pub seconds: f64,
-    /// Flushes done.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Merges done.
+    /// Number of compactions.
     pub merges: u64,
-    /// Jobs that only moved tables.
+    /// Number of jobs that only moved tables.
     pub moves: u64,
-    /// Jobs that only dropped tables.
+    /// Number of jobs that only dropped tables.
     pub drops: u64,
     /// Bytes written by flushes.
     pub flush_bytes: u64,
     /// Bytes of keys and values that flushes wrote.
     pub flush_raw_bytes: f64,
-    /// Bytes read by merges.
+    /// Bytes read by compactions.
     pub merge_read: u64,
-    /// Bytes written by merges.
+    /// Bytes written by compactions.
     pub merge_written: u64,
     /// Bytes written to tables for each byte that the user wrote.
     pub write_amplification: f64,
-    /// Bytes written to tables for each byte that was flushed: what the policy alone adds.
+    /// Bytes written to tables for each flushed byte: the part of the policy alone.
     pub rewrite_amplification: f64,
-    /// Runs that a read may have to look into: mean over all writes, and the most.
+    /// Number of runs that a read may have to search: mean over all writes.
     pub mean_runs: f64,
-    /// See `mean_runs`.
+    /// Maximum number of runs.
     pub max_runs: usize,
-    /// Tables whose range holds a key that is looked up, at the end.
+    /// Tables at the end whose range contains a looked up key.
     pub tables_per_read: f64,
-    /// Blocks read to find a key that is not there, by the filters' false positives, at the end.
+    /// Blocks read at the end for a missing key, because of false positives.
     pub blocks_per_miss: f64,
     /// Runs at the end.
     pub runs: usize,
@@ -74,102 +74,100 @@ pub struct SimOutcome {
     pub tables: usize,
     /// Bytes at the end.
     pub bytes: u64,
-    /// Bytes of them that are blob files.
+    /// Bytes of blob files at the end, included in `bytes`.
     pub value_bytes: u64,
-    /// How many blob files there are at the end.
+    /// Number of blob files at the end.
     pub value_files: usize,
-    /// Bytes of blob files among those that flushes and merges wrote.
+    /// Bytes of blob files, included in the bytes that flushes and compactions wrote.
     pub value_bytes_written: u64,
-    /// Bytes that one copy of all live keys would take.
+    /// Bytes of one copy of all live keys.
     pub live_bytes: f64,
     /// `bytes` over `live_bytes`.
     pub space_amplification: f64,
-    /// The largest that it was, counted from a tenth of the operations on, outputs in the making
-    /// included.
+    /// Peak of the space amplification after the first tenth of the operations, including
+    /// unfinished outputs.
     pub max_space_amplification: f64,
-    /// The most bytes at any time, outputs in the making included.
+    /// Peak bytes, including unfinished outputs.
     pub peak_bytes: u64,
-    /// Seconds from a delete to the moment when it is gone or, if it still is there, to the end:
-    /// median, 99th percentile, maximum.
+    /// Seconds from a delete until it is gone or, if it still exists, until the end: median, 99th
+    /// percentile, maximum.
     pub tombstone_age: [f64; 3],
-    /// Deletes that are still in tables at the end.
+    /// Deletes in tables at the end.
     pub tombstones: f64,
-    /// Seconds that writers were slowed by pacing.
+    /// Seconds in which writers were slowed.
     pub slowdown_seconds: f64,
-    /// Seconds that writers waited for a memtable.
+    /// Seconds in which writers waited for a memtable.
     pub stalled_seconds: f64,
-    /// Seconds that flushes took, all together, and their processor time.
+    /// Seconds of all flushes.
     pub flush_seconds: f64,
-    /// See `flush_seconds`.
+    /// Processor seconds of all flushes.
     pub flush_cpu_seconds: f64,
-    /// Seconds that flushes did not begin though they could.
+    /// Seconds in which a flush could have begun but did not.
     pub flush_waited_seconds: f64,
     /// Seconds until the last flush in which writers were not held up.
     pub writing_seconds: f64,
-    /// How much what a flush takes for an entry varies.
+    /// Variation of the time of a flush per entry.
     pub flush_spread: LogSpread,
-    /// How much what a merge takes varies, over what it would take alone and without chance.
+    /// Variation of the time of a compaction relative to its time alone and without jitter.
     pub merge_spread: LogSpread,
-    /// The same of merges.
+    /// Seconds of all compactions.
     pub merge_seconds: f64,
-    /// See `merge_seconds`.
+    /// Processor seconds of all compactions.
     pub merge_cpu_seconds: f64,
-    /// Operations a second while writes went on.
+    /// Operations per second while there were writes.
     pub ops_per_second: f64,
-    /// How long a write takes, in seconds ([`latency`](crate::latency)).
+    /// Latency of a write in seconds ([`latency`](crate::latency)).
     pub write_latency: Percentiles,
-    /// How long a lookup of a key that is there takes, of one that is not, and a scan until it has
-    /// begun, over all of the time.
+    /// Latency of a lookup of an existing key, over the whole time.
     pub hit_latency: Percentiles,
-    /// See `hit_latency`.
+    /// Latency of a lookup of a missing key.
     pub miss_latency: Percentiles,
-    /// See `hit_latency`.
+    /// Latency of the beginning of a scan.
     pub scan_latency: Percentiles,
-    /// Blocks that these read from the device, on average over all of the time.
+    /// Average number of blocks that a lookup of an existing key reads from the device.
     pub hit_blocks: f64,
-    /// See `hit_blocks`.
+    /// The same for a missing key.
     pub miss_blocks: f64,
-    /// See `hit_blocks`.
+    /// The same for the beginning of a scan.
     pub scan_blocks: f64,
-    /// What the device was put to; `None` where no device is simulated.
+    /// Wear of the device; `None` if no device is simulated.
     pub wear: Option<SsdWear>,
     /// Bytes of filters at the end.
     pub filter_bytes: f64,
-    /// Bytes of pinned indexes at the end, roughly.
+    /// Approximate bytes of pinned indexes at the end.
     pub index_bytes: f64,
     /// Jobs, bytes read and bytes written for each reason.
     pub reasons: BTreeMap<String, [u64; 3]>,
     /// The levels at the end.
     pub levels: Vec<Level>,
-    /// The course of things.
+    /// The course of the simulation.
     pub points: Vec<MeterPoint>,
-    /// The moving picture; empty unless asked for.
+    /// Frames of the animation; empty unless requested.
     pub frames: Vec<PageFrame>,
 }
 
 impl SimOutcome {
-    /// Space amplification after each flush, on average; the first tenth of the run is not looked
-    /// at.
+    /// Returns the average space amplification after a flush, without the first tenth of the run.
     pub fn mean_space(&self) -> f64 {
         let late = || self.points.iter().filter(|p| p.ops * 10 >= self.ops && p.live_bytes > 0.0);
         late().map(|p| p.bytes as f64 / p.live_bytes).sum::<f64>() / late().count().max(1) as f64
     }
 
-    /// Entries of each run at the end, newest first, those of a level taken as equal.
+    /// Returns the entries of each run at the end, newest first; runs of a level count as equal.
     pub fn run_entries(&self) -> Vec<f64> {
         let of = |l: &Level| vec![l.entries as f64 / l.runs.max(1) as f64; l.runs];
         self.levels.iter().flat_map(of).collect()
     }
 }
 
-/// One level.
+/// A level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Level {
-    /// Which.
+    /// Number of the level.
     pub level: u8,
-    /// Runs on it.
+    /// Number of its runs.
     pub runs: usize,
-    /// Tables on it.
+    /// Number of its tables.
     pub tables: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -177,37 +175,37 @@ pub struct Level {
     pub entries: u64,
 }
 
-/// One moment.
+/// A point of the course.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct MeterPoint {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// Operations so far.
     pub ops: u64,
-    /// Operations a second since the point before.
+    /// Operations per second since the previous point.
     pub rate: f64,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
     /// Bytes.
     pub bytes: u64,
-    /// The most bytes since the point before, outputs in the making included.
+    /// Peak bytes since the previous point, including unfinished outputs.
     pub peak: u64,
-    /// The most that these were over `live_bytes` of their moment.
+    /// Peak of these bytes over `live_bytes` at the same time.
     pub peak_space: f64,
-    /// Bytes that one copy of all live keys would take.
+    /// Bytes of one copy of all live keys.
     pub live_bytes: f64,
     /// Bytes flushed so far.
     pub flushed: u64,
-    /// Bytes written by merges so far.
+    /// Bytes written by compactions so far.
     pub merged: u64,
-    /// Seconds that writers were held up so far, for whatever reason.
+    /// Seconds that writers were held up so far, for any reason.
     pub held_up: f64,
 }
 
-/// Measures.
+/// Measures a simulation.
 #[derive(Default)]
 pub struct SimMeter {
-    /// What is known so far.
+    /// The outcome so far.
     pub outcome: SimOutcome,
     /// Ages of deletes that are gone.
     pub ages: WeightedTimes,
@@ -218,20 +216,20 @@ pub struct SimMeter {
     film: Film,
     run_ops: f64,
     ops_before: u64,
-    /// The most bytes since the last point.
+    /// Peak bytes since the last point.
     peak: u64,
     peak_space: f64,
-    /// How long writes took.
+    /// Latencies of writes.
     pub writes: WeightedTimes,
-    /// How many jobs used the device, by time.
+    /// Number of jobs that used the device, weighted by time.
     pub busy: CountOdds,
     reads: ReadCosts,
     machine: Machine,
-    /// When the last point was.
+    /// Time of the last point.
     read_at: f64,
 }
 
-/// The state of a simulation, as far as the meter wants to know.
+/// State of a simulation that the meter needs.
 pub struct Moment<'a> {
     /// Seconds since the beginning.
     pub seconds: f64,
@@ -243,12 +241,12 @@ pub struct Moment<'a> {
     pub bytes: u64,
     /// Bytes that running jobs have written so far.
     pub making: u64,
-    /// What lives.
+    /// Live data.
     pub live: LiveKeys,
 }
 
 impl SimMeter {
-    /// A meter for a run of so many operations; `picture` asks for frames.
+    /// Creates a meter for a run of this many operations; `picture` requests frames.
     pub fn new(total_ops: u64, picture: bool, machine: Machine) -> SimMeter {
         SimMeter {
             total_ops,
@@ -261,22 +259,22 @@ impl SimMeter {
         }
     }
 
-    /// Writers stood still for so many nanoseconds, while an operation came each `arrival`
-    /// nanoseconds (0: when the one before was done).
+    /// Records that writers stalled for these nanoseconds. An operation arrives each `arrival`
+    /// nanoseconds (0: when the previous one is done).
     pub fn stalled(&mut self, nanos: f64, arrival: f64) {
         let seconds = nanos / 1e9;
         let waiting = if arrival > 0.0 { nanos / arrival } else { 0.0 };
         if waiting <= 1.0 {
             return self.writes.add(1.0, seconds);
         }
-        // They came evenly.
+        // They arrived evenly.
         for i in 1..=STALL_PARTS {
             let part = f64::from(i) / f64::from(STALL_PARTS);
             self.writes.add(waiting / f64::from(STALL_PARTS), seconds * part);
         }
     }
 
-    /// What reads meet now counts for the time since the last look.
+    /// Adds the present cost of reads for the time since the last call.
     fn look_up(&mut self, now: &Moment<'_>) {
         let runs: Vec<ReadRun> = now.shape.runs.iter().map(|r| now.filters.read_run(r)).collect();
         let missed = (1.0 - self.machine.cache / (now.bytes as f64).max(1.0)).clamp(0.0, 1.0);
@@ -286,7 +284,7 @@ impl SimMeter {
         }
     }
 
-    /// A memtable has been flushed.
+    /// Records a flush.
     pub fn after_flush(&mut self, now: &Moment<'_>) {
         let o = &mut self.outcome;
         let runs = now.shape.runs.len();
@@ -300,14 +298,14 @@ impl SimMeter {
         }
     }
 
-    /// The space of this moment.
+    /// Records the present space.
     pub fn space(&mut self, now: &Moment<'_>) {
         let o = &mut self.outcome;
         let bytes = now.bytes + now.making;
         o.peak_bytes = o.peak_bytes.max(bytes);
         self.peak = self.peak.max(bytes);
         self.film.note_bytes(bytes);
-        // What little there is at the beginning is copied more often than what there is later.
+        // The little data at the beginning is copied more often than later data.
         if o.ops >= self.total_ops / 10 && now.live.bytes > 0.0 {
             let space = bytes as f64 / now.live.bytes;
             self.peak_space = self.peak_space.max(space);
@@ -338,7 +336,7 @@ impl SimMeter {
                 o.points[i].peak = o.points[i].peak.max(o.points[i - 1].peak);
                 o.points[i].peak_space = o.points[i].peak_space.max(o.points[i - 1].peak_space);
             }
-            // The last of an odd number has no next one.
+            // With an odd number the last one has no next one.
             if let Some(last) = o.points.last().filter(|_| o.points.len() % 2 == 1) {
                 (self.peak, self.peak_space) = (last.peak, last.peak_space);
             }
@@ -351,7 +349,7 @@ impl SimMeter {
         }
     }
 
-    /// Something has changed in the shape; `did` says what.
+    /// Records a change of the shape; `did` describes it.
     pub fn frame(&mut self, now: &Moment<'_>, did: impl FnOnce() -> String) {
         if !self.picture {
             return;
@@ -373,7 +371,7 @@ impl SimMeter {
         let Ok(()) = self.film.add(frame);
     }
 
-    /// The end; the last write was done after `written` seconds.
+    /// Ends the measurement; the last write was done after `written` seconds.
     pub fn finish(
         mut self,
         now: &Moment<'_>,
@@ -420,7 +418,7 @@ impl SimMeter {
     }
 }
 
-/// The levels of a shape.
+/// Returns the levels of a shape.
 pub fn levels(shape: &LsmShape) -> Vec<Level> {
     let mut levels: Vec<Level> = vec![];
     for r in &shape.runs {
@@ -439,8 +437,8 @@ pub fn levels(shape: &LsmShape) -> Vec<Level> {
     levels
 }
 
-/// Gives points behind the last write, which was done after `written` seconds, the rate of the time
-/// until then: nobody wrote while the rest of the work was done.
+/// Gives points after the last write, which was done after `written` seconds, the rate of the time
+/// until then: there were no writes during the remaining work.
 fn keep_rate(points: &mut [MeterPoint], written: f64) {
     let mut before = MeterPoint::default();
     for p in points {

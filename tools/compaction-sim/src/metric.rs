@@ -1,10 +1,9 @@
-//! What a simulation is measured by: each metric is an entry of [`METRICS`], with its name, its
-//! unit, what it means, how it is got from an outcome, and where it is shown.
+//! The metrics of a simulation. Each one is an entry of [`METRICS`], with its name, unit, meaning,
+//! value and presentation.
 //!
-//! Tables, `--json`, CSV, figures, pages and comparisons are made of this list: a metric that is
-//! added to it is in all of them. JSON and CSV have every metric by its name; the table of one
-//! outcome has every metric that is known, those that follow each other under one label in one
-//! line.
+//! Tables, `--json`, CSV, figures, pages and comparisons are built from this list, so a new metric
+//! appears in all of them. JSON and CSV have every metric by its name. The table of one outcome has
+//! every known metric; consecutive ones with the same label share a line.
 
 use firn_tools::output::{bytes, count, rate};
 
@@ -14,16 +13,16 @@ use crate::ssd::{SsdWear, YEAR};
 use crate::words::{seconds, time};
 use MetricUnit::{Bytes, Count, Factor, Latency, Mean, Rate, Seconds, Seldom, Share};
 
-/// What a metric counts, and so how it is written for people.
+/// Unit of a metric, which determines its text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
-    /// Things, whole ones.
+    /// A whole count.
     Count,
-    /// Things on average.
+    /// An average count.
     Mean,
-    /// Things of which next to none is the rule.
+    /// A count that is usually near zero.
     Seldom,
-    /// One thing over another.
+    /// A ratio.
     Factor,
     /// A part of a whole, 0 to 1.
     Share,
@@ -31,14 +30,14 @@ pub enum MetricUnit {
     Bytes,
     /// Seconds.
     Seconds,
-    /// Seconds, of which there are often only nanoseconds.
+    /// Seconds, often only nanoseconds.
     Latency,
-    /// Things in a second.
+    /// A count per second.
     Rate,
 }
 
 impl MetricUnit {
-    /// A value for people.
+    /// Returns a value as text.
     ///
     /// ```
     /// use compaction_sim::metric::MetricUnit;
@@ -59,7 +58,7 @@ impl MetricUnit {
         }
     }
 
-    /// The unit of what JSON and CSV have.
+    /// Returns the unit of the value in JSON and CSV.
     pub fn name(self) -> &'static str {
         match self {
             MetricUnit::Count | MetricUnit::Mean | MetricUnit::Seldom => "number",
@@ -72,35 +71,35 @@ impl MetricUnit {
     }
 }
 
-/// What figures show of a metric.
+/// Figures that show a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricFigure {
-    /// Nothing.
+    /// None.
     None,
-    /// What it is over the size ratio.
+    /// Its value over the size ratio.
     OverRatio,
-    /// That, and what it is against the others that are traded.
+    /// Its value over the size ratio, and against the other traded metrics.
     Traded,
 }
 
 /// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name in JSON, CSV and the data of figures; no other has it.
+    /// Unique name in JSON, CSV and the data of figures.
     pub name: &'static str,
-    /// Its words in tables and at axes. Neighbours with the same words before a colon share a line.
+    /// Label in tables and at axes. Neighbours with the same text before a colon share a line.
     pub words: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: MetricUnit,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub about: &'static str,
-    /// Its value; `None` of an outcome that does not have it or know it.
+    /// Returns its value; `None` if the outcome does not have it.
     pub of: fn(&SimOutcome) -> Option<f64>,
-    /// Its heading where many outcomes are a table; `None` where it is not in there.
+    /// Heading in a table of many outcomes; `None` if it is not in there.
     pub heading: Option<&'static str>,
-    /// Whether the event log of a store tells it too: then `compare` holds both against each other.
+    /// Whether the event log of a store has it too: then `compare` compares both.
     pub logged: bool,
-    /// What figures show of it.
+    /// Figures that show it.
     pub figure: MetricFigure,
 }
 
@@ -128,38 +127,38 @@ impl Metric {
         Metric { figure, ..self }
     }
 
-    /// Its value for people; `None` where the outcome has none.
+    /// Returns its value as text; `None` if the outcome has none.
     pub fn text(&self, o: &SimOutcome) -> Option<String> {
         (self.of)(o).map(|v| self.unit.text(v))
     }
 
-    /// The label of its line in a table, and its part of that line.
+    /// Returns the label of its line in a table, and its part of that line.
     pub fn line(&self) -> (&'static str, Option<&'static str>) {
         self.words.split_once(": ").map_or((self.words, None), |(label, part)| (label, Some(part)))
     }
 }
 
-/// A figure of which a log tells nothing: what lives, filters, and what reads meet.
+/// Returns a figure that no log has: live data, filters, and the cost of reads.
 fn simulated(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.live_bytes > 0.0).then_some(figure)
 }
 
-/// A figure that there is only where values lie apart.
+/// Returns a figure that exists only with blob files.
 fn apart(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.value_bytes_written > 0).then_some(figure)
 }
 
-/// What deletes are measured by, where there were any.
+/// Returns a figure about deletes, if there were any.
 fn deleted(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.tombstone_age[2] > 0.0).then_some(figure)
 }
 
-/// What a device is measured by, where one is simulated.
+/// Returns a figure about the device, if one is simulated.
 fn worn(o: &SimOutcome, of: fn(&SsdWear) -> f64) -> Option<f64> {
     o.wear.as_ref().map(of)
 }
 
-/// All metrics, in the order in which they are shown: what one decides by comes first.
+/// All metrics, in the order of presentation: the ones for decisions come first.
 pub const METRICS: &[Metric] = &[
     Metric::new(
         "write_amplification",
@@ -218,7 +217,7 @@ pub const METRICS: &[Metric] = &[
         "slowdown_seconds",
         "writers: slowed",
         Seconds,
-        "How long writers were slowed, because flushes or merges were behind.",
+        "How long writers were slowed, because flushes or compactions could not keep up.",
         |o| Some(o.slowdown_seconds),
     )
     .headed("slowed")
@@ -603,7 +602,7 @@ mod tests {
         assert!(METRICS.iter().all(|m| m.about.ends_with('.') && m.about.len() > 10));
     }
 
-    /// What a log does not tell is not known, and not nothing.
+    /// A figure that a log lacks is unknown, not zero.
     #[test]
     fn of_an_outcome_without_live_keys_only_what_is_written_is_known() {
         let o = SimOutcome { ops: 5, ..SimOutcome::default() };

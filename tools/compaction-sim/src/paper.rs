@@ -1,6 +1,6 @@
-//! A paper as data: its set-up as options of `run`, so that each of its cases can be had by hand,
-//! and its claims. A claim says where it stands, what the paper's figure is, how ours follows from
-//! the outcomes, and whether that agrees. Where it does not, the reason stands with it.
+//! A paper as data. It has the set-up as options of `run`, so that you can run each case yourself,
+//! and the claims. A claim has its section, the paper's figure, the function that calculates ours
+//! from the outcomes, and whether they agree. If they do not, it has the reason.
 
 use clap::Parser;
 use firn_tools::output::{Done, Failure};
@@ -11,33 +11,33 @@ use crate::meter::SimOutcome;
 use crate::policy;
 use crate::sim::Setup;
 
-/// A paper, with what of it is simulated.
+/// A paper and its simulated part.
 pub struct Paper {
-    /// Its short name, as the command takes it.
+    /// Short name in the command.
     pub name: &'static str,
-    /// Title, authors' venue and year, and where it can be read.
+    /// Title, venue and year, and where it is available.
     pub title: &'static str,
-    /// The set-up in words: what is the paper's, and what is ours.
+    /// The set-up as text: the paper's part and ours.
     pub setup: &'static str,
-    /// Options of `run` that all cases have.
+    /// Options of `run` for all cases.
     pub options: &'static str,
-    /// The cases: a name, and the options of `run` that are its own.
+    /// The cases: a name, and its own options of `run`.
     pub cases: &'static [(&'static str, &'static str)],
-    /// What it claims.
+    /// Its claims.
     pub claims: &'static [PaperClaim],
 }
 
-/// One claim of a paper.
+/// A claim of a paper.
 pub struct PaperClaim {
-    /// Where in the paper it stands.
+    /// Section of the paper.
     pub section: &'static str,
     /// The claim, in our words.
     pub text: &'static str,
     /// The paper's figure.
     pub figure: &'static str,
-    /// What we find, and whether that agrees.
+    /// Returns our finding, and whether it agrees.
     pub ours: fn(&PaperOutcomes) -> (String, bool),
-    /// Why it is known not to agree; empty where it does.
+    /// Known reason for disagreement; empty if it agrees.
     pub differs: &'static str,
 }
 
@@ -49,26 +49,26 @@ pub struct PaperOutcomes {
 impl std::ops::Index<&str> for PaperOutcomes {
     type Output = SimOutcome;
 
-    /// That of the case of this name, which is one of the paper's own table.
+    /// Returns the outcome of the case with this name, which is in the paper's own table.
     fn index(&self, name: &str) -> &SimOutcome {
         let found = self.all.iter().find(|(case, _)| case == name);
         &found.unwrap_or_else(|| unreachable!("no case is called {name}")).1
     }
 }
 
-/// What became of a claim.
+/// Result for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimFinding {
-    /// What we find.
+    /// Our finding.
     pub ours: String,
-    /// Whether that agrees with the paper.
+    /// Whether it agrees with the paper.
     pub agrees: bool,
-    /// Whether it is as known: it agrees, or is said to differ.
+    /// Whether this was known: it agrees, or the paper lists it as differing.
     pub known: bool,
 }
 
 impl Paper {
-    /// The command line of a case.
+    /// Returns the command line of a case.
     pub fn command(&self, case: &str) -> String {
         format!("compaction-sim run {} {case}", self.options)
     }
@@ -85,10 +85,10 @@ impl Paper {
         args.model.setup(&named, &options, false)
     }
 
-    /// Simulates all cases and looks at each claim.
+    /// Simulates all cases and evaluates each claim.
     ///
     /// # Errors
-    /// What the simulator says.
+    /// Errors of the simulator.
     pub fn reproduce(&self) -> Done<Vec<ClaimFinding>> {
         let cases: Vec<(String, Setup)> = self
             .cases
@@ -106,7 +106,7 @@ impl Paper {
     }
 }
 
-/// `a` over `b`, as text.
+/// Returns `a` over `b`, as text.
 pub fn times(a: f64, b: f64) -> String {
     format!("{:.2}", a / b.max(1e-9))
 }

@@ -1,9 +1,9 @@
-//! Figures for papers, as SVG and PDF, each with its data as CSV: trade-offs of writing, space and
-//! reading; the same over the size ratio, with bands over seeds; and the course of runs, space,
-//! writing and rate.
+//! Draws figures for papers, as SVG and PDF, each with its data as CSV: trade-offs of writes, space
+//! and reads; the same over the size ratio, with bands over seeds; and runs, space, writes and rate
+//! over time.
 //!
-//! A case is known by its marker, filled or open, before it is by its colour; the legend stands
-//! beside the figure. Outcomes that follow each other under one name are the seeds of one case.
+//! A case is recognised by its marker, filled or open, before its colour; the legend is next to the
+//! figure. Consecutive outcomes with the same name are the seeds of one case.
 
 use firn_tools::output::{Done, Failure};
 use plotters::prelude::*;
@@ -13,17 +13,17 @@ use crate::meter::{MeterPoint, SimOutcome};
 use crate::metric::{METRICS, Metric, MetricFigure};
 use crate::report::by_case;
 
-/// A file: its name without an ending, the drawing, its data.
+/// A figure: its file name without extension, the drawing, its data.
 pub struct Figure {
-    /// What it is called.
+    /// Name of the figure.
     pub name: &'static str,
     /// The drawing.
     pub svg: String,
-    /// What is drawn.
+    /// The data in the drawing.
     pub csv: Vec<u8>,
 }
 
-/// What cases are judged by: the metrics that are traded, and those that are drawn over the ratio.
+/// Returns the metrics that figures of this kind show.
 fn measures(is_drawn: fn(MetricFigure) -> bool) -> Vec<&'static Metric> {
     METRICS.iter().filter(|m| is_drawn(m.figure)).collect()
 }
@@ -36,7 +36,7 @@ fn over_ratios() -> Vec<&'static Metric> {
     measures(|f| f != MetricFigure::None)
 }
 
-/// The course of one thing: file name, axis, value, and the most since the point before.
+/// A curve over time: file name, axis, value, and maximum since the previous point.
 struct Course(&'static str, &'static str, fn(&MeterPoint) -> f64, Option<fn(&MeterPoint) -> f64>);
 
 const COURSES: [Course; 4] = [
@@ -56,17 +56,17 @@ const COURSES: [Course; 4] = [
     Course("rate", "writes a second", |p| p.rate, None),
 ];
 
-/// One case with the outcome of each of its seeds.
+/// A case with the outcome of each of its seeds.
 struct PlottedCase<'a> {
     name: &'a str,
-    /// The name without the size ratio, and the ratio, where it has one.
+    /// Name without the size ratio, and the ratio, if it has one.
     series: String,
     ratio: Option<f64>,
     seeds: Vec<&'a SimOutcome>,
 }
 
 impl PlottedCase<'_> {
-    /// Mean, least and most over the seeds.
+    /// Returns mean, minimum and maximum over the seeds.
     fn of(&self, metric: &Metric) -> [f64; 3] {
         let values: Vec<f64> =
             self.seeds.iter().map(|o| (metric.of)(o).unwrap_or_default()).collect();
@@ -85,10 +85,10 @@ struct PlottedSeries<'a> {
     cases: Vec<&'a PlottedCase<'a>>,
 }
 
-/// All figures.
+/// Returns all figures.
 ///
 /// # Errors
-/// What the plotting library says.
+/// Errors of the plotting library.
 pub fn all(outcomes: &[(String, SimOutcome)]) -> Done<Vec<Figure>> {
     let cases: Vec<PlottedCase<'_>> = by_case(outcomes)
         .into_iter()
@@ -145,10 +145,10 @@ pub fn pdf(_: &str) -> Done<Vec<u8>> {
     ))
 }
 
-/// A figure as PDF, with the letters that it needs of a font that is here.
+/// Returns a figure as PDF, with the characters that it needs from an installed font.
 ///
 /// # Errors
-/// When there is no font.
+/// If there is no font.
 #[cfg(feature = "pdf")]
 pub fn pdf(svg: &str) -> Done<Vec<u8>> {
     use svg2pdf::usvg::{Options, Tree};
@@ -226,9 +226,9 @@ fn most(values: impl Iterator<Item = f64>) -> f64 {
     values.filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
-/// Each metric that is traded against each other one, as writing against space: a point for each case,
-/// and a line through those of one policy, whose least and largest size ratio stand at its ends. A
-/// cross is as wide as what the seeds of a case gave.
+/// Draws each traded metric against each other one, such as writes against space: a point for each
+/// case, and a line through the cases of one policy. The smallest and largest size ratio label its
+/// ends. A cross spans the values of the seeds of a case.
 fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
     let traded = traded();
@@ -257,7 +257,7 @@ fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
                     chart.draw_series(spread)?;
                     let (fill, edge) = look.marker();
                     chart.draw_series([EmptyElement::at((at_x, at_y)) + fill + edge])?;
-                    // Those at the ends will do; the others are in order between them.
+                    // Labels at the ends suffice; the others are in order between them.
                     let is_end = k == 0 || k + 1 == s.cases.len();
                     if let (Some(ratio), true) = (c.ratio, s.cases.len() > 1 && is_end) {
                         let style = TextStyle::from(("sans-serif", 10).into_font()).color(&INK);
@@ -271,10 +271,10 @@ fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
     })
 }
 
-/// What cases are judged by, over the size ratio: a line through the means, in a band from the
-/// least to the most that seeds gave.
+/// Draws the metrics over the size ratio: a line through the means, in a band from the minimum to
+/// the maximum of the seeds.
 fn over_ratio(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
-    // Those without a ratio keep their place, so that a policy looks the same in all figures.
+    // Cases without a ratio retain their index, so that a policy looks the same in all figures.
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
     let measures = over_ratios();
     let rows = measures.len().div_ceil(2).max(1);
@@ -306,17 +306,17 @@ fn over_ratio(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
     })
 }
 
-/// How many markers a curve has.
+/// Number of markers of a curve.
 const MARKERS: usize = 9;
-/// More curves than these in one panel nobody can follow.
+/// Maximum number of curves in one panel that a reader can distinguish.
 const CURVES: usize = 6;
 
-/// The course of one thing over the operations, not over seconds: policies that slow their writers
-/// are longer at the same work. Of several seeds it is the first one's.
+/// Draws a value over the operations, not over seconds: policies that slow their writers take
+/// longer for the same work. With several seeds it shows the first one.
 fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
     let Course(_, axis, value, peak) = *c;
     let of = |c: &PlottedCase<'_>| c.seeds.first().map_or(&[][..], |o| &o.points[..]).to_vec();
-    // Those of one policy stay together.
+    // Cases of one policy stay together.
     let mut panels: Vec<Vec<&PlottedCase<'_>>> = vec![];
     for part in cases.chunk_by(|a, b| a.series == b.series).flat_map(|group| group.chunks(CURVES)) {
         match panels.last_mut().filter(|panel| panel.len() + part.len() <= CURVES) {
@@ -326,7 +326,7 @@ fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
     }
     let names: Vec<Vec<&str>> =
         panels.iter().map(|panel| panel.iter().map(|c| c.name).collect()).collect();
-    // The same axes in all.
+    // All panels have the same axes.
     let all = || cases.iter().flat_map(|c| c.seeds.first()).flat_map(|o| &o.points);
     let top = most(all().map(|p| value(p).max(peak.map_or(0.0, |peak| peak(p)))));
     let end = most(all().map(|p| p.ops as f64));
@@ -337,7 +337,7 @@ fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
         for (i, points) in curves.iter().enumerate() {
             let look = CurveLook(i);
             if let Some(peak) = peak {
-                // The most since the point before: as wide as that.
+                // The maximum since the previous point spans that interval.
                 let mut before = 0.0;
                 let steps = points.iter().flat_map(|p| {
                     let (from, to) = (before, p.ops as f64);
@@ -349,7 +349,7 @@ fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
             }
             let line = || points.iter().map(|p| (p.ops as f64, value(p)));
             chart.draw_series(LineSeries::new(line(), look.line()))?;
-            // Markers of several cases stand beside each other.
+            // Markers of several cases do not overlap.
             let every = (points.len() / MARKERS).max(1);
             let first = every * (i + 1) / (curves.len() + 1);
             chart.draw_series(line().skip(first).step_by(every).map(|p| {
@@ -409,7 +409,7 @@ mod tests {
             assert!(!f.svg.contains("<pattern"), "{}", f.name);
             assert!(f.svg.contains("<polygon"), "{}: no markers", f.name);
         }
-        // More cases than can be followed are several panels, each with its own names.
+        // More cases than fit one panel make several panels, each with its own legend.
         let many: Vec<_> =
             (0..CURVES + 1).map(|i| (format!("case {i}"), outcome(2.0, 2.0))).collect();
         let high = |svg: &str| {
@@ -444,7 +444,7 @@ mod tests {
         let line: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
         assert_eq!(line[..7], ["tiered:3", "tiered", "3", "2", "5.5", "5", "6"]);
         assert_eq!(table, text(1));
-        // The transient peak is in the course, and no lower than in the table.
+        // The transient peak is in the course, and as high as in the table.
         let space = text(3);
         let peaks = space.lines().skip(1).filter(|l| l.starts_with("tiered:8"));
         let highest = peaks.map(|l| l.rsplit(',').next().unwrap().parse().unwrap());

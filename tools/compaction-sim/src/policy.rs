@@ -1,6 +1,6 @@
-//! Policies by name: the engine's own with its own words, and the ten strategies of the VLDB'21
-//! paper on the design space of compactions (Sarkar, Staratzis, Zhu, Athanassoulis), expressed in
-//! the engine's policies.
+//! Policies by name: the engine's own in its notation, and the ten strategies of the VLDB'21 paper
+//! on the design space of compactions (Sarkar, Staratzis, Zhu, Athanassoulis), expressed in the
+//! engine's policies.
 //!
 //! | strategy | trigger | layout | granularity | movement | here |
 //! |---|---|---|---|---|---|
@@ -15,13 +15,13 @@
 //! | `tier` | runs of a level | tiered | levels | - | `Unified`, all levels tiered |
 //! | `1-lvl` | runs of level 0, level size | one tiered level, then leveled | level 0; a table | least overlap | `Leveled`, level 0 of as many runs as the ratio |
 //!
-//! A flush is merged with level 1 at once, as in the experiments of the paper: the code that the
-//! authors published sets RocksDB's trigger of level 0 to one file. More runs there, as in RocksDB's
-//! own setting of four, make all of the leveled ones cheaper, and `full` no dearer beside the
-//! others: `compaction-sim reproduce vldb21` shows both.
+//! A flush is merged with level 1 at once, as in the experiments of the paper: the authors'
+//! published code sets RocksDB's trigger of level 0 to one file. With more runs there, as in
+//! RocksDB's own setting of four, all leveled strategies are cheaper, and `full` no more expensive
+//! than the others. `compaction-sim reproduce vldb21` shows both.
 //!
-//! *Coldest* goes by writes: the engine keeps no count of reads per table. Round robin keeps no
-//! cursor: it goes on behind what was written last in the next level.
+//! *Coldest* uses writes: the engine does not count reads per table. Round robin stores no cursor:
+//! it continues after the last written range of the next level.
 
 use std::io::Read;
 use std::path::Path;
@@ -38,21 +38,21 @@ use crate::script::{self, ScriptPolicy};
 pub const STRATEGIES: [&str; 10] =
     ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
 
-/// A policy with what else it sets.
+/// A policy with the settings that it implies.
 #[derive(Clone, Debug)]
 pub struct NamedPolicy {
     /// As the user wrote it.
     pub name: String,
     /// The engine's policy.
     pub policy: Policy,
-    /// One that the engine does not have, instead.
+    /// A policy outside the engine, used instead.
     pub idea: Option<Arc<dyn SimPolicy>>,
-    /// Whether the age of deletes is to be bounded though the tree does not say so.
+    /// Whether to bound the age of deletes although the tree's options do not.
     pub ages: bool,
 }
 
-/// Reads a policy, a strategy or, as `script:FILE`, a script; sizes that a strategy needs come from
-/// `of`.
+/// Parses a policy, a strategy or, as `script:FILE`, a script. `of` has the sizes that a strategy
+/// needs.
 ///
 /// # Errors
 /// A sentence about the text.
@@ -89,8 +89,8 @@ fn script(path: &Path) -> Result<ScriptPolicy, String> {
     ScriptPolicy::read(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the
-/// ratio or level 0 has: then every level has its share.
+/// Returns one of the ten strategies. It uses the table size of the tree. Level 1 has as many
+/// memtables as the ratio, or as level 0 has: then every level has its share.
 fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy, String> {
     let number = |t: &str| {
         t.parse::<u32>()
@@ -118,16 +118,16 @@ fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy,
         .into())
 }
 
-/// Whether a policy of this name has a size ratio: a script knows of none.
+/// Reports whether a policy with this name has a size ratio: a script has none.
 pub(crate) fn has_ratio(text: &str) -> bool {
     !text.starts_with("script:")
 }
 
-/// A policy with its first parameter, the size ratio: `leveled:base=1m` at 4 is
+/// Inserts the size ratio as the first parameter of a policy: `leveled:base=1m` at 4 is
 /// `leveled:4:base=1m`.
 ///
 /// # Errors
-/// When that parameter is there already, as its place tells.
+/// If that parameter is already given by position.
 pub(crate) fn at_ratio(text: &str, ratio: u32) -> Result<String, String> {
     match text.split_once(':') {
         None => Ok(format!("{text}:{ratio}")),
@@ -136,12 +136,12 @@ pub(crate) fn at_ratio(text: &str, ratio: u32) -> Result<String, String> {
         }
         Some(_) => Err(format!(
             "the policy {text} has its first parameter already, and the ratios are another one; \
-             say those behind it by name, as in leveled:base=1m"
+             give later ones by name, as in leveled:base=1m"
         )),
     }
 }
 
-/// A number with an optional unit of thousands, as `5M` or `1e9`.
+/// Parses a number with an optional decimal unit, as `5M` or `1e9`.
 ///
 /// # Errors
 /// A sentence about the text.

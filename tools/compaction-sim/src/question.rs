@@ -1,11 +1,11 @@
-//! What an operator knows of a store: how much it holds, what comes in, what is asked of it, and
-//! the machine. And how a store of that size is simulated.
+//! An operator's knowledge of a store: its size, the write rate, the reads, and the machine. Also
+//! the simulation of a store with that size.
 //!
-//! A store of terabytes has too many memtables to simulate each. Smaller stores are simulated
-//! instead, two of them, eight times apart, on machines and under loads that are smaller by as
-//! much: so all times stay what they are. What a policy writes and how many runs it leaves grows by
-//! the same with every such factor, as its levels do; so what comes out is carried on to the store
-//! that there is. Space, over what is held, does not depend on it.
+//! A store of terabytes has too many memtables to simulate each. Instead two smaller stores are
+//! simulated, which differ by a factor of eight. Their machines and loads are smaller by the same
+//! factor as the stores, so all times stay the same. Write amplification and number of runs grow by
+//! the same amount with every such factor, because levels do. So the results are extrapolated to
+//! the real store. The ratio of space to live data does not depend on the factor.
 
 use firn_kv::{Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes};
@@ -20,68 +20,68 @@ use crate::size::{ContentSize, check_entry};
 use crate::ssd::SsdShape;
 use crate::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 
-/// Memtables that a simulated store holds at most.
+/// Maximum number of memtables of a simulated store.
 const MEMTABLES: f64 = 2048.0;
-/// How many times less the smaller one of two holds.
+/// Size ratio of the two simulated stores.
 const COARSER: f64 = 8.0;
-/// How many times what the store holds is written after it has been filled.
+/// Multiple of the live data that is written after the store is full.
 const TURNS: f64 = 1.5;
-/// How many times what lives at a time is written where everything expires.
+/// Multiple of the live data that is written if everything expires.
 const LIVES: f64 = 2.2;
 
-/// Memtables that a store holds at least, to be simulated: with fewer nothing is merged.
+/// Minimum number of memtables of a simulated store: with fewer nothing is compacted.
 const LEAST_MEMTABLES: f64 = 16.0;
-/// Bytes of the smallest memtable that the engine has.
+/// Bytes of the engine's smallest memtable.
 const LEAST_MEMTABLE: u64 = 64 << 10;
 /// Bytes of the largest store that is simulated.
 const MOST_HELD: f64 = 1e18;
 
-/// The share of the time that writers may be held up, in a store that keeps up.
+/// Share of the time that writers may be held up in a store that keeps up.
 pub const HELD_UP: f64 = 0.01;
 
-/// What is known of a store.
+/// Facts about a store.
 #[derive(Clone, Debug)]
 pub struct StoreQuestion {
-    /// Bytes of keys and values that it holds.
+    /// Bytes of live keys and values.
     pub held: f64,
-    /// Bytes of keys and values that are written in a second.
+    /// Bytes of keys and values written per second.
     pub ingest: f64,
-    /// Seconds after which what was written expires; 0 for never.
+    /// Seconds until written data expires; 0 for never.
     pub ttl: f64,
-    /// How keys are chosen.
+    /// Choice of keys.
     pub kind: SimOpKind,
     /// Bytes of a key and of a value.
     pub entry: (usize, usize),
-    /// Lookups of a key, and scans, in a second.
+    /// Lookups of a key per second.
     pub reads: f64,
-    /// See `reads`.
+    /// Scans per second.
     pub scans: f64,
     /// Bytes of a memtable.
     pub memtable: f64,
-    /// Bytes of the disk; `None` where it is to be bought.
+    /// Bytes of the disk; `None` if it is to be bought.
     pub disk: Option<f64>,
-    /// Seconds that a read may take in 99 of 100 cases; `None` for any.
+    /// Bound for the 99th percentile of read latency in seconds; `None` for any.
     pub p99: Option<f64>,
-    /// The policy that it has, and the bytes of its tables; `None` of one that is not there yet.
+    /// Present policy, and the bytes of its tables; `None` for a new store.
     pub present: Option<(Policy, u64)>,
-    /// The device, where its own garbage collection is asked for.
+    /// The device, if its own garbage collection is simulated.
     pub ssd: Option<SsdShape>,
-    /// Seconds that the log tells of, where a log says what is written.
+    /// Seconds that the log covers, if a log gives the write rate.
     pub seconds: Option<f64>,
     /// The machine.
     pub machine: Machine,
 }
 
-/// What the log of a store tells of it.
+/// Facts about a store in its log.
 #[derive(Clone, Debug, Default)]
 pub struct KnownStore {
-    /// Bytes of keys and values that it holds, as far as its merges show.
+    /// Bytes of live keys and values, as far as its compactions show.
     pub held: Option<f64>,
-    /// Bytes of keys and values written in a second.
+    /// Bytes of keys and values written per second.
     pub ingest: f64,
-    /// The skew of its writes, 0 for none.
+    /// Skew of its writes, 0 for none.
     pub skew: f64,
-    /// Share of deletes, where there are any to speak of.
+    /// Share of deletes, if it is significant.
     pub deletes: Option<f64>,
     /// Bytes of a value.
     pub value: Option<usize>,
@@ -89,27 +89,27 @@ pub struct KnownStore {
     pub memtable: Option<f64>,
     /// Its policy, and the bytes of its tables.
     pub present: Option<(Policy, u64)>,
-    /// Seconds that the log tells of.
+    /// Seconds that the log covers.
     pub seconds: f64,
 }
 
-/// What a policy would do to the store of a question.
+/// Predicted effect of a policy on the store of a question.
 #[derive(Clone, Debug)]
 pub struct CarriedOutcome {
     /// Bytes written to tables for each byte that the user wrote, once the store is full.
     pub written: f64,
-    /// Runs, on average.
+    /// Average number of runs.
     pub runs: f64,
-    /// The most bytes of tables over what the store holds.
+    /// Peak bytes of tables over the live data.
     pub peak: f64,
-    /// Seconds of the processor for each byte written to tables.
+    /// Processor seconds per byte written to tables.
     pub cpu_per_byte: f64,
-    /// The share of the time that writers were slowed or stood still.
+    /// Share of the time in which writers were slowed or stalled.
     pub held_up: f64,
-    /// Seconds that a delete is still there, 99th percentile and at most; 0 without deletes.
+    /// Seconds until a delete is gone, 99th percentile and maximum; 0 without deletes.
     pub deletes: [f64; 2],
-    /// How long a write takes; not known of a store that is carried on, whose memtables fill faster
-    /// than those of the smaller one.
+    /// Latency of a write. Unknown for an extrapolated store, whose memtables fill faster than
+    /// those of the smaller one.
     pub write_latency: Option<Percentiles>,
 }
 
@@ -118,19 +118,19 @@ impl StoreQuestion {
         (self.entry.0 + self.entry.1) as f64
     }
 
-    /// Whether what is written is not written again, and goes by its age.
+    /// Reports whether data is never overwritten, and expires by age.
     pub fn is_series(&self) -> bool {
         self.kind.holds_all() == Some(true)
     }
 
-    /// How large the stores are that are simulated, over that of the question, the largest first:
-    /// one where it can be simulated as it is, else two.
+    /// Returns the sizes of the simulated stores, relative to that of the question, the largest
+    /// first: one if it can be simulated at its size, else two.
     pub fn scales(&self) -> Vec<f64> {
         let scale = MEMTABLES * self.memtable / self.held;
         if scale >= 1.0 { vec![1.0] } else { vec![scale, scale / COARSER] }
     }
 
-    /// The machine and the load, so many times theirs.
+    /// Returns the machine and the load, scaled by this factor.
     fn machine_at(&self, scale: f64) -> Machine {
         let m = self.machine;
         Machine {
@@ -149,10 +149,10 @@ impl StoreQuestion {
         }
     }
 
-    /// What is simulated under a policy, of a store so many times the size.
+    /// Returns the simulation of a policy, for a store scaled by this factor.
     ///
     /// # Errors
-    /// Options that do not fit.
+    /// Options that do not fit together.
     pub fn setup(&self, named: NamedPolicy, table: u64, scale: f64) -> Done<Setup> {
         let options = TreeOptions {
             policy: named.policy,
@@ -172,7 +172,7 @@ impl StoreQuestion {
             self.kind.phases((held * lives) as u64, held as u64)
         } else {
             let (keys, mut phases) = self.kind.phases((held * (1.0 + TURNS)) as u64, held as u64);
-            // Filled in order, as fast as it goes: what comes then is what is asked for.
+            // The load is in order and at full speed: the following part matters.
             if let Some(SimPhase { pattern, .. }) = phases.first_mut()
                 && *pattern == Pattern::Unique
             {
@@ -192,21 +192,22 @@ impl StoreQuestion {
         Ok(Setup { idea: named.idea, ..Setup::new(options, workload, machine) })
     }
 
-    /// The same with the device, where one is asked for: of a smaller store one that shows less.
+    /// Returns the same with the device, if one is given, with its capacity scaled.
     ///
     /// # Errors
-    /// Options that do not fit.
+    /// Options that do not fit together.
     pub fn setup_on_device(&self, named: NamedPolicy, table: u64, scale: f64) -> Done<Setup> {
         let smaller = |ssd: SsdShape| SsdShape { capacity: ssd.capacity * scale, ..ssd };
         Ok(Setup { ssd: self.ssd.map(smaller), ..self.setup(named, table, scale)? })
     }
 
-    /// What the simulations at [`scales`](StoreQuestion::scales) say of the store itself.
+    /// Extrapolates the outcomes at [`scales`](StoreQuestion::scales) to the store itself.
     pub fn carry(&self, found: &[SimOutcome]) -> CarriedOutcome {
         let fine = &found[0];
         let scale = self.scales()[0];
         let held_up = (fine.slowdown_seconds + fine.stalled_seconds) / fine.seconds.max(1e-9);
-        // Of a store that does not keep up nothing follows for a larger one, but that it does not.
+        // A store that does not keep up gives no numbers for a larger one, except that it will not
+        // either.
         let steps = if held_up > HELD_UP { 0.0 } else { -scale.ln() / COARSER.ln() };
         let carried = |of: &dyn Fn(&SimOutcome) -> f64| {
             let more = found.get(1).map_or(0.0, |coarse| of(fine) - of(coarse));
@@ -227,10 +228,10 @@ impl StoreQuestion {
 }
 
 impl AdviseArgs {
-    /// The question that the options ask, with what is known where they say nothing.
+    /// Returns the question in the options; known facts replace missing options.
     ///
     /// # Errors
-    /// What is missing, or out of bounds.
+    /// Missing or out-of-bounds options.
     pub fn question(&self, known: Option<KnownStore>) -> Done<StoreQuestion> {
         let machine = self.machine.machine();
         let known = known.unwrap_or_default();
@@ -249,10 +250,7 @@ impl AdviseArgs {
             None => known.memtable.unwrap_or((64 << 20) as f64),
         };
         if ingest <= 0.0 {
-            return Err(Failure::with_next(
-                "it is not said what is written",
-                "give --ingest, as 50M/s",
-            ));
+            return Err(Failure::with_next("the write rate is missing", "give --ingest, as 50M/s"));
         }
         let ttl = self.ttl.unwrap_or(0.0);
         let is_series = match self.workload {
@@ -264,7 +262,7 @@ impl AdviseArgs {
             Some(held) => held,
             None => {
                 return Err(Failure::with_next(
-                    "it is not said how much is held",
+                    "the size of the live data is missing",
                     "give --live, as 2T, or --ttl, as 30d",
                 ));
             }
@@ -297,10 +295,10 @@ impl AdviseArgs {
     }
 }
 
-/// Whether a store that holds so much can be simulated with such memtables.
+/// Checks whether a store of this size can be simulated with these memtables.
 ///
 /// # Errors
-/// A sentence, with options that can be.
+/// A sentence with options that work.
 fn check_held(held: f64, memtable: f64) -> Done {
     let least = LEAST_MEMTABLES * memtable;
     if (least..=MOST_HELD).contains(&held) {
@@ -310,12 +308,12 @@ fn check_held(held: f64, memtable: f64) -> Done {
         (format!("{held:.1e} bytes are more than 1e18"), "give a smaller --live".to_owned())
     } else {
         let what = format!(
-            "{} are held, less than the {} memtables of {} from which on policies differ",
+            "{} of live data are less than the {} memtables of {} from which on policies differ",
             bytes(held as u64),
             LEAST_MEMTABLES,
             bytes(memtable as u64)
         );
-        // Whole KiB, of which the engine takes 64 at least.
+        // Whole KiB; the engine's minimum is 64.
         let fits = (held / LEAST_MEMTABLES / 1024.0).floor() as u64;
         let live = format!("--live {}M", (least / 1048576.0).ceil() as u64);
         let next = if fits * 1024 >= LEAST_MEMTABLE {
@@ -330,8 +328,8 @@ fn check_held(held: f64, memtable: f64) -> Done {
     Err(Failure::with_next(what, next))
 }
 
-/// Bytes written to tables for each byte of the user, in the second half of a simulation: its
-/// first fills the store.
+/// Returns the bytes written to tables for each byte of the user, in the second half of a
+/// simulation: the first half fills the store.
 fn late_writes(o: &SimOutcome, bytes_per_op: f64) -> f64 {
     let half = o.points.iter().find(|p| p.ops * 2 >= o.ops);
     let (Some(from), Some(to)) = (half, o.points.last()) else { return o.write_amplification };

@@ -1,5 +1,5 @@
-//! Recorded histories simulated again: under the recorded policy beside what was recorded
-//! (`compare`), and under others (`replay`).
+//! Simulates recorded histories: under the recorded policy, to compare with the record (`compare`),
+//! and under others (`replay`).
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::words::percentiles;
 /// Reads the log of a store's directory, or the file itself.
 ///
 /// # Errors
-/// A log that cannot be read, and those of [`parse`].
+/// A log that cannot be read, and errors of [`parse`].
 pub fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     let file = if OsEnv::new().list(path).is_ok() {
         path.join("EVENTS.jsonl")
@@ -32,10 +32,10 @@ pub fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     parse(&String::from_utf8_lossy(&read(&file)?), tree)
 }
 
-/// `replay`.
+/// Runs `replay`.
 ///
 /// # Errors
-/// A log that cannot be read or tells too little, and policies that are none.
+/// A log that cannot be read or has too little information, and invalid policies.
 pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let recorded = h.policy.clone().unwrap_or_default();
@@ -65,14 +65,14 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-/// Phases that a history is compared in.
+/// Number of phases in which a history is compared.
 const PHASES: u64 = 4;
 
-/// `compare`.
+/// Runs `compare`.
 ///
 /// # Errors
-/// A log that cannot be read or tells too little; [`Failure::Found`] when bytes written differ by
-/// more than the tolerance.
+/// A log that cannot be read or has too little information. [`Failure::Found`] if the bytes written
+/// differ by more than the tolerance.
 pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let Some(recorded) = h.policy.clone() else {
@@ -131,7 +131,7 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         let took = percentiles(&o.write_latency);
         writeln!(out, "Writes take, by the prediction: {took} (p50, p99, p99.9, most).")?;
         if h.course.is_empty() {
-            writeln!(out, "The log does not tell of runs and space: an older engine wrote it.")?;
+            writeln!(out, "The log lacks runs and space: an older engine wrote it.")?;
         }
     }
     let written = |o: &SimOutcome| (o.flush_bytes + o.merge_written) as f64;

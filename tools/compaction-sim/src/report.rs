@@ -1,5 +1,4 @@
-//! Outcomes as tables for people and as CSV and JSON for programs: all of them are made of the list
-//! of [`METRICS`].
+//! Formats outcomes as tables, CSV and JSON, all from the list of [`METRICS`].
 
 use firn_tools::output::{Style, bytes, count, listing, print_table, row, table};
 use serde_json::{Value, json};
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 use crate::meter::SimOutcome;
 use crate::metric::{METRICS, Metric};
 
-/// One outcome: what one decides by, what it cost, then the levels.
+/// Formats one outcome: metrics for decisions, then costs, then the levels.
 pub fn one(o: &SimOutcome, style: Style) -> String {
     let mut t = table(&["", "value"]);
     row(&mut t, ["policy", &o.policy].map(str::to_owned));
@@ -43,20 +42,20 @@ pub fn one(o: &SimOutcome, style: Style) -> String {
     out
 }
 
-/// Outcomes by their case: those that follow each other under one name are its seeds.
+/// Groups outcomes by case: consecutive ones with the same name are its seeds.
 pub fn by_case(all: &[(String, SimOutcome)]) -> Vec<(&str, Vec<&SimOutcome>)> {
     all.chunk_by(|a, b| a.0 == b.0)
         .map(|seeds| (seeds[0].0.as_str(), seeds.iter().map(|(_, o)| o).collect()))
         .collect()
 }
 
-/// The metrics that a table of many outcomes has: those with a heading that any of them knows.
+/// Returns the metrics of a table with many outcomes: those with a heading that any outcome has.
 pub fn columns(all: &[(String, SimOutcome)]) -> Vec<(&'static str, &'static Metric)> {
     let is_known = |m: &Metric| all.iter().any(|(_, o)| (m.of)(o).is_some());
     METRICS.iter().filter(|m| is_known(m)).filter_map(|m| Some((m.heading?, m))).collect()
 }
 
-/// Many cases, a line each; a metric that seeds differ in is from its least to its most.
+/// Formats many cases, a line each. A metric that differs between seeds shows minimum and maximum.
 pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     let columns = columns(all);
     let header: Vec<&str> = ["case"].into_iter().chain(columns.iter().map(|c| c.0)).collect();
@@ -76,7 +75,7 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     print_table(&t, style)
 }
 
-/// Outcomes that differ by chance alone: of each metric the least, the middle and the most.
+/// Formats outcomes that differ only by their seed: minimum, median and maximum of each metric.
 pub fn spread(all: &[(String, SimOutcome)], style: Style) -> String {
     let mut t = table(&[&format!("{} seeds", all.len()), "least", "middle", "most"]);
     for (_, metric) in columns(all) {
@@ -89,9 +88,9 @@ pub fn spread(all: &[(String, SimOutcome)], style: Style) -> String {
     print_table(&t, style)
 }
 
-/// Outcomes as JSON: an array of objects with `case`, `policy`, `workload` and `seed`, each metric by
-/// its name (null where it is not known), and the lists that outcomes have: `reasons` for which
-/// jobs were done, the `levels` at the end, the `points` of the course.
+/// Returns outcomes as JSON: an array of objects with `case`, `policy`, `workload` and `seed`, each
+/// metric by its name (null if unknown), and lists: `reasons` of jobs, the `levels` at the end, the
+/// `points` of the course.
 pub fn to_json(all: &[(String, SimOutcome)]) -> Value {
     let object = |(name, o): &(String, SimOutcome)| {
         let mut v = json!({
@@ -106,11 +105,11 @@ pub fn to_json(all: &[(String, SimOutcome)]) -> Value {
     Value::Array(all.iter().map(object).collect())
 }
 
-/// The metrics of outcomes as CSV, a line each, with a header; what is not known is empty. Lists are
-/// left out: JSON has them.
+/// Writes the metrics of outcomes as CSV, a line each, with a header; unknown ones are empty. Only
+/// JSON has the lists.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_csv(all: &[(String, SimOutcome)], to: impl std::io::Write) -> Result<(), csv::Error> {
     let mut w = csv::Writer::from_writer(to);
     let first = ["case", "policy", "workload", "seed"];
@@ -124,7 +123,7 @@ pub fn write_csv(all: &[(String, SimOutcome)], to: impl std::io::Write) -> Resul
     Ok(())
 }
 
-/// What there is to be measured: the metrics with their units and meanings.
+/// Returns the list of metrics with their units and meanings.
 pub fn metrics(as_json: bool, style: Style) -> String {
     if as_json {
         let object = |m: &Metric| {

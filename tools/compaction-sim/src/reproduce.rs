@@ -1,7 +1,7 @@
-//! `reproduce`: the claims of papers beside what the simulator finds under their set-ups.
+//! `reproduce`: compares the claims of papers with simulations of their set-ups.
 //!
-//! A paper is a file below. A claim that agrees or not other than it is known to is a failure, of
-//! the simulator or of a policy.
+//! Each paper has a file below. If the agreement with a claim differs from the known one, that is a
+//! fault of the simulator or of a policy.
 
 mod dostoevsky;
 mod ics;
@@ -30,10 +30,10 @@ pub const PAPERS: [&Paper; 7] = [
     &ics::PAPER,
 ];
 
-/// `reproduce`.
+/// Runs `reproduce`.
 ///
 /// # Errors
-/// [`Failure::Found`] when a claim agrees or not other than it is known to.
+/// [`Failure::Found`] if the agreement with a claim differs from the known one.
 pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let wanted =
         |paper: &&Paper| args.papers.is_empty() || args.papers.iter().any(|p| p == paper.name);
@@ -60,7 +60,7 @@ pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     if good { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// A paper in words: set-up, command lines, and each claim.
+/// Returns a paper as text: set-up, command lines, and each claim.
 fn tell(paper: &Paper, found: &[ClaimFinding]) -> String {
     let mut text = format!("{}\n\n", paper.title);
     let mut part = |head: &str, body: &str| {
@@ -95,7 +95,7 @@ fn tell(paper: &Paper, found: &[ClaimFinding]) -> String {
     text
 }
 
-/// Lines of at most `width` characters, broken between words; one at least.
+/// Breaks text between words into lines of at most `width` characters; at least one line.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

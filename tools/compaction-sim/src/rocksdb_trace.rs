@@ -1,17 +1,17 @@
-//! RocksDB's binary traces, as `DB::StartTrace` and `DB::StartBlockCacheTrace` write them, taken in
+//! Reads RocksDB's binary traces, as written by `DB::StartTrace` and `DB::StartBlockCacheTrace`,
 //! operation by operation.
 //!
-//! A trace is a row of records: a time in microseconds (64 bits), a type (8), the payload's length
-//! (32), the payload; numbers are little-endian. The first is of type 1 and holds the word
-//! `feedcafedeadbeef`: at once in a trace of queries, with its length before it in one of blocks.
+//! A trace is a sequence of records: a time in microseconds (64 bits), a type (8), the payload's
+//! length (32), the payload; numbers are little-endian. The first has type 1 and contains
+//! `feedcafedeadbeef`: directly in a trace of queries, after its length in one of block accesses.
 //!
-//! - A query's payload begins with a map of 64 bits: each bit that is set is a field that follows,
-//!   in the order of the bits. (Version 0.1 has no map.) What is written is a whole `WriteBatch`.
-//! - An access of a block tells which lookup it was made for. A lookup is counted once,
-//!   however many blocks it asks for; accesses by scans, compactions and others are not counted.
+//! - A query's payload begins with a map of 64 bits: each set bit is a field that follows, in the
+//!   order of the bits. (Version 0.1 has no map.) A write is a whole `WriteBatch`.
+//! - A block access names the lookup that caused it. A lookup is counted once, however many blocks
+//!   it reads; accesses by scans, compactions and others are not counted.
 //!
-//! Invariants: nothing is allocated for a length that is not there; whatever the bytes, what is
-//! wrong with them is told with its place.
+//! Invariants: nothing is allocated for a length that exceeds the file. For any bytes, errors are
+//! reported with their position.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -24,11 +24,11 @@ use crate::sketch::{Sketcher, TraceLine, TraceOp};
 const MAGIC: &[u8] = b"feedcafedeadbeef";
 /// Bytes before a record's payload.
 const HEAD: usize = 13;
-/// Where the type is in these.
+/// Offset of the type in these.
 const KIND: usize = 8;
-/// Bytes of a payload, at most: more is no batch that anybody writes.
+/// Maximum bytes of a payload: no program writes larger batches.
 const MOST_PAYLOAD: u32 = 1 << 30;
-/// Lookups whose accesses may lie between each other.
+/// Number of lookups whose accesses may be interleaved.
 const LOOKUPS: usize = 64;
 
 const BEGIN: u8 = 1;
@@ -43,10 +43,10 @@ const RANGE_DELETION_BLOCK: u8 = 11;
 const IO: u8 = 12;
 const MULTI_GET: u8 = 13;
 
-/// Bytes of a file from which [`is_begun_by`] can tell.
+/// Bytes of a file that [`is_begun_by`] needs.
 pub(crate) const FIRST: usize = HEAD + 1 + MAGIC.len();
 
-/// Whether a file that begins like this is a binary trace.
+/// Reports whether a file that begins with these bytes is a binary trace.
 pub(crate) fn is_begun_by(first: &[u8]) -> bool {
     first.get(KIND) == Some(&BEGIN)
         && first.get(HEAD..).is_some_and(|payload| {
@@ -54,7 +54,7 @@ pub(crate) fn is_begun_by(first: &[u8]) -> bool {
         })
 }
 
-/// What a trace is of.
+/// Subject of a trace.
 #[derive(Clone, Copy)]
 enum TraceSubject {
     /// Queries; whether payloads have a map of their fields.
@@ -64,10 +64,10 @@ enum TraceSubject {
     Blocks,
 }
 
-/// Takes in a whole trace; `at` is called with the bytes that have been read.
+/// Reads a whole trace; calls `at` with the number of bytes read.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// Damage, with its position.
 pub(crate) fn read(
     input: &mut impl Read,
     path: &Path,
@@ -86,10 +86,10 @@ pub(crate) fn read(
         let wrong = |what: &str| {
             Failure::with_next(
                 format!(
-                    "{} is damaged at byte {offset}, behind {records} records: {what}",
+                    "{} is damaged at byte {offset}, after {records} records: {what}",
                     path.display()
                 ),
-                format!("take what lies before: head -c {offset} {}", path.display()),
+                format!("use the part before it: head -c {offset} {}", path.display()),
             )
         };
         let mut fields = TraceFields(&head);
@@ -119,13 +119,13 @@ pub(crate) fn read(
 struct TraceReader<'a> {
     sketcher: &'a mut Sketcher,
     traced: Option<TraceSubject>,
-    /// Room for a key with its family.
+    /// Buffer for a key with its family.
     key: Vec<u8>,
-    /// The last lookups of which an access was seen.
+    /// The last lookups with an access.
     lookups: VecDeque<u64>,
 }
 
-/// What is wrong where bytes are missing or too many.
+/// Error for missing or excess bytes.
 const SHORT: &str = "a field is cut off";
 
 impl TraceReader<'_> {
@@ -133,9 +133,7 @@ impl TraceReader<'_> {
         let mut fields = TraceFields(payload);
         let known = match (self.traced, kind) {
             (_, IO) => {
-                return Err(
-                    "it is a trace of files' reads and writes, which tells of no keys".into()
-                );
+                return Err("it is a trace of files' reads and writes, which has no keys".into());
             }
             (None, BEGIN) => {
                 self.traced = Some(header(payload)?);
@@ -161,7 +159,7 @@ impl TraceReader<'_> {
     }
 
     fn take(&mut self, op: TraceOp, family: u32, key: &[u8], value_len: u64, seconds: f64) {
-        // Families have the same keys, but not in the same tree.
+        // Families may have equal keys, but not in the same tree.
         self.key.clear();
         self.key.extend_from_slice(&family.to_be_bytes());
         self.key.extend_from_slice(key);
@@ -194,7 +192,7 @@ impl TraceReader<'_> {
                     batch.prefixed()?;
                     (TraceOp::Other, &[][..], 0)
                 }
-                // What is no operation: data for the log, and marks of transactions.
+                // No operation: data for the log, and marks of transactions.
                 0x3 | 0xa | 0xb | 0xc => {
                     batch.prefixed()?;
                     continue;
@@ -246,7 +244,7 @@ impl TraceReader<'_> {
             return Some(());
         }
         let (lookup, _snapshot) = (fields.fixed64()?, fields.byte()?);
-        // Behind the key are 8 bytes of its version.
+        // After the key there are 8 bytes of its version.
         let key = fields.prefixed()?;
         let key = key.get(..key.len().checked_sub(8)?)?;
         if kind == DATA_BLOCK {
@@ -259,12 +257,12 @@ impl TraceReader<'_> {
     }
 }
 
-/// Whether who asks for a block is a lookup of a key, or of several.
+/// Reports whether the caller of a block access is a lookup of one or several keys.
 pub(crate) fn is_lookup(caller: u64) -> bool {
     matches!(caller, 1 | 2)
 }
 
-/// Whether no access of this lookup was among the last ones.
+/// Reports whether this lookup is not among the last ones.
 pub(crate) fn is_new(last: &mut VecDeque<u64>, lookup: u64) -> bool {
     if last.contains(&lookup) {
         return false;
@@ -276,7 +274,7 @@ pub(crate) fn is_new(last: &mut VecDeque<u64>, lookup: u64) -> bool {
     true
 }
 
-/// What a header says.
+/// Parses a header.
 fn header(payload: &[u8]) -> Result<TraceSubject, String> {
     if !payload.starts_with(MAGIC) {
         let mut fields = TraceFields(payload);
@@ -296,7 +294,7 @@ fn header(payload: &[u8]) -> Result<TraceSubject, String> {
     }
 }
 
-/// What is left of some bytes to be read.
+/// The unread rest of some bytes.
 struct TraceFields<'a>(&'a [u8]);
 
 impl<'a> TraceFields<'a> {
@@ -318,7 +316,7 @@ impl<'a> TraceFields<'a> {
         Some(u64::from_le_bytes(self.next(8)?.try_into().ok()?))
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads seven bits per byte, the lowest first.
     fn varint(&mut self) -> Option<u32> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
@@ -331,7 +329,7 @@ impl<'a> TraceFields<'a> {
         None
     }
 
-    /// Bytes behind their length.
+    /// Reads bytes that follow their length.
     fn prefixed(&mut self) -> Option<&'a [u8]> {
         let len = self.varint()?;
         self.next(len as usize)

@@ -1,20 +1,20 @@
-//! A policy as a script in rhai, so that an idea can be tried without a compiler.
+//! A policy as a script in rhai, to try an idea without a compiler.
 //!
-//! The script has a function `wishes(runs, tree)` that returns an array of merges, the most urgent
-//! first. `runs` are the sorted runs, newest first, each a map of `level`, `size` and `entries`, and
-//! `tables`, an array of maps of `size`, `entries`, `deletes` and `age` (seconds since the newest of
-//! it was flushed); `tree` is a map of `memtable`, `table` (sizes in bytes), `size` and `now`
-//! (seconds). A merge is a map:
+//! The script has a function `wishes(runs, tree)` that returns an array of compactions, the most
+//! urgent first. `runs` are the sorted runs, newest first. Each is a map of `level`, `size` and
+//! `entries`, and `tables`, an array of maps of `size`, `entries`, `deletes` and `age` (seconds
+//! since its newest entry was flushed). `tree` is a map of `memtable`, `table` (sizes in bytes),
+//! `size` and `now` (seconds). A compaction is a map:
 //!
 //! | entry | meaning |
 //! |---|---|
-//! | `from`, `to` | the first and the last of the neighbouring runs that are merged, by index |
-//! | `level` | the level that it goes to; one below run `to` if not given |
+//! | `from`, `to` | indexes of the first and the last of the adjacent runs to merge |
+//! | `level` | level of the output; by default one below run `to` |
 //! | `tables` | `[first, last]`: only these tables of run `from`, with what they overlap in the others |
 //!
-//! A function `most_runs(tree)`, if there is one, says at how many runs writers are slowed. Scripts
-//! can do nothing else: no files, no clock, no other code; and one that takes too many steps or too
-//! much memory is stopped.
+//! An optional function `most_runs(tree)` returns the number of runs at which writers are slowed.
+//! Scripts cannot do anything else: no files, no clock, no other code. A script that takes too many
+//! steps or too much memory is stopped.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -24,15 +24,15 @@ use rhai::{AST, Array, Dynamic, Engine, Map, Scope};
 
 use crate::idea::{SimPolicy, Wish};
 
-/// Steps of one call.
+/// Maximum steps of one call.
 const MAX_STEPS: u64 = 5_000_000;
-/// Elements of an array, which the tables of a run are. The interpreter looks at all of them
+/// Maximum elements of an array, such as the tables of a run. The interpreter checks all of them
 /// whenever one is added.
 const MAX_SCRIPT_ELEMENTS: usize = 1 << 13;
-/// Bytes of a script.
+/// Maximum bytes of a script.
 pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 
-/// A script that says what to merge.
+/// A script that chooses compactions.
 pub struct ScriptPolicy {
     engine: Engine,
     script: AST,
@@ -46,10 +46,10 @@ impl fmt::Debug for ScriptPolicy {
 }
 
 impl ScriptPolicy {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The error, with its position.
     ///
     /// ```
     /// use compaction_sim::script::ScriptPolicy;
@@ -82,7 +82,7 @@ impl ScriptPolicy {
             script.iter_functions().any(|f| f.name == name && f.params.len() == params)
         };
         if !has("wishes", 2) {
-            return Err("there is no function wishes(runs, tree)".to_owned());
+            return Err("there is no function `wishes(runs, tree)`".to_owned());
         }
         if !has("most_runs", 1) && script.iter_functions().any(|f| f.name == "most_runs") {
             return Err("most_runs takes one argument, most_runs(tree)".to_owned());
@@ -119,8 +119,8 @@ impl ScriptPolicy {
         let runs: Array = shape.runs.iter().map(|run| run_map(run, shape.now_micros)).collect();
         let wishes: Array = self.call("wishes", vec![runs.into(), tree_map(shape).into()])?;
         let read = |(i, wish): (usize, Dynamic)| {
-            let map = wish.try_cast::<Map>().ok_or_else(|| format!("wish {i} is no map"))?;
-            wish_of(&map).map_err(|e| format!("wish {i}: {e}"))
+            let map = wish.try_cast::<Map>().ok_or_else(|| format!("entry {i} is no map"))?;
+            wish_of(&map).map_err(|e| format!("entry {i}: {e}"))
         };
         wishes.into_iter().enumerate().map(read).collect()
     }
@@ -132,8 +132,8 @@ impl ScriptPolicy {
 }
 
 impl SimPolicy for ScriptPolicy {
-    /// The first wish that can start. One that could not even if no job ran is an error of the
-    /// script, and ends its work.
+    /// Returns the job of the first entry that can start. An entry that could not start even if no
+    /// job ran is an error of the script, and stops it.
     fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
         if self.failed().is_some() {
             return None;
@@ -143,7 +143,7 @@ impl SimPolicy for ScriptPolicy {
             match wish.job(shape) {
                 Ok(job) => return Some(job),
                 Err(_) if shape.tables().any(|t| t.busy) => {}
-                Err(why) => self.fail(format!("wish {i}: {why}")),
+                Err(why) => self.fail(format!("entry {i}: {why}")),
             }
         }
         None
@@ -175,7 +175,7 @@ impl SimPolicy for ScriptPolicy {
     }
 }
 
-/// A number as scripts have it.
+/// Converts a number for scripts.
 fn whole(n: u64) -> Dynamic {
     Dynamic::from(i64::try_from(n).unwrap_or(i64::MAX))
 }
@@ -255,7 +255,7 @@ mod tests {
     fn what_is_wrong_with_a_script_is_said() {
         for (text, said) in [
             ("fn wishes(runs, tree) { [", "(line 1, position 26)"),
-            ("fn other(runs, tree) { [] }", "there is no function wishes"),
+            ("fn other(runs, tree) { [] }", "there is no function `wishes"),
             ("fn wishes(runs, tree) { [] } fn most_runs() { 3 }", "most_runs takes one"),
             ("import \"x\" as x; fn wishes(runs, tree) { [] }", "import"),
         ] {
@@ -265,12 +265,12 @@ mod tests {
         assert!(ScriptPolicy::read(&" ".repeat(MAX_SCRIPT_BYTES + 1)).is_err());
         for (body, said) in [
             ("loop {}", "Too many operations"),
-            ("[1]", "wish 0 is no map"),
-            ("[#{ from: 0 }]", "wish 0: there is no to"),
-            ("[#{ from: 0, to: 0, level: 300 }]", "wish 0: level 300 is too deep"),
-            ("[#{ from: 0, to: -1 }]", "wish 0: to is -1"),
+            ("[1]", "entry 0 is no map"),
+            ("[#{ from: 0 }]", "entry 0: there is no to"),
+            ("[#{ from: 0, to: 0, level: 300 }]", "entry 0: level 300 is too deep"),
+            ("[#{ from: 0, to: -1 }]", "entry 0: to is -1"),
             ("[#{ from: 0, to: 1, mode: 2 }]", "is no entry of a merge"),
-            ("[#{ from: 0, to: 1 }]", "wish 0: runs 0 to 1 of 0 are none"),
+            ("[#{ from: 0, to: 1 }]", "entry 0: runs 0 to 1 of 0 are none"),
             ("runs[9]", "wishes: "),
             ("let a = []; loop { a.push(1) }", "wishes: "),
         ] {

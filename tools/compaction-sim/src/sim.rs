@@ -1,15 +1,18 @@
 //! The simulator: drives a [`SimStore`] through the engine's own policy functions, as `db` does.
 //!
-//! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a
-//! compaction, the most urgent job of the policy is started with its inputs marked busy when it has
-//! room and is applied when it is done, writers are slowed by [`delay`] or [`fill_delay`],
-//! whichever is longer, and wait while every memtable is full. Large merges, and flushes that
-//! writers will wait for, are done in pieces by as many threads as there are hands free for them.
-//! Whoever compacts removes the files of what has been merged before he does anything else. Without
-//! threads all work is done at the end of the write that made it necessary.
+//! The order of events is the engine's:
+//! - A full memtable is sealed. A flush precedes a compaction.
+//! - The most urgent job of the policy starts if it has room, with its inputs marked busy. It is
+//!   installed when it is done.
+//! - [`delay`] or [`fill_delay`], whichever is longer, slows writers. They wait while every
+//!   memtable is full.
+//! - Large compactions, and flushes that writers will wait for, run in pieces on as many threads as
+//!   there are free subcompaction slots.
+//! - A compacting thread removes obsolete files before it continues.
+//! - Without threads all work is done at the end of the write that made it necessary.
 //!
-//! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant
-//! ([`Machine`]).
+//! Time is a sequence of events: between two of them the writers' rate and the jobs' speeds are
+//! constant ([`Machine`]).
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -35,38 +38,37 @@ use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
 use crate::summary::{RunSummary, normal};
 use crate::workload::SimWorkload;
 
-/// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as
-/// the engine's idle workers do.
+/// Interval, in nanoseconds, at which a time-driven policy is called while there are no other
+/// events: that of the engine's idle workers.
 const TICK: f64 = 1e9;
 
-/// Of this share of a job nothing is left: it is what rounding leaves.
+/// Smaller remaining shares of a job count as zero: they are rounding errors.
 const LEAST_LEFT: f64 = 1e-9;
 
-/// What is to be simulated.
+/// Everything that defines a simulation.
 #[derive(Clone)]
 pub struct Setup {
-    /// The tree.
+    /// Options of the tree.
     pub options: TreeOptions,
-    /// A policy that the engine does not have, instead of that of the options.
+    /// A policy outside the engine, instead of that of the options.
     pub idea: Option<Arc<dyn SimPolicy>>,
-    /// What is done to it.
+    /// The workload.
     pub workload: SimWorkload,
     /// The machine.
     pub machine: Machine,
-    /// What each flush costs over what the machine says, in their order; 1 for those beyond the
-    /// end.
+    /// Cost factors of the flushes, in their order; 1 for later ones.
     pub flush_factors: Arc<[f64]>,
-    /// The device, where its own garbage collection is wanted.
+    /// The device, if its own garbage collection is simulated.
     pub ssd: Option<SsdShape>,
-    /// Whether every key is held; else only numbers are.
+    /// Whether to simulate every key; otherwise only numbers.
     pub exact: bool,
-    /// Whether frames of a moving picture are wanted.
+    /// Whether to record frames of an animation.
     pub picture: bool,
 }
 
 impl Setup {
-    /// What the policy of the options does to a workload on a machine: in numbers only, without a
-    /// picture.
+    /// Creates a simulation of the options' policy with a workload on a machine: only with numbers,
+    /// without frames.
     pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
         Setup {
             options,
@@ -81,19 +83,19 @@ impl Setup {
     }
 }
 
-/// What a simulation is told besides: called now and then with the share that is done.
+/// Progress callback: called now and then with the share that is done.
 pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
 
 /// Runs a simulation to its end.
 ///
 /// # Errors
-/// Options out of bounds, and what the engine's parts refuse.
+/// Options out of bounds, and errors of the engine's parts.
 pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<SimOutcome> {
     let (outcome, _) = run_to_shape(setup, progress)?;
     Ok(outcome)
 }
 
-/// As [`run`], with the tables as they are in the end.
+/// Does the same as [`run`], and also returns the final tables.
 ///
 /// # Errors
 /// As [`run`].
@@ -109,54 +111,53 @@ pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutco
     }
 }
 
-/// What a thread may be at.
+/// Work of a thread.
 enum SimWork {
     Flush,
     Compaction(CompactionJob),
-    /// Files of tables that are no more are removed.
+    /// Files of obsolete tables are removed.
     Removal,
 }
 
-/// A step of a merge that is made in several.
+/// A step of a compaction that runs in several.
 struct SimStep {
     job: CompactionJob,
-    /// The most bytes that it or one after it writes again.
+    /// Largest number of bytes that it or a later step rewrites.
     most: u64,
 }
 
-/// A job at work.
+/// A running job.
 struct RunningJob {
     work: SimWork,
-    /// The steps after it, where it is made in several.
+    /// Steps after it, if it has several.
     rest: VecDeque<SimStep>,
-    /// The most bytes that one of them all writes again, itself included.
+    /// Largest number of bytes that any of its steps rewrites.
     most: u64,
-    /// Tables that the steps before it have made, which nobody may take yet.
+    /// Tables that earlier steps have written, which no other job may take yet.
     held: HashSet<u64>,
-    /// Bits for each key in the filters of what all steps make.
+    /// Filter bits per key in the output of all steps.
     filter_bits: f64,
     made: MadeRuns,
-    /// Bytes of the tables that are read.
+    /// Bytes of the input tables.
     bytes_in: u64,
     cost: MachineCost,
-    /// In how many pieces it is done, and how many threads help whoever does it at present.
+    /// Number of pieces in which it runs.
     pieces: usize,
-    /// See `pieces`.
+    /// Number of threads that help its owner at present.
     hands: usize,
-    /// Whether they give way to writers, as threads that compact do.
+    /// Whether its threads yield to writers, as compacting threads do.
     gives_way: bool,
-    /// Nanoseconds that it would take alone and without chance.
+    /// Nanoseconds that it would take alone and without jitter.
     alone: f64,
-    /// Nanoseconds at its end when its tables are written and nobody helps any more, and the share
-    /// of it that they are.
+    /// Nanoseconds at its end, when its tables are written and no thread helps any more.
     closing: f64,
-    /// See `closing`.
+    /// Share of the job that these are.
     tail: f64,
-    /// The share that is still to be done, 1 to 0.
+    /// Remaining share, 1 to 0.
     left: f64,
-    /// When it was begun, waiting not counted.
+    /// Start time, without waiting.
     since: f64,
-    /// Bytes of its tables that have got to the device.
+    /// Bytes of its tables that have reached the device.
     stored: f64,
 }
 
@@ -187,12 +188,12 @@ impl RunningJob {
         matches!(self.work, SimWork::Flush)
     }
 
-    /// Whether others may help with it: until its tables are written.
+    /// Reports whether other threads may help: until its tables are written.
     fn is_divided(&self) -> bool {
         self.pieces > 1 && self.left > self.tail + LEAST_LEFT
     }
 
-    /// What it costs at present: when nobody helps any more it is one thread's.
+    /// Returns its present cost: without helpers it is that of one thread.
     fn present_cost(&self) -> MachineCost {
         let threads = if self.is_divided() { self.cost.threads } else { 1.0 };
         MachineCost { threads, ..self.cost }
@@ -203,14 +204,13 @@ impl RunningJob {
     }
 }
 
-/// How fast memtables fill and how fast they are flushed, as the engine's pacing sees it; times in
-/// nanoseconds.
+/// Fill and flush speeds of memtables for the engine's slowdown; times in nanoseconds.
 struct SimFill {
-    /// The delay for each KiB of memtable.
+    /// Delay per KiB of memtable.
     delay: u64,
-    /// What a KiB took in the last flush; 0 before the first.
+    /// Time per KiB of the last flush; 0 before the first.
     flush_per_kib: u64,
-    /// When the present memtable was begun, and how long writers had slept and stood still until
+    /// Start time of the present memtable, and time that writers had been slowed or stalled until
     /// then.
     begun: f64,
     stood: f64,
@@ -228,22 +228,22 @@ struct Sim<'a, S> {
     bytes: u64,
     running: Vec<RunningJob>,
     now: f64,
-    /// Whether the shape may want a job that it was not asked for yet.
+    /// Whether the shape may need a job that the policy was not asked for yet.
     dirty: bool,
     delay: u64,
     fill: SimFill,
-    /// Bytes that the engine's pacing counts for an operation.
+    /// Bytes per operation in the engine's slowdown.
     memory_per_op: f64,
     flushes_begun: usize,
-    /// Since when the memtables that wait could be flushed, the oldest first, and since when no
-    /// other flush keeps them from it.
+    /// Times since when the immutable memtables could be flushed, oldest first, and since when no
+    /// other flush delays them.
     due: VecDeque<f64>,
     flushed_at: f64,
-    /// How often chance has been asked.
+    /// Number of random draws so far.
     chances: u64,
     meter: SimMeter,
     total: u64,
-    /// So many changes pass, in debug builds, until all of the shape is checked again.
+    /// Number of changes, in debug builds, until the whole shape is checked again.
     until_check: usize,
 }
 
@@ -255,7 +255,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
             has_compaction_filter: options.compaction_filter.is_some(),
-            // Nobody reads here.
+            // There are no reads here.
             read_debt: 0,
             read_compaction_bytes: 0,
             runs: vec![],
@@ -269,7 +269,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             Some(n) => options.memtable_size as f64 / n.max(1) as f64,
             None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
         };
-        // The first memtable was begun at no time that counts.
+        // The start of the first memtable does not count.
         let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
         let ssd = setup.ssd.map(Ssd::new).transpose().map_err(of_device)?;
         Ok(Sim {
@@ -305,7 +305,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.setup.idea.as_deref().unwrap_or(&self.setup.options.policy)
     }
 
-    /// Whether the policy may want something only because time has passed.
+    /// Reports whether the policy may want a job only because time has passed.
     fn is_clocked(&self) -> bool {
         self.options.tombstone_age_secs > 0 || self.policy().is_clocked()
     }
@@ -341,24 +341,24 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter.outcome.value_files = self.values.count();
         self.meter.outcome.value_bytes = self.values.bytes();
         let entry = self.setup.workload.put_bytes() + 4.0;
-        // A block's place in the index, and two words for its decoded form.
+        // A block's entry in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
         let mut outcome = self.meter.finish(&moment, written / 1e9, left, per_entry);
         outcome.wear = self.ssd.as_ref().map(|ssd| ssd.wear(outcome.seconds));
         Ok((outcome, self.shape))
     }
 
-    /// Nanoseconds that the engine slows an operation by, at present.
+    /// Returns the nanoseconds by which the engine slows an operation at present.
     fn slowed(&self) -> f64 {
         self.delay.max(self.fill.delay) as f64 * self.memory_per_op / 1024.0
     }
 
-    /// Nanoseconds from one operation to the next, at present.
+    /// Returns the nanoseconds between two operations at present.
     fn interval(&self) -> f64 {
         self.machine().interval(self.setup.workload.put_bytes(), self.slowed(), self.load(true))
     }
 
-    /// Who is at work now.
+    /// Returns the present load.
     fn load(&self, writing: bool) -> Load {
         let writers = if writing {
             self.machine().writers(self.setup.workload.put_bytes(), self.slowed())
@@ -407,12 +407,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(w)
     }
 
-    /// Writes and works in turn. Gives the time at which the last write was done.
+    /// Alternates between writes and work. Returns the time of the last write.
     fn run_inline(&mut self, progress: OnProgress<'_>) -> Result<f64> {
         loop {
             let interval = self.interval();
-            // The engine asks its policy after every write; only where time counts can that make a
-            // difference.
+            // The engine calls its policy after every write; that makes a difference only if time
+            // counts.
             let most = match (self.is_clocked(), self.setup.exact) {
                 (false, _) => u64::MAX,
                 (true, true) => 1,
@@ -460,7 +460,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// Writes while background threads work. Gives the time at which the last write was done.
+    /// Writes while background threads work. Returns the time of the last write.
     fn run_beside(&mut self, progress: OnProgress<'_>) -> Result<f64> {
         let (mut ended, mut stalled) = (None, None);
         let arrival = self.machine().arrival(self.setup.workload.put_bytes());
@@ -491,8 +491,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     if self.store.sealed() + self.flushing() < self.machine().max_sealed {
                         self.meter.stalled(self.now - since, arrival);
                         stalled = None;
-                        // The flush that has ended wakes who works and who waits: chance says who
-                        // is first, and whoever works flushes only what is sealed by then.
+                        // The end of the flush wakes workers and waiting writers. A random draw
+                        // decides which is first. A worker flushes only memtables that are sealed
+                        // by then.
                         if self.one_of(2) == 0 {
                             self.start_work()?;
                         }
@@ -529,13 +530,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// The store is closed when so many nanoseconds have passed. Nobody knows of what was nearly
-    /// done then whether it was: it counts from one half on.
+    /// Closes the store after these nanoseconds. Whether a nearly finished job was done is unknown:
+    /// it counts from one half on.
     fn close(&mut self, nanos: f64) -> Result<()> {
         self.advance(nanos.max(0.0), false)?;
         self.running.retain(|r| r.left < 0.5);
         while let Some(work) = self.running.pop() {
-            // Nobody waits for the files to be removed.
+            // The close does not wait for the removal of files.
             let _ = self.finish(work)?;
         }
         Ok(())
@@ -545,18 +546,17 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.running.iter().filter(|r| r.is_flush()).count()
     }
 
-    /// Threads that compact and are not free.
+    /// Returns the number of threads that compact.
     fn compacting(&self) -> usize {
         self.running.iter().filter(|r| r.gives_way || !r.is_flush()).count()
     }
 
-    /// Gives threads that are free something to do: flushes first, and at most all threads but one
-    /// compact.
+    /// Gives free threads work: flushes first. At most all threads but one compact.
     fn start_work(&mut self) -> Result<()> {
         loop {
             let (flushing, threads) = (self.flushing(), self.machine().threads);
-            // One thread alone stops its compaction for a flush, so a flush finds someone; but not
-            // while it removes files.
+            // A single thread interrupts its compaction for a flush, so a flush always finds a
+            // thread; but not while it removes files.
             let removes = |r: &RunningJob| matches!(r.work, SimWork::Removal);
             let is_away = threads == 1 && self.running.iter().any(removes);
             if flushing == 0 && self.store.sealed() > 0 && !is_away {
@@ -576,8 +576,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// Whether a running job waits for a flush, as the only thread does both. It goes on until the
-    /// flush begins.
+    /// Reports whether a running job waits for a flush, because the only thread does both. It
+    /// continues until the flush begins.
     fn is_paused(&self, r: &RunningJob) -> bool {
         let begun = |f: &RunningJob| f.is_flush() && f.since <= self.now;
         self.machine().threads == 1 && !r.is_flush() && self.running.iter().any(begun)
@@ -591,7 +591,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// Nanoseconds until the next job ends.
+    /// Returns the nanoseconds until the next job ends.
     fn next_end(&self, writing: bool) -> Option<f64> {
         let load = self.load(writing);
         let ends = self
@@ -599,16 +599,16 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .iter()
             .filter(|r| !self.is_paused(r))
             .map(|r| r.left / self.speed(r, load));
-        // Who helped is free when the tables are written.
+        // Helpers are free when the tables are written.
         let freed = self.running.iter().filter(|r| r.hands > 0 && r.is_divided());
         let freed = freed.map(|r| (r.left - r.tail) / self.speed(r, load));
-        // A flush that begins may stop a merge.
+        // A flush that begins may interrupt a compaction.
         let begins = self.running.iter().map(|r| r.since - self.now).filter(|&nanos| nanos > 0.0);
         let begins = begins.filter(|_| self.machine().threads == 1);
         ends.chain(freed).chain(begins).min_by(f64::total_cmp)
     }
 
-    /// Lets time pass and finishes what is done then.
+    /// Lets time pass and finishes jobs that are done then.
     fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
         let load = self.load(writing);
         let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
@@ -630,8 +630,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(())
     }
 
-    /// Lends the threads that may help with pieces, one less than there are, to the jobs at work:
-    /// flushes take them from merges, and merges keep what they have before others get any.
+    /// Assigns helper threads, one less than there are threads, to the running jobs. Flushes take
+    /// them from compactions, and compactions retain theirs before others get any.
     fn lend_hands(&mut self) {
         let machine = &self.setup.machine;
         let mut free = machine.threads.saturating_sub(1);
@@ -652,7 +652,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// In how many pieces a job over so many bytes is done, each of at least `least`.
+    /// Returns the number of pieces of a job over this many bytes, each of at least `least`.
     fn pieces_of(&self, bytes: u64, least: u64) -> usize {
         pieces_of(bytes, least, self.machine().threads)
     }
@@ -684,26 +684,26 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(RunningJob { pieces, gives_way, alone, closing, ..flush })
     }
 
-    /// Whether it is a thread that gives way which flushes next: whoever is free may have been first
-    /// to see that there is a memtable, and all but one of them do.
+    /// Draws whether a yielding thread runs the next flush. Any free thread may be the first to see
+    /// the memtable, and all but one of them yield.
     fn is_flushed_by_chance(&mut self) -> bool {
         let free = self.machine().threads.saturating_sub(self.compacting());
         free > 1 && self.one_of(free as u64) > 0
     }
 
-    /// A number of chance below `n`.
+    /// Returns a random number below `n`.
     fn one_of(&mut self, n: u64) -> u64 {
         self.chances += 1;
         Rng::new(self.setup.workload.seed, !self.chances).below(n)
     }
 
-    /// The nanoseconds that a job in so many pieces takes alone.
+    /// Returns the nanoseconds of a job in this many pieces alone.
     fn alone(&self, cost: MachineCost, pieces: usize) -> f64 {
         let threads = side_by_side(pieces, pieces.min(self.machine().threads));
         self.machine().alone(MachineCost { threads, ..cost })
     }
 
-    /// What the next job takes over what the machine says.
+    /// Returns a random factor for the cost of the next job.
     fn jitter(&mut self, spread: f64) -> f64 {
         self.chances += 1;
         if spread > 0.0 {
@@ -726,11 +726,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let policy = self.policy();
         let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
         let Some(job) = policy.choose(&self.shape).filter(has_room) else {
-            // One that does not fit waits for another to end, and that makes the shape a new one.
+            // A job without room waits for another to end, and that changes the shape.
             self.dirty = false;
             return Ok(None);
         };
-        // Who chooses checks what it gives.
+        // The policy checks the job that it returns.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let filter_bits = self.filters.merged(&self.shape.runs, &job);
         let (mut steps, mut most) = (VecDeque::new(), 0);
@@ -742,8 +742,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.next_step(steps, HashSet::new(), filter_bits)
     }
 
-    /// Starts the first of these steps, if none is in its way. The inputs of all are marked as busy,
-    /// as is what those before them have made: what is `held`.
+    /// Starts the first of these steps, if nothing blocks it. The inputs of all steps are marked as
+    /// busy, and so are the outputs of earlier steps: the tables in `held`.
     fn next_step(
         &mut self,
         mut rest: VecDeque<SimStep>,
@@ -752,7 +752,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     ) -> Result<Option<RunningJob>> {
         let Some(SimStep { job, most }) = rest.pop_front() else { return Ok(None) };
         mark(&mut self.shape, &job, false);
-        // Of the first one the job has just been checked.
+        // The job of the first step has just been checked.
         if !held.is_empty() && job.check(&self.shape).is_err() {
             rest.iter().for_each(|step| _ = mark(&mut self.shape, &step.job, false));
             hold(&mut self.shape, &job, &held, false);
@@ -762,7 +762,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let mut made = MadeRuns::default();
         let mut pieces = 0;
         for mut part in job.parts(&self.shape) {
-            // A hook that purges is to see all of a part, in order.
+            // A compaction filter must see all of a part, in order.
             let bytes =
                 if self.shape.has_compaction_filter { 0 } else { part.rewritten(&self.shape) };
             let most = self.pieces_of(bytes, self.options.table_size);
@@ -802,13 +802,14 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
-    /// Asserts that the shape and what is counted of it are sound.
+    /// Asserts that the shape and the counts about it are consistent.
     fn check_shape(&self) {
         assert_eq!(self.shape.check(), Ok(()));
         assert_eq!(self.bytes, self.shape.size());
     }
 
-    /// The same after a change: of many tables only now and then, because it looks at all of them.
+    /// Does the same after a change; with many tables only now and then, because it checks all of
+    /// them.
     fn check_change(&mut self) {
         if self.until_check > 0 {
             self.until_check -= 1;
@@ -818,7 +819,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// A job, or a step of one, is done. Gives what whoever did it has to do next of all.
+    /// Finishes a job, or a step of one. Returns the work that its thread must do next.
     fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
         work.left = 0.0;
         put_on(&mut self.ssd, &mut work)?;
@@ -917,7 +918,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// A job has made blob files and what its tables refer to, and tables are gone.
+    /// Applies new blob files with their references, and removed tables.
     fn change_values(
         &mut self,
         made: Vec<SimBlobOutput>,
@@ -965,7 +966,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 }
 
-/// What a job has written until now gets to the device, table by table.
+/// Writes the job's progress to the device, table by table.
 fn put_on(ssd: &mut Option<Ssd>, r: &mut RunningJob) -> Result<()> {
     let Some(ssd) = ssd else { return Ok(()) };
     let until = r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0);
@@ -987,8 +988,8 @@ fn of_device(why: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, why)
 }
 
-/// Marks the inputs of a job as busy, or as free, and gives the bytes that are written again. The same as
-/// [`LsmShape::set_busy`] and [`CompactionJob::rewritten`], without a look at every table.
+/// Marks the inputs of a job as busy or free, and returns the bytes that it rewrites. Equals
+/// [`LsmShape::set_busy`] and [`CompactionJob::rewritten`], without visiting every table.
 fn mark(shape: &mut LsmShape, job: &CompactionJob, busy: bool) -> u64 {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut bytes = 0;
@@ -1011,7 +1012,7 @@ fn mark(shape: &mut LsmShape, job: &CompactionJob, busy: bool) -> u64 {
     bytes
 }
 
-/// Marks those of the tables that a step has left in its output run and before as busy, or as free.
+/// Marks the tables in `held` that a step has left in its output run as busy or free.
 fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
     if let Some(run) = shape.runs.iter_mut().find(|r| r.place() == step.output()) {
         let tables = Arc::make_mut(run).tables.iter_mut();
@@ -1019,9 +1020,9 @@ fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: b
     }
 }
 
-/// Does to the shape what the job does to the tree, in place, and gives the tables that are no
-/// more, with their sizes. The same as the engine's own [`apply`](firn_kv::internals::compaction::job::apply),
-/// which copies and checks the whole shape: too slow for a hundred thousand tables.
+/// Applies the job to the shape in place, and returns the removed tables with their sizes. Equals
+/// the engine's own [`apply`](firn_kv::internals::compaction::job::apply), which copies and checks
+/// the whole shape: too slow for a hundred thousand tables.
 fn apply(shape: &mut LsmShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut out = outputs;
@@ -1088,6 +1089,6 @@ mod tests {
         sim.running[2].left = sim.running[2].tail / 2.0;
         assert_eq!(lent(&mut sim)[..2], [(2, 3.0), (1, 2.0)], "its tables are written");
         sim.running.swap(0, 1);
-        assert_eq!(lent(&mut sim)[..2], [(1, 2.0), (2, 3.0)], "who has hands keeps them");
+        assert_eq!(lent(&mut sim)[..2], [(1, 2.0), (2, 3.0)], "a job with helpers retains them");
     }
 }

@@ -1,7 +1,8 @@
-//! The length of table files: the engine's own table writer, writing into files that only count.
+//! Measures the length of table files with the engine's own table writer, which writes into files
+//! that only count.
 //!
-//! [`CountedSize`] is such a file; [`Sizes`] measures on a sample of entries what one entry costs
-//! in a file, so that tables of which only numbers are known have a size too.
+//! [`CountedSize`] is such a file. [`Sizes`] measures the cost of an entry in a file on a sample,
+//! so that tables that are known only by numbers have a size too.
 
 use std::path::Path;
 
@@ -15,10 +16,10 @@ use firn_workload::rng::{Rng, mix};
 
 use crate::filters::OVERHEAD;
 
-/// The name of the tree of a simulated store.
+/// Name of the tree of a simulated store.
 pub const TREE: &str = "sim";
 
-/// A file that is not there; it knows how long it would be.
+/// A virtual file that only counts its length.
 #[derive(Default)]
 pub struct CountedSize(u64);
 
@@ -37,8 +38,8 @@ impl WriteFile for CountedSize {
     }
 }
 
-/// A writer of a table that is only counted, with the options that the engine would give it.
-/// `filter_bits` are those of a fingerprint on average over its run.
+/// Creates a writer of a counted table, with the options that the engine would use. `filter_bits`
+/// are the average bits of a fingerprint over its run.
 pub fn counted_table(
     options: &TreeOptions,
     level: u8,
@@ -50,7 +51,7 @@ pub fn counted_table(
     let o = WriterOptions {
         tree: 1,
         tree_name: TREE.into(),
-        // Any of the usual length: they are stored, and compress as those of a store do.
+        // Values of the usual length: they are stored, and compress as those of a store do.
         log_end: 0x2a_3b4c,
         log_writer: 0x9E37_79B9_7F4A_7C15,
         level,
@@ -69,7 +70,7 @@ pub fn counted_table(
     TableWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
-/// A writer of a blob file that is only counted, with the options that the engine would give it.
+/// Creates a writer of a counted blob file, with the options that the engine would use.
 pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> BlobWriter {
     let o = BlobOptions {
         identity: TableIdentity::default(),
@@ -82,11 +83,11 @@ pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64
     BlobWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
-/// Bytes of a value that is simulated, at most.
+/// Maximum bytes of a simulated value.
 pub(crate) const MOST_VALUE: usize = 16 << 20;
 
-/// Whether there can be keys and values of so many bytes: a key begins with its place among all,
-/// and has no more bytes than the engine takes.
+/// Checks the sizes of keys and values: a key begins with its number, and has no more bytes than
+/// the engine accepts.
 ///
 /// # Errors
 /// A sentence about them.
@@ -99,45 +100,45 @@ pub(crate) fn check_entry(key: usize, value: usize) -> Result<(), String> {
     ))
 }
 
-/// Bytes of an average value, where they have from `least` to `most`.
+/// Returns the mean length of values between `least` and `most` bytes.
 pub(crate) fn mean_len((least, most): (usize, usize)) -> f64 {
     f64::midpoint(least as f64, most as f64)
 }
 
-/// What keys and values look like.
+/// Properties of keys and values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentSize {
     /// Bytes of a key, at least 8.
     pub key_len: usize,
-    /// Shortest and longest value in bytes; lengths are even between them.
+    /// Shortest and longest value in bytes; lengths are uniform between them.
     pub value_len: (usize, usize),
     /// Share of a value's bytes that are random, 0 to 1; the rest are zeros.
     pub random: f64,
-    /// Real values, taken in turn instead of made ones; empty for none.
+    /// Real bytes of values, used cyclically instead of generated ones; empty for none.
     pub sample: Vec<u8>,
 }
 
 impl ContentSize {
-    /// Bytes of an average value.
+    /// Returns the mean bytes of a value.
     pub fn mean_value(&self) -> f64 {
         mean_len(self.value_len)
     }
 
-    /// The length of the value of operation `id`.
+    /// Returns the length of the value of operation `id`.
     pub fn len_of(&self, id: u64) -> usize {
         let (lo, hi) = self.value_len;
         if hi > lo { lo + (mix(id ^ 0x51_7c_c1_b7) % (hi - lo + 1) as u64) as usize } else { lo }
     }
 
-    /// Writes the key of a place among all keys.
+    /// Writes the key with this number.
     pub fn key(&self, place: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&place.to_be_bytes());
         out.resize(self.key_len.max(8), b'.');
     }
 
-    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then what
-    /// the operation's number says.
+    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then bytes
+    /// that depend on the operation's number.
     pub fn value(&self, id: u64, len: usize, stamp: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&stamp.to_le_bytes()[..len.min(8)]);
@@ -159,23 +160,23 @@ impl ContentSize {
     }
 }
 
-/// Bytes of a file for each entry, where entries are many.
+/// Bytes of a file per entry, for many entries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EntrySize {
-    /// A put of an average value; of one that lies apart what refers to it.
+    /// A put of an average value, or of its reference if the value is in a blob file.
     pub put: f64,
-    /// Bytes of blob files for each put.
+    /// Bytes of blob files per put.
     pub apart: f64,
     /// A delete.
     pub delete: f64,
-    /// Bits of the filter for each key.
+    /// Filter bits per key.
     pub filter_bits: f64,
-    /// Bytes of the pinned index for each put.
+    /// Bytes of the pinned index per put.
     pub index: f64,
 }
 
 impl EntrySize {
-    /// With a filter of so many bits for each key.
+    /// Returns the size with this many filter bits per key.
     pub fn with_filter(self, bits: f64) -> EntrySize {
         let more = (bits - self.filter_bits) * OVERHEAD / 8.0;
         let (put, delete) = (self.put + more, self.delete + more);
@@ -183,30 +184,30 @@ impl EntrySize {
     }
 }
 
-/// What entries cost in files: flushed, merged, and at the bottom, where sequence numbers are gone.
+/// Bytes of entries in files: flushed, compacted, and in the last level, without sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
-    /// In a table that was flushed: sequence numbers of one memtable.
+    /// In a flushed table: sequence numbers of one memtable.
     pub flushed: EntrySize,
-    /// In a merged table with something beneath: sequence numbers from far apart.
+    /// In a compacted table with older runs below: sequence numbers from a wide range.
     pub merged: EntrySize,
-    /// In a merged table with nothing beneath.
+    /// In a compacted table without older runs below.
     pub bottom: EntrySize,
 }
 
-/// A number of a blob file as long as most have in a store of some size.
+/// A file number as long as most blob files have in a store of some size.
 const FIRST_VALUES: u64 = 1000;
 
-/// Entries of a sample: enough for the last block and the fixed parts to vanish.
+/// Entries of a sample: enough to make the last block and the fixed parts negligible.
 const SAMPLE: u64 = 20_000;
 
 impl Sizes {
-    /// Measures tables of `content` as the tree writes them. `memtable` and `total` are operations:
-    /// how far sequence numbers spread in a memtable and in all. Keys lie anywhere and come at any
-    /// time, or grow in series.
+    /// Measures tables of `content` as the tree writes them. `memtable` and `total` are numbers of
+    /// operations: the spread of sequence numbers in a memtable and overall. Keys are random, or
+    /// ascend in series.
     ///
     /// # Errors
-    /// What the table writer refuses.
+    /// Errors of the table writer.
     pub fn measure(
         options: &TreeOptions,
         content: &ContentSize,
@@ -224,7 +225,7 @@ impl Sizes {
             Ok(EntrySize { put, apart, delete, filter_bits, index: 41.0 / per_block })
         };
         let (flushed, merged, bottom) = (at(0, memtable)?, at(1, total)?, at(2, 0)?);
-        // Where nothing else lies between the entries of a block merges copy it as it is.
+        // If no other entries are between those of a block, compactions copy it.
         let is_copied = |s: KeySeries| memtable as f64 / s.series as f64 >= 2.0 * per_block;
         if options.summary.is_none() && series.is_some_and(is_copied) {
             let copied = |size: EntrySize| flushed.with_filter(size.filter_bits);
@@ -234,16 +235,16 @@ impl Sizes {
     }
 }
 
-/// Keys that grow upwards in several series.
+/// Keys that ascend in several series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeySeries {
-    /// How many series take turns.
+    /// Number of interleaved series.
     pub series: u64,
-    /// From one key of a series to the next, as numbers of 64 bits.
+    /// Distance between two keys of a series, as 64-bit numbers.
     pub step: u64,
 }
 
-/// Bytes of a table and of blob files for each entry.
+/// Returns the bytes of a table and of blob files per entry.
 fn sample(
     options: &TreeOptions,
     content: &ContentSize,

@@ -1,12 +1,12 @@
-//! What a trace tells of its writes and lookups, in the few numbers that a
-//! [`SimWorkload`](crate::workload::SimWorkload) has.
+//! Summarises the writes and lookups of a trace in the few numbers of a
+//! [`SimWorkload`](crate::workload::SimWorkload).
 //!
-//! A trace that begins with a load, in which next to every key is new, is a load and what comes
-//! after it. The skew is that of the Zipfian distribution in which two writes are to the same key
-//! as often; the number of keys is the one of which as many would have been written.
+//! If nearly every key is new at the beginning of a trace, that part is a load, and the rest
+//! follows it. The skew is that of the Zipfian distribution in which two writes hit the same key
+//! equally often. The number of keys is the one that gives as many written keys.
 //!
-//! Invariant: memory is bounded, whatever the trace: keys are known by hashes, and of more than a
-//! quarter of a million every second, fourth, ... is watched.
+//! Invariant: memory is bounded for any trace. Keys are stored as hashes, and beyond a quarter of a
+//! million only every second, fourth, ... is watched.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,18 +18,18 @@ use crate::size::{ContentSize, mean_len};
 use crate::words::seconds;
 use crate::workload::{Pattern, SimOpKind, SimPhase};
 
-/// Keys that are watched, at most.
+/// Maximum number of watched keys.
 const MOST_KEYS: usize = 1 << 18;
-/// A load is over when so many of so many writes in a row were to keys that had been written.
+/// The load ends when this many of this many consecutive writes hit written keys.
 const REPEATS: (u32, u32) = (64, 256);
-/// A skew below this is none that anybody would notice.
+/// A smaller skew has no noticeable effect.
 pub(crate) const LEAST_SKEW: f64 = 0.2;
 /// The largest skew: a [`Pattern::Zipfian`]'s is below 1.
 pub(crate) const MOST_SKEW: f64 = 0.999;
-/// How many times the keys that are hit there may be: of more nobody would notice.
+/// Maximum ratio of all keys to hit keys: a larger one has no noticeable effect.
 const MOST_UNHIT: f64 = 1e4;
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceOp {
     Put,
@@ -41,7 +41,7 @@ pub(crate) enum TraceOp {
     Other,
 }
 
-/// One operation of a trace.
+/// An operation of a trace.
 pub(crate) struct TraceLine<'a> {
     pub(crate) op: TraceOp,
     pub(crate) key: &'a [u8],
@@ -50,62 +50,62 @@ pub(crate) struct TraceLine<'a> {
     pub(crate) seconds: Option<f64>,
 }
 
-/// What a trace tells.
+/// Summary of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceSketch {
-    /// Puts and deletes.
+    /// Number of puts and deletes.
     pub writes: u64,
-    /// Deletes among them.
+    /// Number of deletes among them.
     pub deletes: u64,
-    /// Lookups of keys.
+    /// Number of lookups.
     pub reads: u64,
-    /// Keys that these choose from.
+    /// Keys from which lookups choose.
     pub read_keys: f64,
-    /// The skew of that choice, 0 for none.
+    /// Skew of that choice, 0 for none.
     pub read_skew: f64,
-    /// Scans.
+    /// Number of scans.
     pub scans: u64,
-    /// Other operations.
+    /// Number of other operations.
     pub others: u64,
-    /// Writes of the load that it begins with.
+    /// Number of writes of the initial load.
     pub load: u64,
-    /// Different keys that were written.
+    /// Number of distinct written keys.
     pub written_keys: f64,
-    /// Keys that its writes after the load choose from.
+    /// Keys from which the writes after the load choose.
     pub keys: f64,
-    /// The skew of these, 0 for none.
+    /// Skew of that choice, 0 for none.
     pub skew: f64,
-    /// Whether every write was to a key behind all before.
+    /// Whether every write was to a key above all earlier ones.
     pub ascending: bool,
     /// Mean bytes of a key.
     pub key_len: usize,
-    /// Shortest and longest value, in bytes, between which lengths that are even have the same mean
-    /// and spread.
+    /// Shortest and longest value, in bytes, for which uniform lengths have the same mean and
+    /// spread.
     pub value_len: (usize, usize),
-    /// Seconds from its first operation to its last, where it tells.
+    /// Seconds from its first operation to its last, if it has times.
     pub seconds: Option<f64>,
 }
 
-/// A key that is watched: operations on it but those of the load, and whether that had it.
+/// A watched key: operations on it after the load, and whether the load had it.
 #[derive(Clone, Copy, Default)]
 struct Watched {
     times: u64,
     loaded: bool,
 }
 
-/// Keys by their hashes, of which only those are watched whose last `shift` bits are 0.
+/// Keys by their hashes. Only those whose last `shift` bits are 0 are watched.
 #[derive(Default)]
 struct KeyWatch {
     keys: BTreeMap<u64, Watched>,
     shift: u32,
-    /// Operations but those of a load, of keys that are watched.
+    /// Number of operations after the load on watched keys.
     watched: u64,
-    /// The same of all.
+    /// Number of operations after the load on all keys.
     all: u64,
 }
 
 impl KeyWatch {
-    /// Whether an operation's key is watched, and if so whether it had been seen.
+    /// Returns whether a key was seen before; `None` if it is not watched.
     fn seen(&self, key: u64) -> Option<bool> {
         (key.trailing_zeros() >= self.shift).then(|| self.keys.contains_key(&key))
     }
@@ -127,21 +127,21 @@ impl KeyWatch {
         }
     }
 
-    /// How many keys there are for each that is watched.
+    /// Returns the number of keys per watched key.
     fn scale(&self) -> f64 {
         2f64.powi(self.shift as i32)
     }
 
-    /// Different keys.
+    /// Returns the number of distinct keys.
     fn different(&self) -> f64 {
         self.keys.len() as f64 * self.scale()
     }
 
-    /// The keys that the operations but those of the load chose from, and the skew of their choice.
+    /// Returns the keys from which operations after the load chose, and the skew of the choice.
     fn choice(&self) -> (f64, f64) {
         let loaded = self.keys.values().filter(|k| k.loaded).count() as f64;
         let touched = self.keys.values().filter(|k| k.times > 0).count() as f64;
-        // A load that brought most of the keys brought what is chosen from.
+        // If the load contained most of the keys, operations choose from it.
         let known = (loaded * 2.0 > self.keys.len() as f64).then_some(self.different());
         let times = self.watched as f64;
         if times <= 1.0 {
@@ -149,13 +149,13 @@ impl KeyWatch {
         }
         let pairs: f64 =
             self.keys.values().map(|k| k.times as f64 * k.times.saturating_sub(1) as f64).sum();
-        // Watched keys are so many of all, and so are the operations on them.
+        // The same fraction of keys and of operations is watched.
         let same = pairs / (times * (times - 1.0)) / self.scale();
         fit(self.all as f64, touched * self.scale(), same, known)
     }
 }
 
-/// Takes in operations.
+/// Collects operations.
 #[derive(Default)]
 pub(crate) struct Sketcher {
     sketch: TraceSketch,
@@ -240,8 +240,8 @@ impl Sketcher {
     }
 }
 
-/// The keys and the skew of which `writes` hit `touched` keys, and two of them the same one with
-/// the chance `same`.
+/// Returns the number of keys and the skew for which `writes` hit `touched` keys, and two of them
+/// the same one with probability `same`.
 fn fit(writes: f64, touched: f64, same: f64, known: Option<f64>) -> (f64, f64) {
     let keys_at = |skew: f64| known.unwrap_or_else(|| Ranks::keys_hit(writes, touched, skew));
     let (mut lo, mut hi) = (0.0, MOST_SKEW);
@@ -253,12 +253,12 @@ fn fit(writes: f64, touched: f64, same: f64, known: Option<f64>) -> (f64, f64) {
     (keys_at(skew), skew)
 }
 
-/// Zipfian ranks in parts: how many ranks, and the chance of each of them.
+/// Zipfian ranks in groups: number of ranks, and probability of each of them.
 pub(crate) struct Ranks(Vec<(f64, f64)>);
 
 impl Ranks {
     fn new(keys: f64, skew: f64) -> Ranks {
-        // The first one by one, then in parts that grow by a few percent.
+        // Single ranks first, then groups that grow by a few percent.
         let (mut parts, mut from) = (vec![], 1.0);
         while from <= keys {
             let to = if from < 64.0 { from + 1.0 } else { (from * 1.04).floor() }.min(keys + 1.0);
@@ -274,7 +274,7 @@ impl Ranks {
         Ranks(parts)
     }
 
-    /// The number of keys of which so many writes of this skew hit so many.
+    /// Returns the number of keys of which this many writes with this skew hit `touched`.
     pub(crate) fn keys_hit(writes: f64, touched: f64, skew: f64) -> f64 {
         let (mut lo, mut hi) = (touched.max(1.0).ln(), (touched.max(1.0) * MOST_UNHIT).ln());
         for _ in 0..40 {
@@ -288,7 +288,7 @@ impl Ranks {
         hi.exp()
     }
 
-    /// The skew with which so many writes hit so many of so many keys.
+    /// Returns the skew with which this many writes hit `touched` of `keys`.
     pub(crate) fn skew_hit(writes: f64, touched: f64, keys: f64) -> f64 {
         let (mut lo, mut hi) = (0.0, MOST_SKEW);
         for _ in 0..30 {
@@ -302,19 +302,19 @@ impl Ranks {
         hi
     }
 
-    /// Keys that so many writes hit.
+    /// Returns the expected number of keys that this many writes hit.
     fn touched(&self, writes: f64) -> f64 {
         self.0.iter().map(|(n, p)| n * -(writes * (-p).ln_1p()).exp_m1()).sum()
     }
 
-    /// The chance that two writes hit the same key.
+    /// Returns the probability that two writes hit the same key.
     fn same(&self) -> f64 {
         self.0.iter().map(|(n, p)| n * p * p).sum()
     }
 }
 
 impl TraceSketch {
-    /// The number of keys and the phases of a workload like this.
+    /// Returns the number of keys and the phases of an equivalent workload.
     pub fn phases(&self) -> (u64, Vec<SimPhase>) {
         let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
         if self.ascending {
@@ -333,19 +333,19 @@ impl TraceSketch {
         (keys, phases)
     }
 
-    /// What its keys and values look like, where those of `other` are not told by a trace.
+    /// Returns the properties of its keys and values; those that a trace lacks come from `other`.
     pub fn content(&self, other: ContentSize) -> ContentSize {
         ContentSize { key_len: self.key_len.max(8), value_len: self.value_len, ..other }
     }
 
-    /// Bytes of keys and values that it writes a second, where it tells.
+    /// Returns the bytes of keys and values written per second, if it has times.
     pub fn ingest(&self) -> Option<f64> {
         let value = mean_len(self.value_len);
         let puts = (self.writes - self.deletes) as f64;
         Some((puts * value + self.writes as f64 * self.key_len as f64) / self.seconds?)
     }
 
-    /// What it tells, for people.
+    /// Returns the summary as text.
     pub fn words(&self, style: Style) -> String {
         let mut t = table(&["", "value"]);
         let mut line = |name: &str, value: String| row(&mut t, [name.to_owned(), value]);
@@ -377,7 +377,7 @@ impl TraceSketch {
         print_table(&t, style)
     }
 
-    /// The options of `run` that come nearest.
+    /// Returns the closest options of `run`.
     pub fn options(&self) -> String {
         let later = self.writes - self.load;
         let share = if later > 0 { self.deletes as f64 / later as f64 } else { 0.0 };

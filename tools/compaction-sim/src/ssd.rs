@@ -1,50 +1,53 @@
-//! An SSD as a model: what its own garbage collection writes beside what the store does.
+//! A model of an SSD: the writes of its own garbage collection in addition to the store's.
 //!
-//! A device has erase blocks, more of them than it shows (over-provisioning). What is written fills
-//! the open block; an erase block can only be written again when it has been erased as a whole.
-//! Files that go are trimmed, so their bytes are garbage at once. When few erased blocks are left
-//! the one with the least live bytes is taken (greedy), and those are written again, into a block
-//! of their own.
+//! A device has more erase blocks than its capacity (over-provisioning). Writes fill the open
+//! block; an erase block can only be rewritten after it was erased as a whole. Removed files are
+//! trimmed, so their bytes become garbage at once. When few erased blocks are left, the one with
+//! the fewest live bytes is collected (greedy). Its live bytes are moved to a separate block.
 //!
-//! Assumed is: the store has the device for itself, and trims; tables are written from their first
-//! byte to their last while their jobs run, so that jobs beside each other mix in a block; the log
-//! gets to the device as seldom as the engine's does, which is left out; pages are so much smaller
-//! than tables that they do not count. What the erase block of a device is, it does not tell: of
-//! one that stripes over its dies, some hundred MiB to some GiB.
+//! The assumptions are:
+//! - The store has the device for itself, and trims.
+//! - Tables are written from their first byte to their last while their jobs run, so concurrent
+//!   jobs mix in a block.
+//! - The log reaches the device as seldom as the engine's does, so it is left out.
+//! - Pages are much smaller than tables, so they do not count.
 //!
-//! Invariants: each erase block's extents add up to its live bytes; the host never holds more than
-//! the device shows.
+//! A device does not report the size of its erase blocks. If it stripes over its dies, they have
+//! some hundred MiB to some GiB.
+//!
+//! Invariants: the extents of each erase block add up to its live bytes. The host never stores more
+//! than the capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// Erase blocks at most, so that a simulation stays fast.
+/// Maximum number of erase blocks, so that a simulation stays fast.
 const MOST_BLOCKS: f64 = 262_144.0;
 /// Seconds of a year.
 pub const YEAR: f64 = 365.25 * 86_400.0;
-/// Erase blocks beyond what is shown at least: one that is open for the store, one for what moves,
-/// and one to move to.
+/// Minimum number of erase blocks beyond the capacity: an open one for the store, one for moved
+/// data, and one to move to.
 const SPARE_BLOCKS: usize = 4;
 
-/// A device.
+/// Parameters of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SsdShape {
-    /// Bytes that it shows.
+    /// Capacity in bytes.
     pub capacity: f64,
-    /// What it has beyond that, as a share of it.
+    /// Additional space, as a share of the capacity.
     pub over_provisioning: f64,
     /// Bytes of an erase block.
     pub erase_block: f64,
-    /// Bytes that it bears to be written in its life by the host, as its maker says; 0 for unknown.
+    /// Bytes that the host may write in its life, as the vendor states it; 0 for unknown.
     pub endurance: f64,
 }
 
 impl SsdShape {
-    /// Whether it can be simulated.
+    /// Checks that it can be simulated.
     ///
     /// # Errors
-    /// What is out of bounds, in words.
+    /// The value out of bounds, as text.
     pub fn check(&self) -> Result<(), String> {
         let blocks = self.capacity * (1.0 + self.over_provisioning) / self.erase_block;
         if !(0.02..=4.0).contains(&self.over_provisioning) {
@@ -63,21 +66,20 @@ impl SsdShape {
     }
 }
 
-/// What a device was put to.
+/// Wear of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SsdWear {
     /// Bytes that the store wrote.
     pub host_bytes: f64,
-    /// Bytes that its garbage collection wrote again.
+    /// Bytes that its garbage collection moved.
     pub moved_bytes: f64,
-    /// Both over the first.
+    /// Sum of both over the first.
     pub device_write_amplification: f64,
-    /// How often all that it shows was written by the store in a day.
+    /// Number of times that the store wrote its full capacity per day.
     pub drive_writes_per_day: f64,
-    /// Years until the store has written what its maker says that it bears; 0 where that is not
-    /// said.
+    /// Years until the store has written the vendor's endurance; 0 if that is unknown.
     pub years: f64,
-    /// The most bytes that the store had on it, over what it shows.
+    /// Peak bytes of the store over the capacity.
     pub fullest: f64,
 }
 
@@ -89,14 +91,14 @@ struct EraseBlock {
     written: f64,
 }
 
-/// A device at work.
+/// A simulated device.
 pub struct Ssd {
     shape: SsdShape,
     blocks: Vec<EraseBlock>,
     erased: Vec<usize>,
-    /// Full ones, by their live bytes (as bits, which sort as positive numbers do).
+    /// Full blocks, by their live bytes (as bits, which sort as positive numbers do).
     full: BTreeSet<(u64, usize)>,
-    /// The blocks that the store and that the garbage collection write to.
+    /// The blocks that the store and the garbage collection write to.
     open: [usize; 2],
     /// The blocks of each table.
     tables: BTreeMap<u64, BTreeSet<usize>>,
@@ -105,7 +107,7 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    /// An empty one.
+    /// Creates an empty device.
     ///
     /// # Errors
     /// As [`SsdShape::check`].
@@ -126,10 +128,10 @@ impl Ssd {
         })
     }
 
-    /// The store writes so many bytes of a table.
+    /// Writes bytes of a table.
     ///
     /// # Errors
-    /// The device is full.
+    /// If the device is full.
     pub fn write(&mut self, table: u64, bytes: f64) -> Result<(), String> {
         if self.live + bytes > self.shape.capacity {
             return Err(format!(
@@ -143,13 +145,13 @@ impl Ssd {
         self.fill(0, table, bytes)
     }
 
-    /// A table goes.
+    /// Removes a table.
     pub fn trim(&mut self, table: u64) {
         for at in self.tables.remove(&table).unwrap_or_default() {
             let sealed = self.full.remove(&self.rank(at));
             let block = &mut self.blocks[at];
             let bytes = block.extents.remove(&table).unwrap_or(0.0);
-            // What rounding leaves of an empty block is nothing.
+            // Rounding errors of an empty block count as zero.
             block.live = if block.extents.is_empty() { 0.0 } else { block.live - bytes };
             self.live = (self.live - bytes).max(0.0);
             if sealed {
@@ -178,7 +180,7 @@ impl Ssd {
             }
             if bytes > 0.0 {
                 self.full.insert(self.rank(at));
-                // The store waits for an erased block; what moves has one that is kept for it.
+                // The store waits for an erased block; one is reserved for moved data.
                 while stream == 0 && self.erased.len() < 2 && self.collect()? {}
                 let next = self.erased.pop();
                 self.open[stream] = next.ok_or("the device has no erased block left")?;
@@ -187,7 +189,8 @@ impl Ssd {
         Ok(())
     }
 
-    /// Moves what lives of the fullest of garbage, and erases it. False when nothing can be won.
+    /// Moves the live data of the block with the most garbage, and erases it. Returns false if no
+    /// block has garbage.
     fn collect(&mut self) -> Result<bool, String> {
         let Some(&(_, at)) = self.full.first() else { return Ok(false) };
         if self.blocks[at].live > self.shape.erase_block - 1.0 {
@@ -206,7 +209,7 @@ impl Ssd {
         Ok(true)
     }
 
-    /// What it was put to in so many seconds.
+    /// Returns the wear after this many seconds.
     pub fn wear(&self, seconds: f64) -> SsdWear {
         let w = self.wear;
         let per_second = w.host_bytes / seconds.max(1e-9);
@@ -266,7 +269,7 @@ mod tests {
     fn whole_blocks_cost_nothing_and_random_parts_much() {
         let run = |size: f64, spare: f64| {
             let mut ssd = Ssd::new(shape(256.0, spare)).unwrap();
-            // Nine tenths of it are used; the table that goes is drawn.
+            // Nine tenths of it are used; the removed table is random.
             let tables = (0.9 * ssd.shape.capacity / size) as u64;
             let mut rng = Rng::new(1);
             for n in 0..tables * 12 {

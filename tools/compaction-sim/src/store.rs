@@ -1,37 +1,37 @@
-//! The interface of a model of a tree's data. There are two: [`exact`](crate::exact)
-//! holds every key, [`summary`](crate::summary) only numbers for each table. The simulator drives
-//! either in the same way.
+//! The interface of a model of a tree's data. There are two: [`exact`](crate::exact) holds every
+//! key, [`summary`](crate::summary) only numbers for each table. The simulator drives both in the
+//! same way.
 
 use firn_kv::Result;
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, TableShape};
 
 use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 
-/// When operations happen: `nanos` before the first, and so many between two.
+/// Times of operations: `nanos` before the first, and `interval` between two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimClock {
     /// Nanoseconds since the simulation's beginning.
     pub nanos: f64,
-    /// Nanoseconds from one operation to the next.
+    /// Nanoseconds between two operations.
     pub interval: f64,
 }
 
-/// The wall clock at which a simulation begins, in microseconds since 1970: that of the engine's
+/// Wall clock at the beginning of a simulation, in microseconds since 1970: that of the engine's
 /// in-memory environment.
 pub const EPOCH_MICROS: u64 = 1_577_836_800_000_000;
 
 impl SimClock {
-    /// The wall clock in microseconds when the `i`th operation from here is made, counted from 1.
+    /// Returns the wall clock in microseconds at the `i`th operation from here, counted from 1.
     pub fn wall(&self, i: u64) -> u64 {
-        // A time that no number of microseconds holds is the last one.
+        // A time beyond the range of microseconds becomes the last one.
         EPOCH_MICROS.saturating_add(((self.nanos + self.interval * i as f64) / 1000.0) as u64)
     }
 }
 
-/// What a call of [`SimStore::write`] did.
+/// Result of [`SimStore::write`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
-    /// Operations done.
+    /// Number of operations done.
     pub ops: u64,
     /// Bytes of their keys and values.
     pub bytes: f64,
@@ -41,33 +41,33 @@ pub struct Written {
     pub ended: bool,
 }
 
-/// The tables that a flush or a merge made, with what is told of them.
+/// Output of a flush or a compaction.
 #[derive(Clone, Debug, Default)]
 pub struct MadeRuns {
     /// The tables, in key order.
     pub tables: Vec<TableShape>,
     /// The blob files that were written for them.
     pub values: Vec<SimBlobOutput>,
-    /// What tables refer to in blob files, by table.
+    /// References of the tables to blob files, by table.
     pub uses: Vec<(u64, Vec<BlobShare>)>,
-    /// Entries written.
+    /// Number of entries written.
     pub entries: f64,
-    /// Entries read.
+    /// Number of entries read.
     pub entries_in: f64,
     /// Bytes of keys and values written.
     pub raw_bytes: f64,
-    /// Deletes that vanished: how many, and their age in microseconds.
+    /// Dropped deletes: their number, and their age in microseconds.
     pub vanished: Vec<(f64, u64)>,
 }
 
 impl MadeRuns {
-    /// Bytes of the tables and blob files.
+    /// Returns the bytes of the tables and blob files.
     pub fn bytes(&self) -> u64 {
         let values = self.values.iter().map(|v| v.size);
         self.tables.iter().map(|t| t.size).chain(values).sum()
     }
 
-    /// Adds what the next part of a merge made.
+    /// Adds the output of the next part of a compaction.
     pub fn append(&mut self, mut next: MadeRuns) {
         self.tables.append(&mut next.tables);
         self.values.append(&mut next.values);
@@ -79,43 +79,42 @@ impl MadeRuns {
     }
 }
 
-/// What a user would find if everything were merged.
+/// Live data: the content of the store after a full compaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveKeys {
-    /// Keys with a value.
+    /// Number of keys with a value.
     pub keys: f64,
-    /// Bytes that one copy of them takes in tables and blob files.
+    /// Bytes of one copy of them in tables and blob files.
     pub bytes: f64,
 }
 
-/// A model of a tree's data: the memtable, those that wait for their flush, and the tables'
-/// contents.
+/// A model of a tree's data: the memtable, the immutable memtables, and the tables' contents.
 pub trait SimStore {
     /// Does at most `ops` operations of the workload.
     ///
     /// # Errors
-    /// What the engine's parts refuse.
+    /// Errors of the engine's parts.
     fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written>;
-    /// Ends the memtable's time of taking writes and starts another.
+    /// Seals the memtable and starts another.
     ///
     /// # Errors
-    /// What the engine's parts refuse.
+    /// Errors of the engine's parts.
     fn seal(&mut self) -> Result<()>;
-    /// How many memtables wait.
+    /// Returns the number of immutable memtables.
     fn sealed(&self) -> usize;
-    /// Entries of the oldest memtable that waits, older versions included.
+    /// Returns the entries of the oldest immutable memtable, older versions included.
     fn next_entries(&self) -> u64;
-    /// Makes tables of the oldest memtable that waits, in so many pieces and with so many bits
-    /// for each key in their filters.
+    /// Writes tables of the oldest immutable memtable, in this many pieces and with this many
+    /// filter bits per key.
     ///
     /// # Errors
-    /// What the engine's parts refuse.
+    /// Errors of the engine's parts.
     fn flush(&mut self, filter_bits: f64, now_micros: u64, pieces: usize) -> Result<MadeRuns>;
-    /// The output of a merge on this shape, beside these blob files, with so many bits for each key
-    /// in its filters. The inputs stay until [`forget`](SimStore::forget).
+    /// Returns the output of a compaction of this shape, with these blob files and this many filter
+    /// bits per key. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors
-    /// What the engine's parts refuse.
+    /// Errors of the engine's parts.
     fn merge(
         &mut self,
         shape: &LsmShape,
@@ -124,10 +123,10 @@ pub trait SimStore {
         filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns>;
-    /// Tables that are gone.
+    /// Removes tables.
     fn forget(&mut self, tables: impl Iterator<Item = u64>);
-    /// What lives now: what has expired does not, wherever it still lies.
+    /// Returns the live data; expired data is not live, even if it is still in tables.
     fn live(&mut self, now_micros: u64) -> LiveKeys;
-    /// Deletes that are still in tables: how many, and their age in microseconds.
+    /// Returns the deletes that are still in tables: their number, and their age in microseconds.
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)>;
 }

@@ -1,23 +1,23 @@
-//! The summary model: of each table only numbers are known, so that a petabyte takes megabytes.
-//! What a merge keeps is an expectation, not a count.
+//! The summary model: it stores only numbers for each table, so a petabyte takes megabytes. The
+//! output of a compaction is an expectation, not a count.
 //!
-//! A table is a few `SummaryPart`s, each with a range of the key space, evenly filled, and the
-//! number of writes (*draws*) of one phase of the workload that went into it. How many different
-//! keys so many draws make is known for each pattern (`Population`); so is which share of an older
-//! part's keys was not written again in newer ones: that share survives a merge. Everything that is
-//! merged is first cut where any part begins or ends; inside such a piece all is even.
+//! A table is a few `SummaryPart`s. Each has a range of the key space, evenly filled, and the
+//! number of writes (*draws*) of one phase of the workload in it. For each pattern (`Population`)
+//! the number of distinct keys for a number of draws is known. So is the share of an older part's
+//! keys that newer parts did not overwrite: that share survives a compaction. Before a compaction
+//! the inputs are split where any part begins or ends; inside such a piece everything is even.
 //!
-//! A table keeps up to `STRETCHES` stretches of the key space apart, for what is dense where
-//! nothing lies beneath and thin elsewhere must stay there: spread evenly, keys would seem to hide
-//! others that they do not lie over, and the tree would lose both. Stretches that are joined get
-//! the draws that make as many different keys as both: what they hide and what they hold stay the
-//! same keys.
+//! A table has up to `STRETCHES` separate ranges of the key space. Data may be dense where no older
+//! run is below, and thin elsewhere. Spread evenly, keys would seem to hide others outside their
+//! range, and the tree would lose both. Joined ranges get the draws that make as many distinct keys
+//! as both had. So they hide and contain the same keys as before.
 //!
-//! Of one key the newer version lies in the newer run. So what an earlier phase wrote never hides
-//! what a later one wrote, though it may lie in a newer run: they are different keys.
+//! The newer version of a key is in the newer run. So writes of an earlier phase never hide those
+//! of a later one, even if they are in a newer run: they are different keys.
 //!
-//! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never
-//! grow; a delete goes where no table outside the job overlaps its piece, as in the engine.
+//! Invariants: the tables of a run are sorted and disjoint, and so are their parts. The number of
+//! entries never grows. A delete is dropped where no table outside the job overlaps its piece, as
+//! in the engine.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -36,38 +36,37 @@ use crate::size::{EntrySize, Sizes};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
 use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
 
-/// The narrowest piece of the key space that is looked at.
+/// Minimum width of a piece of the key space.
 const NARROW: f64 = 1e-13;
 
-/// What chance is asked for when the first and last entry of a table came, so that the answer has
-/// nothing to do with others.
+/// Random stream for the times of the first and last entry of a table, separate from other streams.
 const SEQUENCE: u64 = 0x5e90;
 
-/// More parts than one stretch ever has, and those of its neighbours.
+/// Upper bound on the parts of one range and of its neighbours.
 const OVERLAID: usize = 16;
 
-/// Bytes of values that the engine puts into one blob file.
+/// Bytes of values that the engine writes into one blob file.
 const VALUE_FILE: f64 = (256 << 20) as f64;
 
-/// Stretches of a table that are kept apart.
+/// Maximum number of separate ranges of a table.
 const STRETCHES: usize = 6;
 
-/// Neighbours are joined when that moves no more than this share of their entries.
+/// Neighbours are joined if that moves at most this share of their entries.
 const ALIKE: f64 = 0.01;
 
-/// How many different keys draws make.
+/// Relation between draws and distinct keys.
 enum Population {
     /// No key twice.
     Unique,
-    /// Even chance over so many keys.
+    /// Uniform over this many keys.
     Uniform(f64),
-    /// Popular keys: pairs of draws and different keys over the whole domain, at equal steps of the
+    /// Popular keys: pairs of draws and distinct keys over the whole domain, at equal steps of the
     /// logarithm of draws.
     Popular(Vec<f64>),
 }
 
-/// The largest share of keys that a part is taken to have when its draws are asked for: all of them
-/// would be endlessly many draws.
+/// Maximum share of keys that a part is assumed to have when its draws are calculated: all keys
+/// would need infinitely many draws.
 const MOST_FULL: f64 = 1.0 - 1e-15;
 
 /// Steps of the table of [`Population::Popular`] per factor of e, and the largest logarithm.
@@ -85,7 +84,7 @@ impl Population {
         }
     }
 
-    /// Different keys that `draws` make in a part of the key space of this width.
+    /// Returns the distinct keys of `draws` in a part of the key space with this width.
     fn distinct(&self, draws: f64, width: f64) -> f64 {
         match self {
             Population::Unique => draws,
@@ -108,7 +107,7 @@ impl Population {
 }
 
 impl Population {
-    /// The draws that make so many different keys in a part of this width: the inverse of
+    /// Returns the draws that make this many distinct keys in a part of this width: the inverse of
     /// [`distinct`](Population::distinct).
     fn draws(&self, distinct: f64, width: f64) -> f64 {
         match self {
@@ -131,10 +130,10 @@ impl Population {
     }
 }
 
-/// Expected different keys for e^(i / STEPS) draws.
+/// Returns the expected distinct keys for e^(i / STEPS) draws.
 fn popular(keys: u64, skew: f64) -> Vec<f64> {
     let zipf = Zipfian::new(keys, skew);
-    // Ranks in classes that widen with the rank: (how many, chance of each).
+    // Ranks in classes that widen with the rank: (number, probability of each).
     let mut classes: Vec<(f64, f64)> = vec![];
     let mut rank = 0u64;
     while rank < keys {
@@ -147,21 +146,21 @@ fn popular(keys: u64, skew: f64) -> Vec<f64> {
     (0..=(LARGEST * STEPS) as usize).map(|i| expected((i as f64 / STEPS).exp())).collect()
 }
 
-/// An evenly filled range of keys with what one phase of the workload wrote there.
+/// An evenly filled range of keys with the writes of one phase of the workload.
 #[derive(Clone, Copy, Debug, Default)]
 struct SummaryPart {
     phase: usize,
-    /// Of what is merged: which of the runs it is from.
+    /// Index of its run among the inputs of a compaction.
     run: usize,
     lo: f64,
     hi: f64,
-    /// Writes, however often of the same key.
+    /// Number of writes, counting repeated keys.
     draws: f64,
     puts: f64,
     deletes: f64,
-    /// When its puts were written, in microseconds: the first and the last.
+    /// Times of its first and last put, in microseconds.
     put_at: (f64, f64),
-    /// The same of its deletes.
+    /// Times of its first and last delete.
     deleted_at: (f64, f64),
 }
 
@@ -170,7 +169,7 @@ impl SummaryPart {
         (self.hi - self.lo).max(NARROW)
     }
 
-    /// The share of it in `[lo, hi)`.
+    /// Returns its share in `[lo, hi)`.
     fn cut(&self, lo: f64, hi: f64) -> SummaryPart {
         let (lo, hi) = (lo.max(self.lo), hi.min(self.hi));
         let share = ((hi - lo) / self.width()).clamp(0.0, 1.0);
@@ -184,7 +183,7 @@ impl SummaryPart {
         }
     }
 
-    /// What of it was written from then on, its writes taken to be even in time.
+    /// Returns the part written from then on, assuming writes evenly spread in time.
     fn since(&self, micros: f64) -> SummaryPart {
         let (from, to) = self.put_at;
         let share = ((to - micros) / (to - from).max(1.0)).clamp(0.0, 1.0);
@@ -197,7 +196,7 @@ impl SummaryPart {
         }
     }
 
-    /// Takes in another part of the same phase.
+    /// Adds another part of the same phase.
     fn join(&mut self, other: &SummaryPart) {
         let span = |a: (f64, f64), n: f64, b: (f64, f64), m: f64| match (n > 0.0, m > 0.0) {
             (true, true) => (a.0.min(b.0), a.1.max(b.1)),
@@ -227,7 +226,7 @@ pub struct RunSummary {
     workload: SimWorkload,
     populations: Vec<Population>,
     sizes: Sizes,
-    /// Memtable bytes that an operation of each phase takes.
+    /// Memtable bytes per operation of each phase.
     cost: Vec<(f64, f64)>,
     phase: usize,
     done: u64,
@@ -236,20 +235,20 @@ pub struct RunSummary {
     tables: BTreeMap<u64, Vec<SummaryPart>>,
     /// Everything written so far, merged, by phase.
     whole: Vec<SummaryPart>,
-    /// The ranges of keys that runs cover, by level and number: of those that many merges lie over.
+    /// Key ranges of runs below many compactions, by level and number.
     covers: HashMap<(u8, u64), RunCover>,
     next_id: u64,
 }
 
-/// A run, for as long as it is as it was, and the few disjoint ranges of its many tables.
+/// An unchanged run, and the few disjoint ranges of its many tables.
 type RunCover = (Weak<RunShape>, Arc<[(f64, f64)]>);
 
 impl RunSummary {
-    /// An empty tree that the workload will be done to. Measures what entries cost in memtables and
+    /// Creates an empty tree for the workload. Measures the cost of entries in memtables and
     /// tables.
     ///
     /// # Errors
-    /// What the engine's parts refuse.
+    /// Errors of the engine's parts.
     pub fn new(options: Arc<TreeOptions>, workload: &SimWorkload) -> Result<RunSummary> {
         let cost = match workload.per_memtable {
             Some(n) => {
@@ -290,12 +289,12 @@ impl RunSummary {
         })
     }
 
-    /// How many operations of the first phase fill a memtable.
+    /// Returns the number of operations of the first phase that fill a memtable.
     pub fn per_memtable(&self) -> u64 {
         (self.options.memtable_size as f64 / self.cost.first().map_or(1.0, |c| c.0)) as u64
     }
 
-    /// The ranges of keys that a run covers.
+    /// Returns the key ranges of a run.
     fn cover(&mut self, run: &Arc<RunShape>) -> Arc<[(f64, f64)]> {
         let known = self.covers.get(&(run.level, run.number));
         if let Some((of, ranges)) = known
@@ -313,7 +312,7 @@ impl RunSummary {
         self.workload.keys.max(1) as f64
     }
 
-    /// The parts that operations `from` to `to` of a phase make: ranges, draws, puts and deletes.
+    /// Returns the parts of operations `from` to `to` of a phase: ranges, draws, puts and deletes.
     fn drawn(&self, phase: usize, from: u64, to: u64, at: (f64, f64)) -> Vec<SummaryPart> {
         let SimPhase { pattern, deletes, .. } = self.workload.phases[phase];
         let (n, keys) = ((to - from) as f64, self.keys());
@@ -335,8 +334,7 @@ impl RunSummary {
             Pattern::Series(1) => vec![part(from as f64 / keys, to as f64 / keys, n, 0.0)],
             Pattern::Delete => vec![part(0.0, 1.0, n, n)],
             Pattern::Queue(live) => {
-                // Puts at the head, one for each operation at first and one for two then; deletes
-                // of the tail.
+                // Puts at the head, first one per operation, then one per two; deletes of the tail.
                 let head = |j: u64| if j <= live { j } else { live + (j - live).div_ceil(2) };
                 let tail = |j: u64| j.saturating_sub(live) / 2;
                 let (h, t) = ((head(from), head(to)), (tail(from), tail(to)));
@@ -360,8 +358,8 @@ impl RunSummary {
         }
     }
 
-    /// Share of the keys of an older part that `newer` runs leave as they are, in a piece of the
-    /// key space. What the older part's own run (`beside`) holds has had its effect on it already.
+    /// Returns the share of the keys of an older part that `newer` runs leave unchanged, in a piece
+    /// of the key space. The effect of the older part's own run (`beside`) is already in it.
     fn survives(
         &self,
         older: &SummaryPart,
@@ -396,9 +394,9 @@ impl RunSummary {
         share
     }
 
-    /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a
-    /// queue one for puts and one for deletes), newest first. `keeps` is told what of each part is
-    /// kept.
+    /// Merges the parts that the runs, newest first, have in one piece. The result has one part per
+    /// phase (for a queue one for puts and one for deletes), newest first. Calls `keeps` with the
+    /// retained rest of each part.
     fn merge_piece(
         &self,
         runs: &[Vec<SummaryPart>],
@@ -427,7 +425,7 @@ impl RunSummary {
         merged
     }
 
-    /// Counts different keys anew, of a part that was drawn in portions.
+    /// Recalculates the distinct keys of a part that was drawn in portions.
     fn recount(&self, p: &mut SummaryPart) {
         let share = p.deletes / (p.puts + p.deletes).max(1e-9);
         let all = self.populations[p.phase].distinct(p.draws, p.width());
@@ -438,7 +436,7 @@ impl RunSummary {
         p.puts * size.put + p.deletes * size.delete
     }
 
-    /// The keys at which the pieces of a flush but the first begin.
+    /// Returns the first keys of all pieces of a flush but the first.
     fn piece_starts(&self, all: &[PiecedEntries], pieces: usize) -> Vec<Arc<[u8]>> {
         let stretch = |(parts, size, _): &PiecedEntries| {
             let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
@@ -447,8 +445,8 @@ impl RunSummary {
         flush_starts(&all.iter().filter_map(stretch).collect::<Vec<_>>(), pieces)
     }
 
-    /// Adds tables made of pieces (in key order, each with what entries cost there and whether
-    /// nothing lies beneath), cut as the job says.
+    /// Adds tables made of pieces, split as the job requires. The pieces are in key order; each has
+    /// the cost of entries, and whether no older run is below.
     fn tables_of(
         &mut self,
         pieces: Vec<PiecedEntries>,
@@ -475,7 +473,7 @@ impl RunSummary {
                 } else {
                     (until, false)
                 };
-                // What has nothing left still tells what older parts have gone through.
+                // Parts without entries still show the effect on older parts.
                 let queue = |p: &&SummaryPart| {
                     matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_))
                 };
@@ -526,13 +524,13 @@ impl RunSummary {
             parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
         let id = self.next_id;
         self.next_id += 1;
-        // Which of the entries are deletes is chance. Tables of the same share on average have not
-        // the same share, and a policy that goes by it finds one that has the most.
+        // The number of deletes among the entries is random. Tables with the same average share
+        // have different shares, and a policy that uses the share finds the table with the largest.
         let spread = (deletes * puts / (puts + deletes).max(1.0)).sqrt();
         let counted = (deletes + normal(self.workload.seed, id) * spread).round().max(0.0) as u64;
         let counted = if deletes < 0.5 { 0 } else { counted.clamp(1, entries) };
-        // A table reaches as far as its parts do: what a job overlaps by keys is then what its
-        // parts lie over.
+        // A table's range equals that of its parts: so a job's overlap by keys equals the overlap
+        // of its parts.
         let first = to_key(lo);
         let last = to_key(hi.min(end)).saturating_sub(1).max(first);
         let newest_put = parts.iter().map(|p| p.put_at.1).fold(0.0, f64::max);
@@ -563,8 +561,8 @@ impl RunSummary {
         Some(shape)
     }
 
-    /// Adds blob files with so many bytes of values to what was made, and shares those and what
-    /// `stays` in others out among the tables, by their puts.
+    /// Adds blob files with these bytes of values to the output. Divides their references, and the
+    /// references `stays` to other files, among the tables by their puts.
     fn put_blob(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[BlobShare]) {
         let puts = |t: &TableShape| (t.entries - t.deletes) as f64;
         let all = made.tables.iter().map(puts).sum::<f64>();
@@ -601,7 +599,7 @@ impl RunSummary {
         }
     }
 
-    /// Bytes that a value which lies apart takes on average.
+    /// Returns the average bytes of a value in a blob file.
     fn stored_value(&self) -> f64 {
         let (lo, hi) = self.workload.content.value_len;
         let lengths = (hi - lo + 1) as f64;
@@ -623,7 +621,7 @@ impl RunSummary {
         }
     }
 
-    /// Makes one stretch of two.
+    /// Joins two ranges.
     fn join(&self, into: &mut KeyStretch, next: KeyStretch) {
         let (lo, hi) = (into.lo, next.hi);
         let distinct = |p: &SummaryPart| self.populations[p.phase].distinct(p.draws, p.width());
@@ -651,7 +649,8 @@ impl RunSummary {
         (into.lo, into.hi) = (lo, hi);
     }
 
-    /// Drops what a merge may drop where nothing lies beneath: deletes, and puts that have expired.
+    /// Drops entries that a compaction may drop if no older run is below: deletes, and expired
+    /// puts.
     fn drop_obsolete(&self, parts: &mut [SummaryPart], now: f64, vanished: &mut Vec<(f64, u64)>) {
         for p in parts {
             if p.deletes > 0.0 {
@@ -668,7 +667,7 @@ impl RunSummary {
     }
 }
 
-/// Notes when `n` deletes made evenly between two times were made, as ages.
+/// Records the ages of `n` deletes that were spread evenly between two times.
 fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
     const BUCKETS: usize = 4;
     for i in 0..BUCKETS {
@@ -677,7 +676,7 @@ fn note_ages(into: &mut Vec<(f64, u64)>, n: f64, at: (f64, f64), now: f64) {
     }
 }
 
-/// A stretch of a table, evenly filled.
+/// An evenly filled range of a table.
 struct KeyStretch {
     lo: f64,
     hi: f64,
@@ -689,7 +688,7 @@ impl KeyStretch {
         self.parts.iter().map(|p| p.puts + p.deletes).sum()
     }
 
-    /// The share of entries that would move if both were one.
+    /// Returns the share of entries that would move if both were joined.
     fn moved(&self, next: &KeyStretch) -> f64 {
         let (a, b, gap) = (self.hi - self.lo, next.hi - next.lo, (next.lo - self.hi).max(0.0));
         let (n, m) = (self.entries(), next.entries());
@@ -699,11 +698,11 @@ impl KeyStretch {
     }
 }
 
-/// A table in the making.
+/// A table under construction.
 struct OpenRun {
     stretches: Vec<KeyStretch>,
     bytes: f64,
-    /// Whether some of it, and whether all of it, has nothing beneath.
+    /// Whether some of it, and whether all of it, has no older run below.
     zeroed: (bool, bool),
 }
 
@@ -713,7 +712,7 @@ impl Default for OpenRun {
     }
 }
 
-/// When tables are made, and of what.
+/// Times of new tables and of their inputs.
 #[derive(Clone, Copy)]
 struct SummaryPlace {
     now_micros: u64,
@@ -727,15 +726,15 @@ fn key_span(parts: &[SummaryPart]) -> Option<(f64, f64)> {
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
 }
 
-/// A number of chance, nearly normal, with the mean 0 and the deviation 1.
+/// Returns a random number, nearly normal, with mean 0 and deviation 1.
 pub fn normal(seed: u64, stream: u64) -> f64 {
     let mut rng = Rng::new(seed, stream);
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
 }
 
-/// The least and the greatest sequence number in a table. They rise with time, and nothing but their
-/// order is used. Of entries that come at any moment of a time with the same chance the first comes
-/// the later, and the last the sooner, the fewer they are.
+/// Returns the smallest and the largest sequence number in a table. They ascend with time, and only
+/// their order is used. Entries come at random times of an interval. The fewer they are, the later
+/// comes the first, and the earlier the last.
 fn seqs(parts: &[SummaryPart], chance: &mut Rng) -> (u64, u64) {
     let mut wait = |n: f64, (from, to): (f64, f64)| {
         ((from - to) * chance.unit_above_zero().ln() / n.max(1.0)).min(to - from)
@@ -749,7 +748,7 @@ fn seqs(parts: &[SummaryPart], chance: &mut Rng) -> (u64, u64) {
             }
         }
     }
-    // Of microseconds, which the casts saturate at.
+    // In microseconds; the casts saturate.
     let seq = |micros: f64| (micros * 1024.0) as u64;
     (seq(first), seq(last).max(seq(first)))
 }
@@ -767,7 +766,7 @@ fn from_key(key: &[u8]) -> f64 {
     firn_kv::internals::base::key::head(key) as f64 / 2f64.powi(64)
 }
 
-/// What an operation of a phase takes of a memtable, measured by filling a small one.
+/// Measures the memtable bytes of an operation of a phase, by filling a small one.
 fn memtable_cost(workload: &SimWorkload, pattern: SimPhase, size: usize) -> Result<f64> {
     let capacity = size.min(4 << 20);
     let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
@@ -787,7 +786,8 @@ fn memtable_cost(workload: &SimWorkload, pattern: SimPhase, size: usize) -> Resu
     Ok(capacity as f64 / n.max(1) as f64)
 }
 
-/// The cost of each phase's operations; of a queue those before it has its length and those after.
+/// Returns the cost of each phase's operations; for a queue the cost before it has its length, and
+/// after.
 fn costs(workload: &SimWorkload, size: usize) -> Result<Vec<(f64, f64)>> {
     let of = |p: &SimPhase| match p.pattern {
         Pattern::Queue(_) => {
@@ -921,7 +921,7 @@ impl SimStore for RunSummary {
                 runs.push(parts);
                 uses.push(referred);
             }
-            // In order, and mostly side by side: few ranges of many tables.
+            // They are in order, and mostly adjacent: many tables give few ranges.
             if !first && is_input {
                 older_runs.extend(union(near.iter().filter(|t| !is_taken(t)).map(key_range)));
             } else if !first {
@@ -1018,7 +1018,7 @@ impl SimStore for RunSummary {
     }
 }
 
-/// Adds what was drawn to the last part of its phase and kind.
+/// Adds drawn operations to the last part of their phase and kind.
 fn remember(parts: &mut Vec<SummaryPart>, p: SummaryPart) {
     match parts
         .iter_mut()
@@ -1030,7 +1030,7 @@ fn remember(parts: &mut Vec<SummaryPart>, p: SummaryPart) {
     }
 }
 
-/// Ranges as few disjoint ones.
+/// Joins sorted ranges into as few disjoint ones as possible.
 fn union(sorted: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = vec![];
     for (lo, hi) in sorted {
@@ -1042,14 +1042,14 @@ fn union(sorted: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
-/// What is in a piece of the key space, what entries cost there and whether nothing lies beneath.
+/// Parts in a piece of the key space, the cost of entries there, and whether no older run is below.
 type PiecedEntries = (Vec<SummaryPart>, EntrySize, bool);
 
-/// A piece of the key space with what each run has there, newest run first.
+/// A piece of the key space with the parts of each run there, newest run first.
 type RunPiece = (f64, f64, Vec<Vec<SummaryPart>>);
 
-/// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The
-/// parts of a run are sorted, but those of one table may lie over each other.
+/// Splits the runs, newest first, at every bound of a part or of `also`: pieces in key order. The
+/// parts of a run are sorted, but those of one table may overlap.
 fn key_pieces(runs: &[Vec<SummaryPart>], also: &[(f64, f64)]) -> Vec<RunPiece> {
     let mut bounds: Vec<f64> = runs.iter().flatten().flat_map(|p| [p.lo, p.hi]).collect();
     let (Some(lo), Some(hi)) = (

@@ -1,4 +1,4 @@
-//! How outcomes are told: as text or JSON, and in files of numbers and pictures.
+//! Prints outcomes as text or JSON, and writes files of numbers and figures.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::meter::SimOutcome;
 use crate::plot::Figure;
 use crate::{html, plot, report};
 
-/// Says what was found, in every form that was asked for.
+/// Prints and writes outcomes in every requested form.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -54,7 +54,7 @@ pub fn tell(
     Ok(())
 }
 
-/// A figure as a file of this ending, and its data beside it.
+/// Writes a figure as a file with this extension, and its data as CSV.
 fn write_beside(dir: &Path, figure: &Figure, ending: &str, drawing: &[u8]) -> Done {
     for (ending, content) in [(ending, drawing), ("csv", &figure.csv)] {
         let path = dir.join(format!("{}.{ending}", figure.name));

@@ -1,17 +1,17 @@
-//! Traces of other stores as workloads: who wrote which key, in order, is read once into a
+//! Traces of other stores as workloads: reads the operations and keys, in order, once into a
 //! [`TraceSketch`].
 //!
-//! RocksDB's binary traces, of queries and of blocks, are known by their header. Of
-//! texts four forms are known by their first line that is one:
-//! - CSV with a header that names `key`, and may name `op` (put if it does not), `value_size` in
-//!   bytes and `time` in seconds; fields have no quotes;
-//! - what RocksDB's `trace_analyzer -convert_to_human_readable_trace` writes of a query trace: key
-//!   in hexadecimal digits, number of the operation, column family, bytes of the value,
+//! The header identifies RocksDB's binary traces, of queries and of blocks. The first matching line
+//! identifies one of four text forms:
+//! - CSV with a header that names `key`, and may name `op` (put by default), `value_size` in bytes
+//!   and `time` in seconds; fields have no quotes;
+//! - the output of RocksDB's `trace_analyzer -convert_to_human_readable_trace` for a query trace:
+//!   key in hexadecimal digits, number of the operation, column family, bytes of the value,
 //!   microseconds;
-//! - what its `block_cache_trace_analyzer -human_readable_trace_file_path` writes of a trace of
-//!   blocks: 21 columns without a header, microseconds first. It tells of lookups only, and each
-//!   counts once, however many blocks it asks for;
-//! - what YCSB's `basic` binding prints: `UPDATE usertable user42 [ field0=... ]`.
+//! - the output of its `block_cache_trace_analyzer -human_readable_trace_file_path` for a trace of
+//!   blocks: 21 columns without a header, microseconds first. It contains only lookups, and each
+//!   counts once, however many blocks it reads;
+//! - the output of YCSB's `basic` binding: `UPDATE usertable user42 [ field0=... ]`.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -30,27 +30,27 @@ traces of queries and of blocks (DB::StartTrace, DB::StartBlockCacheTrace), and 
 -convert_to_human_readable_trace` and `block_cache_trace_analyzer -human_readable_trace_file_path=...` make of them; what
 YCSB's basic binding prints (`ycsb run basic -p basicdb.verbose=true`)";
 
-/// Bytes of a line, at most.
+/// Maximum bytes of a line.
 const MOST_LINE: u64 = 32 << 20;
 
-/// In what form a trace is.
+/// Form of a trace.
 enum TraceForm {
-    /// Places of the columns: key, operation, value_size, time.
+    /// Indexes of the columns: key, operation, value_size, time.
     Csv(usize, [Option<usize>; 3]),
     RocksDb,
     RocksDbBlocks,
     Ycsb,
 }
 
-/// Columns of the text of a trace of blocks, and which of them are looked at: the time, the
-/// family, who asks, the lookup, its key, and the bytes of the key.
+/// Columns of the text of a block trace, and the used ones: the time, the family, the caller, the
+/// lookup, its key, and the bytes of the key.
 const BLOCK_COLUMNS: usize = 21;
 const BLOCK_FIELDS: [usize; 6] = [0, 4, 8, 10, 11, 19];
-/// Bytes of a version behind each key there.
+/// Bytes of a version after each key there.
 const VERSION: usize = 8;
 
 impl TraceForm {
-    /// The form of which this may be the first line.
+    /// Returns the form whose first line this may be.
     fn of(line: &str) -> Option<TraceForm> {
         let columns: Vec<String> = line.split(',').map(|c| c.trim().to_lowercase()).collect();
         let at = |name: &str| columns.iter().position(|c| c == name);
@@ -62,8 +62,8 @@ impl TraceForm {
             .find(|form| form.read(line, &mut vec![], &mut VecDeque::new()).is_some())
     }
 
-    /// What a line tells; `None` for one that is not of this form. `key` is room for the key,
-    /// `lookups` the last ones of a trace of blocks.
+    /// Parses a line; returns `None` if it does not have this form. `key` is a buffer for the key,
+    /// `lookups` has the last ones of a block trace.
     fn read<'a>(
         &self,
         line: &str,
@@ -86,7 +86,7 @@ impl TraceForm {
                     Some("scan" | "seek") => TraceOp::Scan,
                     Some(_) => TraceOp::Other,
                 };
-                // Programs write whole numbers as 100.0, too.
+                // Programs also write whole numbers as 100.0.
                 let number = |text: Option<&str>| match text {
                     None | Some("") => Some(None),
                     Some(text) => text.parse::<f64>().ok().map(Some),
@@ -171,8 +171,7 @@ impl TraceForm {
 /// Reads a trace; `-` is standard input.
 ///
 /// # Errors
-/// A file that cannot be read, that is damaged or in no form that is known, or that tells of no
-/// operation.
+/// A file that cannot be read, that is damaged or has no known form, or that has no operation.
 pub fn read(path: &Path) -> Done<TraceSketch> {
     let file = |e: std::io::Error| Failure::file("read", path, &e);
     let mut input = Input::open(path).map_err(file)?;
@@ -200,8 +199,8 @@ pub fn read(path: &Path) -> Done<TraceSketch> {
     Ok(sketch)
 }
 
-/// Takes in a trace that is text. Whether it is in a form that is known. Programs print other lines
-/// beside those of a trace; a CSV file with one that its header does not fit is refused.
+/// Reads a text trace. Returns whether it has a known form. Programs print other lines among those
+/// of a trace; a CSV file with a line that does not fit its header is refused.
 fn read_lines(
     input: &mut impl BufRead,
     path: &Path,
@@ -221,12 +220,12 @@ fn read_lines(
         if lines.is_multiple_of(1 << 12) {
             at();
         }
-        // What is no text is no line of a trace.
+        // A line that is not text is no line of a trace.
         let Ok(text) = std::str::from_utf8(&line) else { continue };
         let text = text.trim();
         if form.is_none() {
             form = TraceForm::of(text);
-            // A header tells of no operation.
+            // A header is no operation.
             if matches!(form, Some(TraceForm::Csv(..))) {
                 continue;
             }
@@ -274,7 +273,7 @@ mod tests {
         sketch
     }
 
-    /// The same writes in each form.
+    /// Returns the same writes in each form.
     fn forms(ops: &[SimOp]) -> [String; 3] {
         let csv = ops.iter().enumerate().map(|(i, o)| {
             let op = if o.delete { "delete" } else { "put" };
@@ -344,9 +343,9 @@ mod tests {
         assert!(s.options().contains("--workload insert"), "{s:?}");
     }
 
-    /// Both were written by RocksDB 11.8: 40 puts, 2 deletes, a deletion of a range, a batch of 2
-    /// puts and a delete, 10 lookups, 3 seeks and a lookup of 2 keys; and 20 lookups, one of 2 keys in
-    /// one block, a scan and a compaction.
+    /// RocksDB 11.8 wrote both. The first has 40 puts, 2 deletes, a range deletion, a batch of 2
+    /// puts and a delete, 10 lookups, 3 seeks and a lookup of 2 keys. The second has 20 lookups,
+    /// one of 2 keys in one block, a scan and a compaction.
     const REAL: [&[u8]; 2] = [
         include_bytes!("../tests/data/rocksdb-query.trace"),
         include_bytes!("../tests/data/rocksdb-blocks.trace"),
@@ -376,7 +375,7 @@ mod tests {
     fn damage_is_told_with_its_place() {
         for bytes in REAL {
             for len in rocksdb_trace::FIRST..bytes.len() {
-                // Whole records are a trace.
+                // A prefix of whole records is a trace.
                 if let Err(e) = taken(&bytes[..len]) {
                     assert!(e.contains("at byte") && e.contains("head -c"), "{e}");
                 }
@@ -397,7 +396,7 @@ mod tests {
         long.truncate(0x68);
         long.extend([0; 8].iter().chain(&[3, 0xff, 0xff, 0xff, 0xff]));
         let told = taken(&long).err().unwrap_or_default();
-        assert!(told.contains("at byte 104, behind 1 records"), "{told}");
+        assert!(told.contains("at byte 104, after 1 records"), "{told}");
     }
 
     #[test]
@@ -409,7 +408,7 @@ mod tests {
         };
         let mut text = String::new();
         for i in 0..1000 {
-            // An index block and a data block of one lookup; a compaction beside it.
+            // An index block and a data block of one lookup; a concurrent compaction.
             let key = i * i % 100;
             text += &line(i * 1000, 7, 1, i + 1, key);
             text += &line(i * 1000 + 1, 9, 1, i + 1, key);

@@ -1,5 +1,5 @@
-//! The simulator against the engine: the larger checks, too long for every test run. What is exact,
-//! and the closed forms, are in `tests/`.
+//! Larger checks of the simulator against the engine, too long for every test run. Exact results
+//! and closed forms are tested in `tests/`.
 
 use std::io::Write;
 
@@ -25,10 +25,10 @@ fn workload(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWo
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
-/// `validate`.
+/// Runs `validate`.
 ///
 /// # Errors
-/// [`Failure::Found`] when a prediction is further off than promised.
+/// [`Failure::Found`] if a prediction exceeds its allowed error.
 pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let wanted = |part: &str| args.parts.is_empty() || args.parts.iter().any(|p| p == part);
     let sample = args.sample.as_deref().map(read).transpose()?.unwrap_or_default();
@@ -48,11 +48,11 @@ pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     if good { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// A tree with memtables and tables of `size` bytes and `ops` operations, without threads: what
-/// tests and measurements of the summary model compare with the exact one.
+/// Returns a simulation with memtables and tables of `size` bytes and `ops` operations, without
+/// threads: tests and measurements compare the summary model with the exact one on it.
 ///
 /// # Errors
-/// A policy or a workload that there is not.
+/// An unknown policy or workload.
 pub fn small_tree(
     policy_name: &str,
     workload_name: &str,
@@ -73,7 +73,7 @@ pub fn small_tree(
     Ok(Setup { exact, ..Setup::new(options, workload, machine) })
 }
 
-/// Writes and space of the summary model against those of the exact one.
+/// Compares writes and space of the summary model with the exact one.
 fn summary(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let policies = [
         "lo+1:6",
@@ -134,7 +134,7 @@ fn summary(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     Ok(good)
 }
 
-/// Write amplification of the summary model against the engine's, with compressed data.
+/// Compares the write amplification of the summary model with the engine's, with compressed data.
 fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let mut t = table(&["write amplification, LZ4", "engine", "simulated", "differs"]);
     let mut good = true;
@@ -185,8 +185,8 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     Ok(good)
 }
 
-/// Configurations drawn at random: the engine's figures beside the predicted ones. The machine
-/// decides how long writers are held up, so it wants one that does nothing else.
+/// Compares the engine's figures for random configurations with the predictions. The machine
+/// determines how long writers are held up, so it should do nothing else.
 fn drawn_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let (machine, all) = drawn::results(args.seed, args.draws, args.logs.as_deref())?;
     let (text, good) = drawn::table_of(&all, cli.style());
@@ -199,7 +199,7 @@ fn drawn_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<b
     Ok(good)
 }
 
-/// The ten strategies over 1 TiB.
+/// Simulates the ten strategies over 1 TiB.
 fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let ops = (1u64 << 40) / 116;

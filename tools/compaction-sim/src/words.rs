@@ -1,10 +1,10 @@
-//! Times in words.
+//! Times as text.
 
 use firn_tools::output::nanos;
 
 use crate::latency::Percentiles;
 
-/// Seconds for people.
+/// Returns seconds as text.
 pub fn seconds(s: f64) -> String {
     match s {
         s if s <= 0.0 => "0".to_owned(),
@@ -16,12 +16,12 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// A time for people, from nanoseconds on.
+/// Returns a time as text, down to nanoseconds.
 pub fn time(s: f64) -> String {
     if s < 1.0 { nanos((s * 1e9) as u64) } else { seconds(s) }
 }
 
-/// Percentiles in words.
+/// Returns percentiles as text.
 pub fn percentiles(p: &Percentiles) -> String {
     let Percentiles { p50, p99, p999, most } = *p;
     format!("{}, {}, {}, {}", time(p50), time(p99), time(p999), time(most))

@@ -1,7 +1,7 @@
 //! Workloads: streams of puts and deletes over a domain of keys, the same for the real engine and
 //! for both models.
 //!
-//! A workload is a row of [`SimPhase`]s over `keys` keys, which lie evenly in the space of 64-bit
+//! A workload is a sequence of [`SimPhase`]s over `keys` keys, spread evenly over the 64-bit
 //! numbers: key `i` is written as the number `i` × 2^64 / `keys`. Equal seeds give equal
 //! operations.
 
@@ -14,57 +14,56 @@ use firn_workload::rng::Rng;
 
 use crate::size::{ContentSize, KeySeries};
 
-/// In which order keys are taken.
+/// Order in which keys are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Every key once, in random order; and again in another, when there are more operations than
+    /// Every key once, in random order; again in another order if there are more operations than
     /// keys.
     Unique,
-    /// Series of keys that each grow upwards, in turn; 1 is one ascending load.
+    /// Interleaved series of ascending keys; 1 is one ascending load.
     Series(u64),
-    /// Any key, with even chance.
+    /// Any key, uniformly.
     Uniform,
-    /// Few keys often, most seldom; popular ones lie anywhere. The skew is above 0 and below 1.
+    /// Few keys often, most seldom; popular ones are scattered. The skew is above 0 and below 1.
     Zipfian(f64),
-    /// Ascending puts; when there are so many keys, each put is followed by the delete of the
-    /// oldest one.
+    /// Ascending puts; once there are this many keys, a delete of the oldest one follows each put.
     Queue(u64),
     /// Deletes of every key once, in random order.
     Delete,
 }
 
-/// One part of a workload.
+/// A part of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimPhase {
-    /// Which keys.
+    /// Order of keys.
     pub pattern: Pattern,
-    /// How many operations.
+    /// Number of operations.
     pub ops: u64,
     /// Share of deletes among operations of [`Pattern::Uniform`] and [`Pattern::Zipfian`].
     pub deletes: f64,
 }
 
-/// What is done to a tree.
+/// Operations on a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimWorkload {
     /// Number of keys in the domain.
     pub keys: u64,
-    /// What happens, in order.
+    /// The phases, in order.
     pub phases: Vec<SimPhase>,
-    /// What keys and values look like.
+    /// Properties of keys and values.
     pub content: ContentSize,
     /// Age in microseconds at which a put expires; 0 for never.
     pub ttl_micros: u64,
-    /// The seed of all chance.
+    /// Random seed.
     pub seed: u64,
-    /// How many operations fill a memtable, where that was recorded; else it is measured. For the
-    /// summary model only.
+    /// Number of operations that fill a memtable, if recorded; else it is measured. Only for the
+    /// summary model.
     pub per_memtable: Option<u64>,
 }
 
-/// Declares the named workloads. Each is one entry: what it does in words, its name and its
-/// parameter with default and upper bound, whether all that is written is held in the end (`None`
-/// where it is a share of it), and its phases.
+/// Declares the named workloads. Each entry has a description, a name and its parameter with
+/// default and upper bound, whether all written data is live at the end (`None` if it is a share of
+/// it), and its phases.
 macro_rules! workloads {
     ($(
         $(#[doc = $about:literal])+
@@ -72,7 +71,7 @@ macro_rules! workloads {
         holds $holds:expr,
         |$ops:pat_param, $keys:pat_param| $phases:expr;
     )*) => {
-        /// A workload by name, before it is known how large it is.
+        /// A workload by name, before its size is known.
         ///
         /// ```
         /// use compaction_sim::workload::SimOpKind;
@@ -88,7 +87,7 @@ macro_rules! workloads {
             /// The names.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// The names with their parameters.
+            /// Returns the names with their parameters.
             pub fn syntaxes() -> Vec<String> {
                 let of = |name: &str, parameter: &str| match parameter {
                     "" => name.to_owned(),
@@ -97,23 +96,23 @@ macro_rules! workloads {
                 vec![$(of($name, concat!($(stringify!($parameter))?))),*]
             }
 
-            /// The names with their parameters and what they mean, a line each.
+            /// Returns the names with their parameters and meanings, a line each.
             pub fn help() -> String {
                 let about = [$([$($about),+].concat()),*];
                 let line = |(syntax, about): (String, String)| format!("  {syntax:22}{about}\n");
                 SimOpKind::syntaxes().into_iter().zip(about).map(line).collect()
             }
 
-            /// Whether all that is written is held in the end, or one copy of a domain of keys;
-            /// `None` where it is a share of what is written.
+            /// Reports whether all written data is live at the end, or one copy of a domain of
+            /// keys. `None` if it is a share of the written data.
             pub fn holds_all(self) -> Option<bool> {
                 match self {
                     $(SimOpKind::$kind { .. } => $holds,)*
                 }
             }
 
-            /// The phases for `ops` operations over `keys` keys, and the number of keys that this
-            /// takes.
+            /// Returns the phases for `ops` operations over `keys` keys, and the number of keys
+            /// that it needs.
             pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
                 match self {
                     $(SimOpKind::$kind $(($parameter))? => {
@@ -171,7 +170,7 @@ workloads! {
     "uniform" Uniform, holds Some(false),
     |ops, keys| loaded(ops, keys, Pattern::Uniform, 0.0);
 
-    /// A load of all keys, then overwrites of popular ones; the skew.
+    /// A load of all keys, then overwrites of popular ones; the parameter is the skew.
     "zipfian" Zipfian(skew: f64 = 0.99, below 1.0), holds Some(false),
     |ops, keys| loaded(ops, keys, Pattern::Zipfian(skew), 0.0);
 
@@ -179,11 +178,11 @@ workloads! {
     "deletes" Deletes(share: f64 = 0.2, below 1.0), holds Some(false),
     |ops, keys| loaded(ops, keys, Pattern::Uniform, share);
 
-    /// Several series in time order; how many.
+    /// Several interleaved series in time order; the parameter is their number.
     "timeseries" TimeSeries(series: u64 = 1000.0, below 1e12), holds Some(true),
     |ops, _| (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)]);
 
-    /// Ascending puts and deletes of the oldest; keys that live at a time, as a share of all.
+    /// Ascending puts and deletes of the oldest; the parameter is the live share of all keys.
     "queue" Queue(share: f64 = 0.1, below 1.0), holds None,
     |ops, _| {
         let live = ((ops as f64 * share) as u64).clamp(1, ops);
@@ -203,13 +202,13 @@ fn phase(pattern: Pattern, ops: u64, deletes: f64) -> SimPhase {
     SimPhase { pattern, ops, deletes }
 }
 
-/// A load of all keys, and the rest of the operations in a pattern.
+/// Returns a load of all keys, and the rest of the operations in a pattern.
 fn loaded(ops: u64, keys: u64, then: Pattern, deletes: f64) -> (u64, Vec<SimPhase>) {
     let load = keys.min(ops);
     (keys, vec![phase(Pattern::Unique, load, 0.0), phase(then, ops - load, deletes)])
 }
 
-/// The number behind the name of a workload.
+/// Parses the parameter after the name of a workload.
 fn parameter(text: &str, given: Option<&str>, default: f64, most: f64) -> Result<f64, String> {
     let value = match given {
         Some(given) => given.parse().map_err(|_| format!("{given:?} in {text:?} is no number"))?,
@@ -218,24 +217,24 @@ fn parameter(text: &str, given: Option<&str>, default: f64, most: f64) -> Result
     if value > 0.0 && value < most {
         Ok(value)
     } else {
-        Err(format!("{value} in {text:?} must lie between 0 and {most}"))
+        Err(format!("{value} in {text:?} must be between 0 and {most}"))
     }
 }
 
 impl SimWorkload {
-    /// A named workload of so many operations over so many keys (as far as the workload asks for a
-    /// number of keys), whose puts never expire.
+    /// Creates a named workload with this many operations and keys (if the workload uses a number
+    /// of keys), whose puts never expire.
     pub fn of(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
         let (keys, phases) = kind.phases(ops, keys);
         SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
     }
 
-    /// Operations in all.
+    /// Returns the number of operations.
     pub fn ops(&self) -> u64 {
         self.phases.iter().map(|p| p.ops).sum()
     }
 
-    /// The series that its keys grow in, if all do.
+    /// Returns the series in which its keys ascend, if all do.
     pub fn series(&self) -> Option<KeySeries> {
         let of = |p: &SimPhase| match p.pattern {
             Pattern::Series(series) => Some(KeySeries { series, step: place(1, self.keys) }),
@@ -244,16 +243,16 @@ impl SimWorkload {
         self.phases.iter().map(of).reduce(|a, b| a.and(b)).flatten()
     }
 
-    /// Bytes of key and value of an average put.
+    /// Returns the bytes of key and value of an average put.
     pub fn put_bytes(&self) -> f64 {
         self.content.key_len as f64 + self.content.mean_value()
     }
 }
 
-/// One operation.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimOp {
-    /// The key's place in the space of keys.
+    /// Position of the key in the key space.
     pub place: u64,
     /// Whether it is a delete.
     pub delete: bool,
@@ -270,7 +269,7 @@ pub struct SimOps {
 }
 
 impl SimOps {
-    /// From the beginning.
+    /// Creates it at the beginning.
     pub fn new(workload: &SimWorkload) -> SimOps {
         let mut ops = SimOps {
             workload: workload.clone(),
@@ -341,7 +340,7 @@ impl Iterator for SimOps {
     }
 }
 
-/// Where key `i` of `keys` lies in the space of 64-bit numbers.
+/// Returns the position of key `i` of `keys` in the 64-bit numbers.
 pub fn place(i: u64, keys: u64) -> u64 {
     ((u128::from(i) << 64) / u128::from(keys.max(1))).min(u128::from(u64::MAX)) as u64
 }

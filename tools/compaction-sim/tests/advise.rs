@@ -1,5 +1,5 @@
-//! `advise`: the recommended policy is right for the question, what it says to paste is what the
-//! engine and CQL take, and questions that say too little are refused.
+//! `advise`: the recommended policy fits the question, the engine and CQL accept the printed
+//! settings, and incomplete questions are refused.
 
 use clap::Parser;
 use compaction_sim::candidates::{PolicyCandidate, candidates};
@@ -68,7 +68,7 @@ fn updates_under_a_small_disk_get_a_policy_that_holds_it() {
     let peak = |advice: &Value| chosen(advice)["peak_bytes"].as_f64().unwrap();
     assert!(chosen(&tight)["unfit"].as_array().unwrap().is_empty(), "{tight:#}");
     assert!(peak(&tight) <= 330.0 * 1048576.0 && peak(&tight) <= peak(&roomy) * 1.01);
-    // The front is a front: who writes more takes less room, or reads less.
+    // The front is a front: a policy that writes more takes less space, or reads less.
     let costs = tight["costs"].as_array().unwrap();
     let front = tight["front"].as_u64().unwrap() as usize;
     assert!((1..costs.len()).contains(&front));
@@ -81,7 +81,7 @@ fn updates_under_a_small_disk_get_a_policy_that_holds_it() {
     assert!(tight["doubled"].as_str().unwrap().len() > 10);
 }
 
-/// The rows of the table of an answer: mark, policy, and its cells.
+/// Returns the rows of the table of an answer: mark, policy, and its cells.
 fn rows(text: &str) -> Vec<(char, String, Vec<String>)> {
     let table = text.lines().skip_while(|l| !l.contains("write amp")).skip(1);
     let row = |line: &str| {
@@ -97,8 +97,8 @@ fn rows(text: &str) -> Vec<(char, String, Vec<String>)> {
     table.map_while(|l| (!l.is_empty()).then(|| row(l)).flatten()).collect()
 }
 
-/// The reason says what the table says, to the digit, and "the least" only of what is the least
-/// there; a policy that writes several times as much is not chosen for room that nobody misses.
+/// The reason has the figures of the table, to the digit, and says "the least" only of the minimum
+/// there. A policy with several times the writes is not chosen for space that is not scarce.
 #[test]
 fn the_reason_is_what_the_table_says() {
     for args in [
@@ -134,7 +134,7 @@ fn the_reason_is_what_the_table_says() {
                 assert_eq!((other.2[column].as_str(), number(figure)), (figure, least), "{text}");
             }
         }
-        // Of those that fit, none uses what it uses most less, unless that is said.
+        // No fitting policy uses its scarcest resource less, unless the reason says so.
         if let Some((_, words)) = because.split_once("the device is busy for ") {
             assert!(words.starts_with(&chosen[5]), "{text}");
             let percent = |cell: &str| cell.trim_end_matches(" %").parse::<u32>().unwrap();
@@ -151,7 +151,7 @@ fn the_reason_is_what_the_table_says() {
     assert!(writes(chosen(&roomy)) < 1.5 * least, "{roomy:#}");
 }
 
-/// A hint of a refusal is an option with which the question is answered.
+/// The hint of a refusal is an option with which the question is answered.
 #[test]
 fn what_a_refusal_names_is_taken() {
     for args in [
@@ -178,7 +178,7 @@ fn what_a_refusal_names_is_taken() {
         }
         assert!(taken >= 1, "{refused}");
     }
-    // An option counts more than the log.
+    // An option takes precedence over the log.
     let cli = ["compaction-sim", "advise", "--memtable-size", "1M"];
     let SimCommand::Advise(args) = SimCli::try_parse_from(cli).unwrap().command else {
         unreachable!()
@@ -194,7 +194,7 @@ fn what_a_refusal_names_is_taken() {
     assert_eq!((q.memtable, q.seconds), (1048576.0, Some(3.0)));
 }
 
-/// What is to be pasted is taken, and means the policy that was simulated.
+/// The printed settings are accepted, and mean the simulated policy.
 #[test]
 fn what_is_to_be_pasted_is_what_the_engine_and_cql_take() {
     let session = Session::in_memory().unwrap();
@@ -238,7 +238,7 @@ fn a_device_is_simulated_where_it_is_named() {
     assert!(wear(chosen(&worn)).unwrap() >= 1.0 && chosen(&worn)["endurance_seconds"].is_number());
     let plain = advice("--live 60M --ingest 2M/s --memtable-size 1M");
     assert!(plain["costs"].as_array().unwrap().iter().all(|c| wear(c).is_none()));
-    // What does not fit on the device is unfit, and no failure.
+    // A policy that does not fit on the device is unfit; that is no failure.
     let tight = advice(&args.replace("400M", "100M"));
     let costs = tight["costs"].as_array().unwrap();
     assert!(costs.iter().any(|c| !c["unfit"].as_array().unwrap().is_empty() && wear(c).is_none()));
@@ -267,7 +267,7 @@ fn a_question_that_says_too_little_is_refused() {
         let refused = question(args).unwrap_err();
         assert!(refused.contains(said), "{args}: {refused}");
     }
-    // What a log tells stands in for options.
+    // Facts of a log replace missing options.
     let cli = SimCli::try_parse_from(["compaction-sim", "advise", "--reads", "5k/s"]).unwrap();
     let SimCommand::Advise(args) = cli.command else { unreachable!() };
     let known = KnownStore { held: Some(1e12), ingest: 1e6, ..KnownStore::default() };

@@ -1,5 +1,5 @@
-//! Values that lie apart: what the simulator says of blob files against the engine, and that a
-//! store with them writes less and garbage stays within its bound.
+//! Values in blob files: the simulator's figures against the engine's. A store with blob files
+//! writes less, and garbage stays within its bound.
 
 use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::meter::SimOutcome;
@@ -46,7 +46,8 @@ fn policies() -> [Policy; 2] {
     ]
 }
 
-/// Bytes written, of blob files at the end, and of tables, of the engine and as simulated.
+/// Returns the bytes written, of blob files at the end, and of tables: the engine's and the
+/// simulated ones.
 fn figures(stats: &Stats, o: &SimOutcome) -> [(&'static str, f64, f64); 4] {
     let values = stats.trees[0].values;
     let tables = stats.trees[0].runs.iter().map(|r| r.bytes).sum::<u64>();
@@ -119,7 +120,7 @@ fn merges_write_little_of_values_apart_and_garbage_stays_bounded() {
             apart.write_amplification,
             together.write_amplification
         );
-        // What is garbage, but not found out to be by any merge yet, comes on top.
+        // Garbage that no compaction has found yet comes in addition to the bound.
         assert!(
             apart.space_amplification < 3.0 && apart.peak_bytes >= apart.bytes,
             "{}",

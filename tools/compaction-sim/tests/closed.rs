@@ -1,11 +1,10 @@
-//! Closed forms: what policies write for unique uniform inserts, by arithmetic, against the summary
+//! Closed forms: calculated writes of policies for unique uniform inserts, against the summary
 //! model.
 //!
-//! All sizes are in flushed runs: `s` bytes each, `m` the memtable. What fills up by `j` arrivals
-//! of one size before it goes on is rewritten with the 2nd, 3rd, … and jth: (2 + … + j) / j = (j +
-//! 1)/2 − 1/j writes for each byte. (Cassandra's (f − 1) for a level of the unified strategy is the
-//! bound of this; at f = 2 both are 1.) What waits until there are `f` and is merged at once is
-//! written once.
+//! All sizes are in flushed runs: `s` bytes each, `m` the memtable. A run that `j` arrivals of one
+//! size fill up is rewritten with the 2nd, 3rd, … and jth: (2 + … + j) / j = (j + 1)/2 − 1/j writes
+//! per byte. (Cassandra's (f − 1) for a level of the unified strategy is the bound of this; at f =
+//! 2 both are 1.) Runs that wait until there are `f` and are merged at once are written once.
 
 use std::sync::Arc;
 
@@ -26,9 +25,9 @@ fn workload(ops: u64) -> SimWorkload {
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 
-/// After so many flushes: the bytes that merges have written for each that is there, and those that
-/// are there for each flush, over a memtable. (Merged tables are a little smaller than flushed
-/// ones, for their entries have no sequence numbers.)
+/// Returns the bytes that compactions have written per existing byte after this many flushes, and
+/// the existing bytes per flush over a memtable. (Compacted tables are a little smaller than
+/// flushed ones, because their entries have no sequence numbers.)
 fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
     let options = TreeOptions {
         policy,
@@ -38,8 +37,8 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
         ..TreeOptions::default()
     };
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-    // How many entries fill a memtable depends a little on how many there are in all; a few flushes
-    // more change next to nothing.
+    // The number of entries that fill a memtable depends a little on the total; a few more flushes
+    // change next to nothing.
     let per =
         |ops| RunSummary::new(Arc::new(options.clone()), &workload(ops)).unwrap().per_memtable();
     let ops = per(6000 * flushes) * flushes;
@@ -63,12 +62,12 @@ fn near(got: f64, want: f64, what: &str) {
     assert!((got / want - 1.0).abs() < 0.05, "{what}: {got:.3} simulated, {want:.3} by arithmetic");
 }
 
-/// Writes for each byte where `j` arrivals fill a level.
+/// Returns the writes per byte if `j` arrivals fill a level.
 fn filled(j: f64) -> f64 {
     (j + 1.0) / 2.0 - 1.0 / j
 }
 
-/// A flush over a memtable: known before anything is simulated.
+/// Returns a flush over a memtable, known before any simulation.
 fn flush_size() -> f64 {
     simulate(Policy::Tiered(Tiered { min_runs: 3, max_runs: 3, bucket: 1.1 }), M, 27).1
 }
@@ -86,8 +85,8 @@ fn tiered_is_one_write_a_level() {
 fn unified_tiered_is_one_write_a_level() {
     let s = flush_size();
     for (f, levels) in [(2u64, 6u32), (4, 4), (6, 3)] {
-        // What is flushed is smaller than a memtable, so on level 0 a merged run waits for more
-        // until it is f memtables large.
+        // A flush is smaller than a memtable, so on level 0 a merged run waits for more until it is
+        // f memtables large.
         let fl = f as f64;
         let (mut runs, mut first) = (fl, fl);
         while runs * s < fl {
@@ -139,7 +138,7 @@ fn leveled_with_whole_levels_fills_each_level() {
     let s = flush_size();
     for (ratio, levels) in [(4u64, 3u32), (6, 2), (10, 1)] {
         let base = ratio * M;
-        // One table a level, so that a level goes down whole, when it is larger than its target.
+        // One table per level, so that a level moves down whole when it exceeds its target.
         let (mut size, mut flushes, mut want) = (s, 1u64, 0.0);
         for level in 0..levels {
             let j = ((ratio as f64) * (ratio as f64).powi(level as i32) / size).floor() + 1.0;
@@ -165,9 +164,9 @@ fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
         let tf = t as f64;
         let (mut size, mut flushes, mut written) = (0.0, 0u64, 0.0);
         for level in 1..=last {
-            // Batches of t^level flushes, written once a level on their way, rewrite the last run,
-            // until it has outgrown its level; and smaller ones, as soon as they are more than 2/t
-            // of a last run that does not fill its level yet.
+            // Batches of t^level flushes, written once per level on their way, rewrite the last run
+            // until it has outgrown its level. So do smaller batches, as soon as they exceed 2/t of
+            // a last run that does not fill its level yet.
             while size <= tf.powi(level as i32 + 1) {
                 let allowed = (2.0 / tf * size).max(tf);
                 let full = t.pow(level);

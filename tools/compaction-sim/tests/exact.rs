@@ -1,9 +1,8 @@
-//! The exact model against the engine: on one history the bytes written, the jobs and the tables of
-//! every level are identical.
+//! The exact model against the engine: for one history the bytes written, the jobs and the tables
+//! of every level are identical.
 //!
-//! The engine's compactions copy whole blocks that nothing else overlaps, of which the model knows
-//! nothing; so the trees have options under which they copy none. What copying changes is the last
-//! test's.
+//! The engine's compactions copy whole blocks that no other entries overlap, which is not in the
+//! model. So the trees have options without copies. The last test covers the effect of copying.
 
 use compaction_sim::engine::{run_in_memory, simulated_in_memory, without_copies};
 use compaction_sim::meter::levels;
@@ -33,9 +32,9 @@ fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) ->
     })
 }
 
-/// A history with deletes: the engine writes a range deletion where deletes leave nothing behind,
-/// and the simulator does not, so the jobs are the same but for one or two, and the simulator's
-/// bytes are nearly the engine's, or more.
+/// Compares a history with deletes. The engine writes a range deletion where deletes cover an empty
+/// range, and the simulator does not. So the jobs are the same except for one or two, and the
+/// simulator's bytes are nearly the engine's, or more.
 fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
@@ -52,7 +51,7 @@ fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
     assert!((-0.01..0.25).contains(&more), "{what}: {more}");
 }
 
-/// Both, and what differs.
+/// Compares both, and reports differences.
 fn compare(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
@@ -191,7 +190,7 @@ fn every_workload() {
     }
 }
 
-/// Trees without hooks, whose blocks are copied where nothing else overlaps them: jobs and bytes
+/// Trees without hooks, whose blocks are copied where no other entries overlap them: jobs and bytes
 /// are nearly the same.
 #[test]
 fn copied_blocks_change_little() {

@@ -1,5 +1,5 @@
-//! Filters: what the simulator says of their memory and of how often they err, by level and where
-//! runs share memory, against the engine on the same history.
+//! Filters: the simulator's figures for their memory and their false positives, by level and with
+//! shared memory, against the engine on the same history.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use firn_testkit::rng::Rng;
 
 const INTERVAL: u64 = 1_000;
 const OPS: u64 = 60_000;
-/// Looks for keys that are not there.
+/// Number of lookups of missing keys.
 const LOOKS: u64 = 100_000;
-/// Looks of which the engine counts each.
+/// Number of lookups after which the engine's counter is read.
 const BATCH: u64 = 10_000;
-/// Bytes behind the fingerprints of a filter in memory.
+/// Bytes after the fingerprints of a filter in memory.
 const PADDING: u64 = 3;
 
 const POLICIES: [&str; 4] = ["tiered:4", "leveled:4:2:256k", "lazy-leveled:4", "ics:4"];
@@ -43,7 +43,7 @@ fn options(policy: &str, filter_allocation: FilterAllocation) -> TreeOptions {
     })
 }
 
-/// Filters of the tree that err for a key that is not there, on average.
+/// Returns the average number of filters of the tree with a false positive for a missing key.
 fn errors(db: &Db, options: &TreeOptions) -> f64 {
     let tree = db.tree("sim", options.clone()).unwrap();
     let (mut rng, mut wrong) = (Rng::new(11), 0);
@@ -62,7 +62,7 @@ fn errors(db: &Db, options: &TreeOptions) -> f64 {
     wrong as f64 / LOOKS as f64
 }
 
-/// Bytes of the fingerprints of all tables, in memory.
+/// Returns the bytes of the fingerprints of all tables in memory.
 fn memory(env: &MemEnv) -> u64 {
     let (state, _) = Manifest::load(env, Path::new(MEMORY_DIR)).unwrap().unwrap();
     let of = |id: u64| {
@@ -77,7 +77,7 @@ fn memory(env: &MemEnv) -> u64 {
     state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| of(t.id)).sum()
 }
 
-/// What the engine and both models say of a policy: bytes of filters, and how many err.
+/// Bytes of filters and false positives under a policy, in the engine and in both models.
 struct Compared {
     engine: (f64, f64),
     exact: (f64, f64),
@@ -104,10 +104,11 @@ fn memory_and_errors_are_the_engine_s() {
             println!("{what}: engine {:?}, exact {:?}, numbers {:?}", c.engine, c.exact, c.numbers);
             // The same tables with the same bits have the same filters.
             assert_eq!(c.engine.0, c.exact.0, "{what}");
-            // Five standard deviations of so many looks, in each of which a few filters may err.
+            // Five standard deviations of this many lookups, in each of which a few filters may
+            // err.
             let chance = 5.0 * (c.exact.1 / LOOKS as f64).sqrt();
             assert!((c.engine.1 - c.exact.1).abs() < chance, "{what}");
-            // The tables of the model of numbers are about as large.
+            // The tables of the summary model are about as large.
             assert!((c.numbers.0 / c.exact.0 - 1.0).abs() < 0.04, "{what}");
             assert!((c.numbers.1 / c.exact.1 - 1.0).abs() < 0.15, "{what}");
         }

@@ -1,4 +1,4 @@
-//! Files make no new rings, modules lead to every file, and every file says what it is.
+//! Files form no new cycles, modules lead to every file, and every file has a module doc.
 
 use std::path::Path;
 

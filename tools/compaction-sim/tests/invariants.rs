@@ -1,6 +1,5 @@
-//! What a policy promises, over random histories, in the engine and in both models: how much space
-//! lazy leveling takes, that expired data return their space, that no key is lost, and how old
-//! deletes become.
+//! Guarantees of policies over random histories, in the engine and in both models: the space of
+//! lazy leveling, the space of expired data, that no key is lost, and the age of deletes.
 
 use compaction_sim::course::CourseMoment;
 use compaction_sim::engine::{run_in_memory, simulated_in_memory};
@@ -19,7 +18,7 @@ const MEMTABLE: u64 = 64 << 10;
 /// Nanoseconds between two writes.
 const INTERVAL: u64 = 1_000_000;
 
-/// A history: what a tree is, and what is done to it.
+/// A history: the options of a tree, and the operations on it.
 struct RandomHistory {
     options: TreeOptions,
     workload: SimWorkload,
@@ -59,7 +58,7 @@ impl RandomHistory {
         simulated_in_memory(&self.options, &self.workload, INTERVAL, exact).unwrap().0
     }
 
-    /// The engine's course, without threads.
+    /// Returns the engine's course, without threads.
     fn done_by_engine(&self) -> Vec<CourseMoment> {
         let (_, log) = run_in_memory(&self.options, &self.workload, INTERVAL).unwrap();
         parse(&log, None).unwrap().course
@@ -78,8 +77,8 @@ fn overwrites(rng: &mut Rng) -> SimOpKind {
     }
 }
 
-/// Newer runs are at most 2 / T of the last one, or the T memtables that level 0 may hold anyway,
-/// and the last one is one copy at most; to these comes the run that has just been flushed.
+/// Newer runs have at most 2 / T of the last one, or the T memtables that level 0 may have anyway.
+/// The last one is at most one copy. The run that has just been flushed comes in addition.
 #[test]
 fn lazy_leveling_keeps_its_space() {
     let mut rng = Rng::new(11);
@@ -93,7 +92,7 @@ fn lazy_leveling_keeps_its_space() {
         for o in &models {
             assert!(o.flushes > 20, "{}", h.words());
             for p in &o.points {
-                // What lives grows with writes that are not flushed yet: no reason to allow less.
+                // Live data grows with writes that are not flushed yet: no reason to allow less.
                 assert!(p.bytes as f64 <= bound(p.live_bytes), "{}: {p:?}", h.words());
             }
         }
@@ -103,8 +102,8 @@ fn lazy_leveling_keeps_its_space() {
     }
 }
 
-/// A window is dropped whole when all of it has expired: so at most the time to live and two
-/// windows of writes are kept, and what is merged in the open one.
+/// A window is dropped as a whole when all of it has expired. So the store has at most the time to
+/// live and two windows of writes, and the output of compactions in the open one.
 #[test]
 fn expired_windows_return_their_space() {
     let mut rng = Rng::new(12);
@@ -118,14 +117,14 @@ fn expired_windows_return_their_space() {
         let per_second = 1e9 / INTERVAL as f64 * (h.workload.put_bytes() + 40.0);
         let most = (ttl + 2 * window_secs) as f64 * per_second + 2.0 * MEMTABLE as f64;
         let all = ops as f64 * h.workload.put_bytes();
-        assert!(most < all, "the history is long enough to tell");
+        assert!(most < all, "the history is long enough");
         for exact in [true, false] {
             let o = h.simulate(exact);
             assert!(o.drops > 0, "{}", h.words());
             for p in &o.points {
                 assert!(p.bytes as f64 <= most, "{}: {p:?}, at most {most}", h.words());
             }
-            // What has expired does not live.
+            // Expired data is not live.
             let lives = ttl as f64 * 1e9 / INTERVAL as f64 * (h.workload.put_bytes() + 40.0);
             assert!(o.live_bytes <= lives, "{}: {} of {lives}", h.words(), o.live_bytes);
             assert!(o.live_bytes > lives * 0.5, "{}: {} of {lives}", h.words(), o.live_bytes);
@@ -138,7 +137,7 @@ fn expired_windows_return_their_space() {
     }
 }
 
-/// Tables with the memtable hold a copy of all that lives, at every moment.
+/// Tables and the memtable always contain a copy of all live data.
 #[test]
 fn space_amplification_is_never_below_one() {
     let mut rng = Rng::new(13);
@@ -161,8 +160,8 @@ fn space_amplification_is_never_below_one() {
     }
 }
 
-/// No delete is older than the bound by more than a quarter of it, a memtable's time and a second,
-/// which is how often a policy is asked when nothing else happens.
+/// No delete exceeds the bound by more than a quarter of it, a memtable's time and a second. A
+/// second is the interval at which a policy is called while there are no other events.
 #[test]
 fn deletes_are_as_old_as_declared() {
     let mut rng = Rng::new(14);
@@ -173,7 +172,7 @@ fn deletes_are_as_old_as_declared() {
         let mut h =
             RandomHistory::new(&mut rng, policy, SimOpKind::Deletes(share), 15_000 + secs * 2000);
         h.options.tombstone_age_secs = secs;
-        // Puts afterwards, of which no delete is renewed.
+        // Later puts, which do not renew any delete.
         h.workload.phases.push(SimPhase {
             pattern: Pattern::Uniform,
             ops: 3 * secs * 1_000_000_000 / INTERVAL,
@@ -193,9 +192,9 @@ fn deletes_are_as_old_as_declared() {
     }
 }
 
-/// Merges beside writes leave small runs between the large ones, and runs begin at different keys where
-/// they were cut alike: no merge may become one step for it. Of inserts, so that all space beyond the
-/// data is that of merges.
+/// Compactions beside writes leave small runs between the large ones, and runs begin at different
+/// keys even if they were split alike. No compaction may become a single step because of that. The
+/// workload has only inserts, so that all space beyond the data is that of compactions.
 #[test]
 fn incremental_merges_beside_writes_take_room_for_a_few_tables() {
     for exact in [true, false] {

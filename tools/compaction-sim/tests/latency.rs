@@ -1,5 +1,5 @@
-//! Times of writes and reads hang on what they are said to: on stalls and rates, on the cache, on
-//! runs and their filters; and a device's wear on how full it is.
+//! Latencies of writes and reads depend on stalls and rates, on the cache, on runs and their
+//! filters. The wear of a device depends on how full it is.
 
 use clap::Parser;
 use compaction_sim::batch::simulate;
@@ -23,7 +23,7 @@ fn writes_wait_where_memtables_do() {
     let calm = run("--policy tiered --data 300M --memtable-size 1M");
     assert_eq!(calm.stalled_seconds, 0.0);
     assert!(calm.write_latency.most < 1e-6, "{:?}", calm.write_latency);
-    // A device that is too slow for what comes.
+    // A device that is too slow for the load.
     let slow = "--policy tiered --data 300M --memtable-size 1M --write-bandwidth 5M";
     let own = run(&format!("{slow} --ingest 0"));
     let at_rate = run(&format!("{slow} --ingest 20M"));
@@ -33,8 +33,8 @@ fn writes_wait_where_memtables_do() {
         assert!(p.p50 <= p.p99 && p.p99 <= p.p999 && p.p999 <= p.most, "{p:?}");
         assert!(p.most > 1e3 * p.p50, "{p:?}");
     }
-    // Who calls one write after the other waits once for each memtable; who should have come at a
-    // rate, does so more often.
+    // A caller of one write after the other waits once for each memtable. At a fixed rate more
+    // writes wait.
     let beyond = |o: &SimOutcome| o.write_latency.p999 / o.write_latency.p50;
     assert!(
         beyond(&at_rate) > 10.0 * beyond(&own),
@@ -67,8 +67,8 @@ fn shared_filters_err_less_for_the_same_memory() {
             ))
         };
         let (usual, shared) = (of("by-level"), of("monkey"));
-        // Filters of small runs, which are soon merged, are longer; and leveled chooses other tables
-        // where they end a little sooner.
+        // Filters of small runs, which are soon compacted, are longer. And leveled chooses other
+        // tables if they end a little sooner.
         let more = shared.write_amplification / usual.write_amplification - 1.0;
         let least = if policy.starts_with("leveled") { -0.01 } else { 0.0 };
         assert!((least..0.01).contains(&more), "{policy} {more}");
@@ -86,7 +86,7 @@ fn a_full_device_writes_more() {
             "--policy {policy} --data 1G --memtable-size 1M --table-size 2M --erase-block 16M \
              --ssd {ssd} --endurance 100G"
         ));
-        // All that the store writes gets there.
+        // All writes of the store reach the device.
         let (wear, written) = (o.wear.unwrap(), (o.flush_bytes + o.merge_written) as f64);
         assert!((wear.host_bytes / written - 1.0).abs() < 1e-3, "{} {written}", wear.host_bytes);
         assert!(wear.years > 0.0 && wear.drive_writes_per_day > 0.0 && wear.fullest <= 1.0);

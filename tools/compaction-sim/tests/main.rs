@@ -1,4 +1,4 @@
-//! Integration tests of the simulator, one module a subject.
+//! Integration tests of the simulator, one module per subject.
 
 mod advise;
 mod blobs;

@@ -1,5 +1,5 @@
-//! What the command prints: the table to the letter, the same for the same seed; and a real store's
-//! log against the prediction.
+//! Output of the command: the exact table, the same for the same seed; and a real store's log
+//! against the prediction.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ fn the_table_is_as_it_was_and_the_same_each_time() {
     );
 }
 
-/// A newcomer's first sweep shows that strategies differ: the README's command, and the page's.
+/// A newcomer's first sweep shows that strategies differ: the commands of the README and the page.
 #[test]
 fn the_sweeps_of_the_pages_have_lines_that_differ() {
     let pages = [include_str!("../../../README.md"), include_str!("../../../docs/simulate.md")];
@@ -65,7 +65,7 @@ fn the_sweeps_of_the_pages_have_lines_that_differ() {
     }
 }
 
-/// However long a simulation is, its course has as many points as a figure needs.
+/// The course of any simulation has as many points as a figure needs.
 #[test]
 fn a_course_stays_short() {
     let args = "--json run --policy tiered --data 6G --memtable-size 1M --threads 0";
@@ -87,7 +87,7 @@ fn seeds_are_an_interval() {
     assert!(held_up.len() == 3 && held_up[0] != held_up[1], "{held_up:?}");
 }
 
-/// What is held is one copy of a domain of keys, or all that is written.
+/// `--live` is one copy of a domain of keys, or all written data.
 #[test]
 fn data_are_said_as_held_or_as_written() {
     let sizes = ["--memtable-size", "1M", "--table-size", "1M", "--value-size", "84"];
@@ -145,7 +145,7 @@ fn json_csv_and_pages_hold_every_case() {
         assert!(file("svg").starts_with(b"<svg"), "{figure}");
         assert!(file("csv").starts_with(b"case,"), "{figure}");
     }
-    // The peak that the course of space has is the one of the table.
+    // The peak in the course of space is that of the table.
     let space =
         String::from_utf8(compaction_sim::cli::read(&dir.join("space.csv")).unwrap()).unwrap();
     for o in v.as_array().unwrap() {
@@ -155,7 +155,8 @@ fn json_csv_and_pages_hold_every_case() {
         let told = o["max_space_amplification"].as_f64().unwrap();
         assert!((highest.fold(0.0, f64::max) / told - 1.0).abs() < 1e-12, "{of_case} {told}");
     }
-    // Writers bring what the machine bears well: the course of the rate is flat to its end.
+    // By default the machine sustains the write rate easily: the course of the rate is flat to its
+    // end.
     let rates =
         String::from_utf8(compaction_sim::cli::read(&dir.join("rate.csv")).unwrap()).unwrap();
     let rates: Vec<f64> =
@@ -163,7 +164,7 @@ fn json_csv_and_pages_hold_every_case() {
     assert!(rates.iter().all(|r| (r / rates[0] - 1.0).abs() < 0.01), "{rates:?}");
 }
 
-/// A metric is one entry of a list, and it is told wherever metrics are.
+/// A metric is one entry of a list, and appears wherever metrics do.
 #[test]
 fn every_metric_is_told_everywhere() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("metrics");
@@ -192,7 +193,7 @@ fn every_metric_is_told_everywhere() {
     }
 }
 
-/// A named workload is one entry, and help and errors know it.
+/// A named workload is one entry, and help and errors contain it.
 #[test]
 fn every_workload_is_in_the_help() {
     let help = SimCli::command().render_help().to_string();
@@ -252,7 +253,7 @@ fn a_recorded_history_is_predicted() {
     let text = print(&["replay", file.to_str().unwrap(), "--policies", "tiered:3,full:4"]);
     assert!(text.contains("full:4"), "{text}");
     assert!(parse("nothing\n", None).is_err());
-    // A line with numbers that cannot be is none.
+    // A line with impossible numbers is skipped.
     let most = u64::MAX;
     let huge = format!(
         "{log}{{\"event\": \"flush\", \"tree\": \"sim\", \"at\": 1, \"entries\": {most}, \
@@ -282,7 +283,7 @@ fn options_beyond_their_bounds_are_refused() {
         ("--max-sealed 4", "1..=3"),
         ("--write-cpu inf", "from 1 to"),
         ("--merge-cpu inf", "from 0 to"),
-        ("--blob-threshold 1k --ttl 5", "do not lie apart"),
+        ("--blob-threshold 1k --ttl 5", "cannot be in blob files"),
     ] {
         let refused = tried(args).unwrap_err();
         assert!(refused.contains(said), "{args}: {refused}");

@@ -1,5 +1,5 @@
-//! The page in a real browser: what it opens on, what keys do, that its lengths are to scale, and
-//! that it asks for nothing from elsewhere. Skipped with a word where there is no browser.
+//! The page in a real browser: its first view, its keys, the scale of lengths, and that it requests
+//! no other resource. Skipped with a message if there is no browser.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use compaction_sim::commands::execute;
 use firn_testkit::browser;
 use serde_json::Value;
 
-/// What is asked of a page, at its end.
+/// Returns the script that tests a page, to append at its end.
 fn asked() -> String {
     format!("<pre id=\"found\"></pre><script>{}</script>", include_str!("page.js"))
 }
@@ -17,7 +17,7 @@ fn asked() -> String {
 fn page_of(policies: &str) -> PathBuf {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{policies}.html"));
     let args = ["compaction-sim", "sweep", "--policies", policies, "--data", "200M"];
-    // So fast that merges are at work nearly always.
+    // A maximum rate, so that compactions run nearly always.
     let load = ["--ingest", "0"];
     let sizes = ["--memtable-size", "2M", "--table-size", "2M", "--html"];
     let cli = [&args[..], &load, &sizes, &[page.to_str().unwrap()]].concat();
@@ -39,12 +39,12 @@ fn a_browser_shows_the_page_and_follows_its_keys() {
         assert!(v["overflow"].as_i64() <= Some(0), "wider than {wide} pixels: {v}");
         assert_eq!(v["asked"], 0, "{v}");
         assert!(v["ticks"].as_u64() >= Some(2), "an axis with no number but 0: {v}");
-        // It opens on jobs at work: those that made the peak.
+        // It opens while the jobs that caused the peak run.
         assert!(v["busy"].as_u64() > Some(0) && v["opened"].as_u64() > Some(0), "{v}");
         let [most, next] = &v["next_peaks"].as_array().unwrap()[..] else { panic!("{v}") };
         assert!(next.as_array().unwrap().contains(most), "{v}");
-        assert!(v["least"].as_i64() >= Some(0), "a peak below what was there: {v}");
-        // Lengths are to scale, but for what would be thinner than a pixel.
+        assert!(v["least"].as_i64() >= Some(0), "a peak below the space: {v}");
+        // Lengths are to scale, except for bars that would be thinner than a pixel.
         let lengths: Vec<(f64, f64)> = serde_json::from_value(v["lengths"].clone()).unwrap();
         let (bytes, pixels) =
             lengths.iter().copied().fold((0.0, 0.0), |a, b| if b.0 > a.0 { b } else { a });

@@ -1,5 +1,5 @@
-//! The claims of papers: each agrees, or is known not to, with the reason; and each case is a
-//! command line that a reader can give.
+//! The claims of papers: each agrees, or is known not to, with the reason. Each case is a command
+//! line that a reader can run.
 
 use clap::Parser;
 use compaction_sim::cli::SimCli;

@@ -1,5 +1,5 @@
-//! A log without keys tells how skewed its writes were: what the engine does under another policy
-//! is what `replay` says of it, and not what it says of a log that does not tell.
+//! A log without keys shows how skewed its writes were. `replay` predicts the engine's figures
+//! under another policy from it, but not from a log without versions.
 
 use compaction_sim::engine::run_in_memory;
 use compaction_sim::history::{RecordedHistory, parse};
@@ -31,7 +31,7 @@ fn workload(kind: SimOpKind, has_load: bool) -> SimWorkload {
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None }
 }
 
-/// The log of a version of the engine that did not say how many versions memtables took in.
+/// Returns the log as an older version of the engine wrote it, without the versions of memtables.
 fn older(log: &str) -> String {
     let line = |line: &str| {
         let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -41,8 +41,8 @@ fn older(log: &str) -> String {
     log.lines().map(line).collect()
 }
 
-/// Bytes written for each byte put, runs on average, and bytes of tables at the end, as replayed
-/// under a policy; and the workload that was found.
+/// Returns the bytes written for each byte put, the average runs, and the bytes of tables at the
+/// end, as replayed under a policy; and the derived workload.
 fn replayed(h: &RecordedHistory, policy: &Policy) -> ([f64; 3], SimWorkload) {
     let mut setup = h.fitted(h.policy.as_ref().unwrap(), 2.0).unwrap();
     setup.options.policy = policy.clone();

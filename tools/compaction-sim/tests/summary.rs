@@ -1,5 +1,5 @@
-//! The summary model against the exact one: writes and space of both on one workload, and no key is
-//! lost.
+//! The summary model against the exact one: writes and space of both for one workload, and no key
+//! is lost.
 
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::run;
@@ -13,8 +13,8 @@ fn writes_and_space_are_those_of_the_exact_model() {
     let layouts = ["1-lvl:4", "lo+1:4", "lo+2:4", "rr:4", "tiered:3", "lazy-leveled:3", "full:4"]
         .map(|p| (p, "uniform"));
     let workloads = ["zipfian:0.9", "deletes:0.2", "massdelete:0.5"].map(|w| ("lo+1:4", w));
-    // Which table has the largest share of deletes is chance, which the summary model draws anew for
-    // each table: with small tables it is off by 5 to 17 %.
+    // The table with the largest share of deletes is random, and the summary model draws the share
+    // anew for each table: with small tables it is off by 5 to 17 %.
     let by_deletes = [("tsd:4", "deletes:0.2")];
     let cases = layouts.into_iter().chain(workloads).chain(by_deletes);
     // Every third case in an ordinary run.
@@ -32,8 +32,8 @@ fn writes_and_space_are_those_of_the_exact_model() {
     }
 }
 
-/// What is in tables and the memtable is never less than one copy of what lives. Enough for a table
-/// to be moved beneath the last level, where nothing but it lies under the level above.
+/// Tables and the memtable always have at least one copy of the live data. The run is long enough
+/// to move a table below the last level, where it alone is below the level above.
 #[test]
 fn no_key_is_lost() {
     for (policy, workload) in [

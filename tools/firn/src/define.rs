@@ -1,8 +1,9 @@
-//! `firn define`: keyspaces and column families from a `storage-conf.xml`, the configuration file
-//! of the article's era.
+//! `firn define`: creates keyspaces and column families from a `storage-conf.xml`, the
+//! configuration file of early Cassandra versions.
 //!
-//! Invariants: the file is read, and all of it compared with what the store has, before anything is
-//! defined; nothing that is there is changed.
+//! Invariants:
+//! - The file is read and compared with the store before any definition is created.
+//! - Existing definitions do not change.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -41,34 +42,34 @@ Examples:
   firn --db blog define families.xml --keyspace BloggyAppy      just <ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/> and so on
   firn --db blog cli -k BloggyAppy -e \"describe;\"";
 
-/// The longest file that is read, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// What `firn define` takes.
+/// Arguments of `firn define`.
 #[derive(Args, Clone, Debug)]
 pub struct DefineArgs {
-    /// The storage-conf.xml, or - for standard input
+    /// Read this storage-conf.xml; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "comparator")]
     file: Option<PathBuf>,
-    /// Make a comparator of this name of a script in rhai that defines `fn encode(value)`, which
-    /// gives the blob, text or whole number that a value sorts by; may be repeated
+    /// Define a comparator of this name by a rhai script with `fn encode(value)`, which returns the
+    /// blob, text or whole number that a value sorts by; may be repeated
     #[arg(long, value_name = "NAME=SCRIPT", value_parser = comparator)]
     comparator: Vec<(String, PathBuf)>,
-    /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if
-    /// there is none
+    /// Read a file of ColumnFamily elements alone, and add them to this keyspace, which is created
+    /// if there is none
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
 }
 
-/// A keyspace of the file: what of it is missing in the store.
+/// Missing definitions of a keyspace of the file.
 struct DefinitionPlan<'a> {
     keyspace: &'a KsDef,
     is_new: bool,
-    /// The families, and whether each is new.
+    /// Families, and whether each is new.
     families: Vec<(&'a CfDef, bool)>,
 }
 
-/// A name and a file of `--comparator`.
+/// Parses the name and file of `--comparator`.
 fn comparator(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
@@ -117,7 +118,7 @@ fn define_comparators(wide: &Wide, scripts: &[(&str, String)]) -> Done {
         .map_err(model_trouble)
 }
 
-/// The types that a file may name: those of the store, if there is one, and the new ones.
+/// Returns the types that a file may name: those of the store, if there is one, and the new ones.
 fn known_types(global: &Global, scripts: &[(&str, String)]) -> Done<Registry> {
     let mut registry = match global.holding()? {
         Holding::Model => Registry::clone(&global.wide(global.to_read())?.registry()),
@@ -150,7 +151,7 @@ fn parse(text: &str, file: &Path, args: &DefineArgs, registry: Registry) -> Done
         }
     };
     let conf = parsed.map_err(|e| {
-        // The reader does not know the file's name.
+        // The parser does not know the file's name.
         let file = file.display();
         let what = match &e {
             Error::Configuration(why) => match why.strip_prefix("storage-conf.xml:") {
@@ -172,7 +173,7 @@ fn parse(text: &str, file: &Path, args: &DefineArgs, registry: Registry) -> Done
 }
 
 fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
-    // What the file leaves out is not said.
+    // Settings that the file omits are not passed on.
     let named = settings.cluster_name != ConfSettings::default().cluster_name;
     let db = DbOptions { wal_segment: 1 << 20, ..global.defaults() };
     let options = Options {
@@ -236,7 +237,7 @@ fn short(class: &str) -> String {
     class.replace(PACKAGE, "")
 }
 
-/// How a family's columns are sorted, in words.
+/// Describes the order of a family's columns.
 fn sorts(def: &CfDef) -> String {
     let order = short(&def.comparator_type);
     match &def.subcomparator_type {

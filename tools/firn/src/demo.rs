@@ -1,5 +1,5 @@
-//! `firn demo`: the applications of the source texts, made in a store and told while they run. The
-//! stories are `firn_wide_text::demo`'s.
+//! `firn demo`: creates the applications of the source texts in a store, with a commentary. The
+//! demos are in `firn_wide_text::demo`.
 
 use std::io::Write;
 
@@ -22,10 +22,10 @@ Examples:
   firn --db music demo songs
   firn --db music cli -k Music -e \"list song_data;\"";
 
-/// What `firn demo` takes.
+/// Arguments of `firn demo`.
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
-    /// Which one
+    /// Create this example
     #[arg(value_enum)]
     which: Which,
 }
@@ -35,7 +35,7 @@ enum Which {
     /// A blog: its storage-conf.xml, authors, posts, tags and comments, and the last 10 posts in
     /// eight steps
     Bloggy,
-    /// A music site: users, songs, comments, likes in seven steps, and many users at once
+    /// A music site: users, songs, comments, likes in seven steps, and many concurrent users
     Songs,
 }
 
@@ -52,7 +52,7 @@ impl Which {
 pub fn run(global: &Global, args: &DemoArgs) -> Done {
     if global.store.json {
         return Err(Failure::with_next(
-            "demo tells a story, which has no JSON",
+            "demo prints a commentary, which has no JSON form",
             "leave --json out",
         ));
     }

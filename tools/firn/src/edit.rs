@@ -1,4 +1,4 @@
-//! The commands that change what a store holds: `firn put`, `firn delete`.
+//! Commands that change the content of a store: `firn put`, `firn delete`.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -27,23 +27,23 @@ Examples:
   date | firn put now --from -
   firn put --hex 00ff 0102 --durability power";
 
-/// What `firn put` takes.
+/// Arguments of `firn put`.
 #[derive(Args, Clone, Debug)]
 pub struct PutArgs {
-    /// Keys, each with its value behind it
+    /// Put these keys, each followed by its value
     #[arg(value_name = "KEY VALUE", required = true)]
     words: Vec<OsString>,
-    /// The value of the one key is the content of this file; - is standard input
+    /// Read the value of the only key from this file; - is standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// The tree to put into; it is made if it is not there [default: the tree "default", or the
-    /// only one that no bench made]
+    /// Put into this tree, which is created if it does not exist [default: the tree "default", or
+    /// the only one that no bench created]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// Keys and values are given in hexadecimal
+    /// Read keys and values as hexadecimal
     #[arg(long)]
     hex: bool,
-    /// What the values survive when the command has ended
+    /// Select the durability of the writes when the command ends
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
 }
@@ -72,7 +72,7 @@ impl PutArgs {
     }
 }
 
-/// The content of a file, which must not be longer than a value may be.
+/// Reads the content of a file as a value, up to the maximum length.
 fn value_of(file: &Path) -> Done<Vec<u8>> {
     let failed = |e: std::io::Error| Failure::file("read", file, &e);
     let mut value = vec![];
@@ -92,12 +92,12 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let pairs = args.pairs()?;
     let bytes = pairs.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
     let db = global.open_to_write(true, bytes)?;
-    // The next bench replaces the tree of the last, with what was put into it; a store with another
-    // tree it leaves alone.
+    // A later bench replaces the tree of an earlier bench, including keys put into it. It does not
+    // change a store with other trees.
     let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.store.db)?;
     let named = args.tree.as_deref().map(|name| global.tree_name(&db, name));
     let named = named.or(is_new.then(|| DEFAULT_TREE.to_owned()));
-    // Options are for a tree that has to be made: they would replace those of one that is there.
+    // Options apply only to a new tree: they would replace those of an existing one.
     let tree = match named.as_deref().filter(|name| !db.tree_names().iter().any(|n| n == name)) {
         Some(new) => {
             global.check_own_tree(new)?;
@@ -131,27 +131,27 @@ Examples:
   firn delete --prefix session: --yes   without asking
   firn delete --hex 00ff --tree old";
 
-/// What `firn delete` takes.
+/// Arguments of `firn delete`.
 #[derive(Args, Clone, Debug)]
 pub struct DeleteArgs {
-    /// The keys, byte for byte
+    /// Delete these keys, byte for byte
     #[arg(value_name = "KEY", conflicts_with_all = ["from", "to", "prefix"])]
     keys: Vec<OsString>,
     #[command(flatten)]
     range: RangeArgs,
-    /// The tree to delete from [default: the tree "default", or the only one]
+    /// Delete from this tree [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// Keys are given in hexadecimal
+    /// Read keys as hexadecimal
     #[arg(long)]
     hex: bool,
-    /// Say how many keys would go, and write nothing
+    /// Print the number of keys to delete, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete a range without asking
+    /// Delete a range without confirmation
     #[arg(short, long)]
     yes: bool,
-    /// What the deletion survives when the command has ended
+    /// Select the durability of the deletion when the command ends
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
 }
@@ -167,7 +167,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
     if keys.is_empty() && range.is_empty() {
-        let next = "--from names the first key, --to the one behind the last";
+        let next = "--from names the first key, --to the first one after the range";
         return Err(Failure::with_next(
             "no key can be in this range: it ends where it begins, or before",
             next,
@@ -178,7 +178,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     let asks = stdin_is_terminal() && stderr_is_terminal();
     if keys.is_empty() && !args.yes && !asks {
-        let next = "say --yes; --dry-run tells how many keys would go";
+        let next = "say --yes; --dry-run prints how many keys would go";
         return Err(Failure::with_next(
             "a range is deleted without asking only where that is said",
             next,
@@ -208,14 +208,14 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     match keys.len() as u64 {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
-        // Nobody has looked whether they were there.
+        // Deletions are blind: the command does not know whether the keys existed.
         1 => eprintln!("deleted 1 key of the tree {:?}, if it was there", tree.name()),
         n => eprintln!("deleted {n} keys of the tree {:?}, as far as they were there", tree.name()),
     }
     Ok(())
 }
 
-/// The first and the last key of a range; `None` where it has none.
+/// Returns the first and the last key of a range; `None` if it is empty.
 fn ends(tree: &Tree, range: &keys::KeyRangeArg) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
     let mut cursor = tree.cursor(range.bounds())?;
     cursor.first()?;
@@ -227,7 +227,7 @@ fn ends(tree: &Tree, range: &keys::KeyRangeArg) -> Done<Option<(Vec<u8>, Vec<u8>
     Ok(Some((first, cursor.key().to_vec())))
 }
 
-/// Shows what a range holds, and asks whether it is to go.
+/// Shows the first and last key of a range, and asks for confirmation.
 fn is_meant(tree: &Tree, range: &keys::KeyRangeArg) -> Done<bool> {
     let Some((first, last)) = ends(tree, range)? else {
         eprintln!("the tree {:?} has no key in this range", tree.name());
@@ -240,7 +240,7 @@ fn is_meant(tree: &Tree, range: &keys::KeyRangeArg) -> Done<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says what a deletion would take away.
+/// Reports the effect of a deletion.
 fn would_delete(
     global: &Global,
     args: &DeleteArgs,

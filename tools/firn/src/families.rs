@@ -1,7 +1,9 @@
-//! What `firn cli --connect` speaks to: a server's interface of the time before CQL.
+//! Backend of `firn cli --connect`: a server's Thrift interface.
 //!
-//! Invariants: a connection that is lost is made again by the next operation; definitions are asked
-//! for anew when this session has changed or shown them, and when a keyspace is chosen.
+//! Invariants:
+//! - The next operation after a lost connection reconnects.
+//! - Definitions are read again after this session changed or showed them, and when it selects a
+//!   keyspace.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,9 +23,9 @@ use firn_wide_text::cli::{CliResult, CliStore, CliTrouble};
 use crate::connect::{LOG_IN, NOT_ENCRYPTED};
 use crate::interrupt;
 
-/// The port where servers listened for Thrift.
+/// Default Thrift port of servers.
 pub const PORT: u16 = 9160;
-/// The code of a request that can't be right.
+/// Error code of an invalid request.
 const INVALID: i32 = Class::Invalid.code() as i32;
 
 /// A server, and the connection to it.
@@ -32,11 +34,11 @@ pub struct RemoteFamilies {
     style: Style,
     client: RefCell<Option<FamilyClient>>,
     consistency: RefCell<String>,
-    /// All definitions, as they were when they were asked for.
+    /// All definitions, as last read.
     known: RefCell<Option<Schema>>,
     registry: Arc<Registry>,
     env: Arc<dyn Env>,
-    /// The timestamp that was given last.
+    /// Last assigned timestamp.
     last: Cell<i64>,
 }
 
@@ -70,7 +72,7 @@ impl RemoteFamilies {
     /// Connects.
     ///
     /// # Errors
-    /// A server that can't be reached, or refuses the login.
+    /// The server is unreachable, or refuses the login.
     pub fn connect(options: ClientOptions, style: Style) -> Done<RemoteFamilies> {
         let remote = RemoteFamilies {
             options: RefCell::new(options),
@@ -83,7 +85,7 @@ impl RemoteFamilies {
             last: Cell::new(0),
         };
         let mut client = remote.reach().map_err(|e| failure(&e))?;
-        // Whoever has not logged in is told the version, and no keyspaces.
+        // Without a login, a server returns its version, but no keyspaces.
         client.describe_keyspaces().map_err(|e| failure(&e))?;
         remote.client.replace(Some(client));
         Ok(remote)
@@ -96,7 +98,7 @@ impl RemoteFamilies {
         Ok(client)
     }
 
-    /// Does something over the connection, which is made again where it was lost.
+    /// Runs an operation over the connection; reconnects first if it was lost.
     fn with<T>(
         &self,
         run: impl FnOnce(&mut FamilyClient) -> Result<T, ClientError>,
@@ -118,7 +120,7 @@ impl RemoteFamilies {
         done.map_err(trouble)
     }
 
-    /// The same in a keyspace.
+    /// Runs an operation in a keyspace.
     fn within<T>(
         &self,
         keyspace: &str,
@@ -130,7 +132,7 @@ impl RemoteFamilies {
         })
     }
 
-    /// The same, of what changes definitions.
+    /// Runs an operation that changes definitions.
     fn changing<T>(
         &self,
         run: impl FnOnce(&mut FamilyClient) -> Result<T, ClientError>,
@@ -140,12 +142,12 @@ impl RemoteFamilies {
     }
 }
 
-/// Definitions of a server as this process has its own. What it could not have is left out: the
-/// server's own keyspaces, types that only the server knows.
+/// Converts a server's definitions to those of this process. The server's own keyspaces, and types
+/// that only the server knows, are left out.
 fn resolved(registry: &Arc<Registry>, keyspaces: Vec<KsDef>) -> Schema {
     let mut schema = Schema::new(registry.clone());
     for keyspace in keyspaces {
-        // How a keyspace is spread over nodes is nothing to its families.
+        // The replication of a keyspace is not relevant for its families.
         let Ok(with) = schema.add_keyspace(&KsDef::new(&keyspace.name)) else { continue };
         schema = with;
         for family in keyspace.cf_defs {
@@ -273,7 +275,7 @@ impl CliStore for RemoteFamilies {
 
     fn system_update_column_family(&self, def: &CfDef) -> CliResult<String> {
         self.changing(|client| {
-            // The server's own number of the family.
+            // The server's id of the family.
             let there = client.describe_keyspace(&def.keyspace)?;
             let id = there.cf_defs.iter().find(|f| f.name == def.name).and_then(|f| f.id);
             client.set_keyspace(&def.keyspace)?;

@@ -1,15 +1,14 @@
-//! Records of named fields: out of TSV, CSV, JSON lines and deb822 (Debian's `Field: value`
-//! stanzas).
+//! Records of named fields from TSV, CSV, JSON lines and deb822 (Debian's `Field: value` stanzas).
 //!
 //! | format | names of fields | a field is missing when |
 //! |---|---|---|
 //! | TSV, CSV | the first line, or `column1`, … | it is empty |
 //! | JSON lines | the object's members | it is `null` |
-//! | deb822 | before the colon | its line is |
+//! | deb822 | before the colon | its line is missing |
 //!
-//! A JSON text is its characters, other JSON values are their JSON. A deb822 value is what follows
-//! the colon and one blank, its further lines as they stand, with their first blank: so a stanza
-//! can be written again byte for byte.
+//! A JSON text is its characters; other JSON values are their JSON text. A deb822 value is the text
+//! after the colon and one blank. Its further lines are unchanged, including their first blank, so
+//! a stanza can be written again byte for byte.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -23,10 +22,10 @@ use crate::record::{Format, RecordLines, RecordTrouble, csv_trouble};
 /// One record.
 #[derive(Debug, Default)]
 pub struct Fields {
-    /// The number of the line where it begins, from 1.
+    /// Number of its first line, from 1.
     pub line: u64,
     bytes: Vec<u8>,
-    /// Where names and values lie in `bytes`.
+    /// Positions of names and values in `bytes`.
     spans: Vec<[usize; 4]>,
 }
 
@@ -45,7 +44,7 @@ impl Fields {
         self.spans.push([at, middle, middle, self.bytes.len()]);
     }
 
-    /// Lengthens the last value.
+    /// Appends to the last value.
     fn go_on(&mut self, more: &[u8]) {
         self.bytes.extend_from_slice(more);
         if let Some(span) = self.spans.last_mut() {
@@ -53,32 +52,32 @@ impl Fields {
         }
     }
 
-    /// Names and values, in the order of the record.
+    /// Iterates over names and values, in the order of the record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.spans.iter().map(|s| (&self.bytes[s[0]..s[1]], &self.bytes[s[2]..s[3]]))
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    /// Puts the fields into the order of their names.
+    /// Sorts the fields by name.
     pub fn sort(&mut self) {
         let Fields { bytes, spans, .. } = self;
         spans.sort_by(|a, b| bytes[a[0]..a[1]].cmp(&bytes[b[0]..b[1]]));
     }
 }
 
-/// Reads records.
+/// Reader of records.
 pub enum FieldReader<R: Read> {
-    /// From TSV: the names of columns, and whether escapes are decoded.
+    /// TSV: the names of columns, and whether escapes are decoded.
     Tsv(RecordLines<R>, Vec<Vec<u8>>, bool),
-    /// From CSV: the names of columns.
+    /// CSV: the names of columns.
     Csv(Box<csv::Reader<R>>, ByteRecord, Vec<Vec<u8>>),
-    /// From JSON lines.
+    /// JSON lines.
     Json(RecordLines<R>),
-    /// From deb822.
+    /// deb822.
     Deb822(RecordLines<R>),
 }
 
@@ -87,8 +86,8 @@ fn name_of(names: &[Vec<u8>], i: usize) -> Vec<u8> {
 }
 
 impl<R: Read> FieldReader<R> {
-    /// Reads records of a format; `header`: the first line of TSV or CSV holds names; `raw`: a
-    /// backslash in TSV is a backslash.
+    /// Creates a reader of this format. `header`: the first line of TSV or CSV contains names.
+    /// `raw`: a backslash in TSV is a backslash.
     pub fn new(source: R, format: Format, header: bool, raw: bool) -> Result<Self, RecordTrouble> {
         Ok(match format {
             Format::Json => FieldReader::Json(RecordLines::new(source)),
@@ -117,7 +116,7 @@ impl<R: Read> FieldReader<R> {
         })
     }
 
-    /// The name of the first column, where columns have an order.
+    /// Returns the name of the first column, if columns have an order.
     pub fn first_name(&self) -> Option<Vec<u8>> {
         match self {
             FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names) => {
@@ -127,7 +126,7 @@ impl<R: Read> FieldReader<R> {
         }
     }
 
-    /// Reads the next record into `to`; `false` at the end.
+    /// Reads the next record into `to`; returns `false` at the end.
     pub fn next(&mut self, to: &mut Fields) -> Result<bool, RecordTrouble> {
         match self {
             FieldReader::Tsv(lines, names, decode) => {
@@ -188,14 +187,14 @@ fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
                 let text: String = serde_json::from_str(text).map_err(wrong)?;
                 to.push(name.as_bytes(), text.as_bytes());
             }
-            // As it stands: a number keeps its digits.
+            // Copied as written, so that a number keeps its digits.
             other => to.push(name.as_bytes(), other.as_bytes()),
         }
     }
     Ok(())
 }
 
-/// Reads a stanza: up to an empty line. After a bad line the rest of the stanza is passed over.
+/// Reads a stanza up to an empty line. After a bad line, skips the rest of the stanza.
 fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, RecordTrouble> {
     to.clear(0);
     let mut bad = None;
@@ -226,7 +225,7 @@ fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, 
             let value = &text[colon + 1..];
             to.push(&text[..colon], value.strip_prefix(b" ").unwrap_or(value));
         } else {
-            bad = wrong("a line without a colon behind the field's name");
+            bad = wrong("a line without a colon after the field's name");
         }
     }
     bad.map_or(Ok(to.line > 0), Err)
@@ -236,7 +235,7 @@ fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, 
 mod tests {
     use super::*;
 
-    /// Every record as `name=value;…`, every bad line as `line!why`.
+    /// Returns each record as `name=value;…`, and each bad line as `line!why`.
     fn read(text: &[u8], format: Format, header: bool) -> Vec<String> {
         let mut reader =
             FieldReader::new(text, format, header, false).unwrap_or_else(|e| panic!("{e:?}"));
@@ -285,7 +284,7 @@ mod tests {
                 "3:Package=a;Description=short\\n long\\n .\\n\\tmore;Empty=;Two= blanks",
                 "11:Package=b",
                 "14!a line that goes on, with nothing before it",
-                "16!a line without a colon behind the field's name",
+                "16!a line without a colon after the field's name",
                 "19:Package=d",
             ]
         );

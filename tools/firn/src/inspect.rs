@@ -1,5 +1,5 @@
-//! `firn stats`: what a store holds and what it costs, once or again and again. It is opened for
-//! reading only.
+//! `firn stats`: shows the content and cost of a store, once or periodically. It opens the store
+//! for reading only.
 
 use std::io::Write;
 use std::time::Duration;
@@ -36,16 +36,16 @@ Examples:
   firn stats --json | jq '.trees[].runs | length'
   firn --db /data/orders stats";
 
-/// What `firn stats` takes.
+/// Arguments of `firn stats`.
 #[derive(Args, Clone, Debug)]
 pub struct StatsArgs {
-    /// Look again every so many seconds, and say what was written meanwhile [default: 2]
+    /// Repeat every this many seconds, and show the writes in between [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = interval)]
     watch: Option<Duration>,
-    /// Print the metrics that have a number, as Prometheus reads them (text format 0.0.4)
+    /// Print the metrics that are numbers in the Prometheus text format 0.0.4
     #[arg(long, conflicts_with = "watch")]
     prometheus: bool,
-    /// Look so many times [default: until Ctrl-C]
+    /// Repeat this many times [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     times: Option<u64>,
 }
@@ -69,7 +69,7 @@ pub struct InspectSums {
     pub deletes: u64,
 }
 
-/// The sums of a tree.
+/// Returns the sums of a tree.
 pub fn sums(t: &TreeStats) -> InspectSums {
     let sum = |of: fn(&firn_kv::stats::RunStats) -> u64| t.runs.iter().map(of).sum();
     InspectSums {
@@ -85,22 +85,22 @@ fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.0} %", part as f64 * 100.0 / whole as f64) }
 }
 
-/// Bytes of table files in a directory.
+/// Returns the total size of the table files in a directory.
 fn files_of_tables(dir: &std::path::Path) -> u64 {
     let env = OsEnv::new();
     let names = env.list(dir).unwrap_or_default();
     let tables = names.iter().filter(|n| n.ends_with(".sst"));
-    // One that a writer has removed meanwhile has no bytes.
+    // A file that a writer has just removed counts as empty.
     tables.filter_map(|n| env.file_len(&dir.join(n)).ok()).sum()
 }
 
-/// What there was to see at one moment.
+/// State of the store at one moment.
 struct InspectLook {
     stats: Stats,
     names: StoreNames,
     options: Options,
     on_disk: u64,
-    /// Bytes of tables that are not listed.
+    /// Size of the table files that the manifest does not name.
     unlisted: u64,
     at: Stopwatch,
 }
@@ -121,7 +121,7 @@ impl InspectLook {
         })
     }
 
-    /// Operations written since an earlier look, and the seconds between.
+    /// Returns the number of operations written since an earlier state, and the seconds between.
     fn since(&self, before: &InspectLook) -> (u64, f64) {
         (
             self.stats.seq.saturating_sub(before.stats.seq),
@@ -224,7 +224,7 @@ fn print_text(
         let held = bytes(now.unlisted);
         writeln!(
             out,
-            "{held} more in tables that are not listed: being written, or kept for readers, by a program that has the store open, or else left \
+            "{held} more in tables that are not listed: being written, or retained for readers, by a program that has the store open, or else left \
              by one that was killed (the next opening for writing removes those)"
         )?;
     }
@@ -285,7 +285,7 @@ fn print_text(
         if v.files > 0 {
             writeln!(
                 out,
-                "values apart: {} in {}, of which tables refer to {}",
+                "blobs: {} in {}, of which tables refer to {}",
                 bytes(v.bytes),
                 if v.files == 1 {
                     "1 file".to_owned()

@@ -1,8 +1,8 @@
-//! Ctrl-C in a shell: it stops what runs, and the shell goes on. In scripts it ends the program, as
-//! the system does it (130 to a shell).
+//! Ctrl-C: in a shell it stops the running statement, and the shell continues. In scripts it ends
+//! the program, with the usual exit code of the system (130 in a shell).
 //!
-//! Invariant: the flag is set only where a shell has asked for it; whoever begins a statement
-//! clears it.
+//! Invariant: the flag is set only after a shell has called [`watch`]. A statement clears it at its
+//! begin.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -10,27 +10,27 @@ use std::sync::{Arc, LazyLock};
 /// Signals belong to the process.
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on Ctrl-C only sets the flag.
+/// Makes Ctrl-C only set the flag from now on.
 pub fn watch() -> std::io::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, STOP.clone()).map(drop)
 }
 
-/// The flag, for what is to stop.
+/// Returns the flag, for operations that it stops.
 pub fn flag() -> Arc<AtomicBool> {
     STOP.clone()
 }
 
-/// Whether Ctrl-C was pressed since the flag was cleared.
+/// Reports whether Ctrl-C was pressed since the flag was cleared.
 pub fn is_set() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Sets the flag, as Ctrl-C does: for who read it as a key.
+/// Sets the flag like Ctrl-C, for code that read it as a key.
 pub fn set() {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// A statement begins.
+/// Clears the flag at the begin of a statement.
 pub fn clear() {
     STOP.store(false, Ordering::Relaxed);
 }

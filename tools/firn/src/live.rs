@@ -1,10 +1,10 @@
-//! `firn live`: a page over a running store, written again and again.
+//! `firn live`: writes a page about a running store, again and again.
 //!
-//! What is there is read from the store's manifest, what happened from its event log: both are only
-//! read, beside the writer. Between two looks tables come and go that no look at the manifest sees;
-//! of those the log tells number and bytes together, and the page has them as equal parts.
+//! The current tables come from the store's manifest, past events from its event log; neither is
+//! modified. Tables that appear and disappear between two reads of the manifest are only in the
+//! log. The log has their number and total bytes, so the page shows them as equal parts.
 //!
-//! Invariant: after each look the tables are those of the manifest, whatever the log told.
+//! Invariant: after each update the tables are those of the manifest, whatever the log says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,27 +33,27 @@ Examples:
   firn live firn-data --html /tmp/shop.html --every 5
   firn live firn-data --tree default --for 60    a minute of it, for a report";
 
-/// Bytes of the event log that are read at a time.
+/// Bytes of the event log to read at a time.
 const PIECE: usize = 1 << 20;
-/// How often a manifest is read again that its writer has replaced meanwhile.
+/// Number of attempts to read a manifest that its writer is replacing.
 const TRIES: usize = 10;
 
-/// What `firn live` takes.
+/// Arguments of `firn live`.
 #[derive(Args, Clone, Debug)]
 pub struct LiveArgs {
-    /// The store's directory [default: that of --db]
+    /// Follow the store in this directory [default: that of --db]
     #[arg(value_name = "DIR")]
     store: Option<PathBuf>,
-    /// A tree, or KEYSPACE.TABLE; may be repeated [default: all]
+    /// Show this tree, or KEYSPACE.TABLE; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     tree: Vec<String>,
     /// Write the page to this file
     #[arg(long, value_name = "FILE", default_value = "live.html")]
     html: PathBuf,
-    /// Look again every so many seconds
+    /// Update the page every this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     every: Duration,
-    /// End after so many seconds [default: at Ctrl-C]
+    /// End after this many seconds [default: at Ctrl-C]
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     lasting: Option<Duration>,
 }
@@ -100,10 +100,10 @@ fn tell(global: &Global, page: &std::path::Path, state: &str) -> Done {
     Ok(out.flush()?)
 }
 
-/// The tables of a tree by their numbers.
+/// Tables of a tree by their numbers.
 type LiveTables = BTreeMap<u64, DrawnTable>;
 
-/// What is known of a tree.
+/// State of a tree.
 #[derive(Default)]
 struct LiveTree {
     tables: LiveTables,
@@ -137,13 +137,14 @@ impl LiveTree {
     }
 
     fn take(&mut self, t: f64, held: [f64; 2], did: String) {
-        // The manifest may have told before the log did.
+        // The manifest may be ahead of the log.
         let last = self.film.frames().last().map_or(0.0, |f| f.t);
         let frame = self.moment(t.max(last), held, did);
         let Ok(()) = self.film.add(|| Ok::<_, std::convert::Infallible>(frame));
     }
 
-    /// What was seen, and how it is now: between two events nothing is known of the writers.
+    /// Returns the recorded frames and the current one. Between two events the state of writers is
+    /// unknown.
     fn frames(&self, now: f64, held: [f64; 2]) -> Vec<PageFrame> {
         let mut frames = self.film.frames().to_vec();
         let did = frames.last().map_or_else(String::new, |f| f.did.clone());
@@ -151,8 +152,8 @@ impl LiveTree {
         frames
     }
 
-    /// Does to the tables what an event tells, and gives it in words; `None` for what changes none.
-    /// `known` has tables whose facts the manifest told.
+    /// Applies an event to the tables, and describes it; `None` if it changes no tables. `known`
+    /// has the tables that the manifest describes.
     fn apply(&mut self, event: &Value, known: &LiveTables) -> Option<String> {
         let n = |field: &str| event[field].as_u64().unwrap_or(0);
         let ids = |field: &str| -> Vec<u64> {
@@ -180,7 +181,7 @@ impl LiveTree {
                     ids("removed").iter().filter_map(|id| self.tables.remove_entry(id)).collect();
                 let low = taken.values().map(|t| t.heads.0).min().unwrap_or(0);
                 let high = taken.values().map(|t| t.heads.1).max().unwrap_or(0);
-                // Where it went is the end of the job's words: "-> L2#5".
+                // The description of the job ends with its target: "-> L2#5".
                 let run = job.rsplit_once("-> L").and_then(|(_, to)| {
                     let number = to.split_once('#')?.1;
                     number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -200,8 +201,8 @@ impl LiveTree {
         }
     }
 
-    /// Adds tables of a run: those that were `taken` are as they were, those that the manifest
-    /// knew are so, the others are equal parts.
+    /// Adds tables of a run. Tables in `taken` are unchanged, tables known from the manifest are
+    /// copied, and the others are equal parts.
     fn add(
         &mut self,
         (level, run): (u8, u64),
@@ -226,7 +227,7 @@ impl LiveTree {
     }
 }
 
-/// In how many pieces a job was done, where it was in several and the log tells.
+/// Returns the number of subcompactions of a job, if the log names more than one.
 fn in_pieces(event: &Value) -> String {
     match event["pieces"].as_u64() {
         Some(pieces @ 2..) => format!(", in {pieces} pieces"),
@@ -234,20 +235,20 @@ fn in_pieces(event: &Value) -> String {
     }
 }
 
-/// The store as it has been seen.
+/// State of the store as last seen.
 struct Live {
     env: Arc<dyn Env>,
     global: Global,
     wanted: Vec<String>,
     trees: BTreeMap<String, LiveTree>,
     names: StoreNames,
-    /// Microseconds since 1970 when it began.
+    /// Start time in microseconds since 1970.
     started: u64,
-    /// The bytes of the event log that were read, and what of them is no whole line yet.
+    /// Bytes read from the event log, and an incomplete line at their end.
     read: u64,
     rest: Vec<u8>,
-    /// Seconds that writers were slowed and stood still since then, and what the log's own count
-    /// was last, which begins anew when the store is opened.
+    /// Seconds of slowdowns and stalls of writers since the start, and the last counters of the
+    /// log. These restart when the store is opened.
     held: [f64; 2],
     counted: Option<[u64; 2]>,
 }
@@ -279,7 +280,7 @@ impl Live {
         Ok(live)
     }
 
-    /// Sleeps until the next look is due; says whether it is the last one.
+    /// Sleeps until the next update is due; reports whether it is the last one.
     fn wait(&self, every: Duration, end: Option<u64>) -> bool {
         let until = self.env.wall_micros() + every.as_micros() as u64;
         loop {
@@ -299,7 +300,7 @@ impl Live {
         wall.saturating_sub(self.started) as f64 / 1e6
     }
 
-    /// What the manifest says; one that is replaced while it is read is read again.
+    /// Reads the manifest; repeats this if its writer replaces it meanwhile.
     fn manifest(&self) -> Done<ManifestState> {
         let dir = &self.global.store.db;
         let mut tries = 0;
@@ -321,17 +322,17 @@ impl Live {
         }
     }
 
-    /// The lines of the event log that have come since the last look.
+    /// Returns the lines of the event log since the last update.
     fn events(&mut self) -> Done<Vec<Value>> {
         let path = self.global.store.db.join("EVENTS.jsonl");
         let file = match self.env.open_read(&path, false) {
             Ok(file) => file,
-            // A store may keep none.
+            // A store may have no event log.
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(vec![]),
             Err(e) => return Err(e.into()),
         };
         if file.len() < self.read {
-            // A new one has taken its place.
+            // A new file has replaced the old one.
             self.read = 0;
             self.rest.clear();
         }
@@ -344,7 +345,7 @@ impl Live {
             self.read += piece as u64;
             let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
             let lines = self.rest.drain(..whole).collect::<Vec<u8>>();
-            // A line that is none was torn by a crash.
+            // An invalid line was torn by a crash.
             events.extend(
                 lines.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()),
             );
@@ -355,7 +356,7 @@ impl Live {
         Ok(events)
     }
 
-    /// Takes in what has happened.
+    /// Processes the new events.
     fn look(&mut self) -> Done {
         let events = self.events()?;
         let state = self.manifest()?;
@@ -373,7 +374,7 @@ impl Live {
                 tree.take(t, self.held, did);
             }
         }
-        self.take_over(&state, "seen in the manifest; the event log has no word of it");
+        self.take_over(&state, "seen in the manifest; the event log has no entry for it");
         Ok(())
     }
 
@@ -387,7 +388,7 @@ impl Live {
             Some("flush") => {
                 let now = ["slowdown_micros", "stalled_micros"]
                     .map(|field| event[field].as_u64().unwrap_or(0));
-                // What was before the first flush that was seen was before this command.
+                // Stalls before the first observed flush are from before this command.
                 let before = self.counted.unwrap_or(now);
                 for (sum, (now, before)) in self.held.iter_mut().zip(now.into_iter().zip(before)) {
                     *sum += now.saturating_sub(before) as f64 / 1e6;
@@ -398,12 +399,12 @@ impl Live {
         }
     }
 
-    /// The trees are those of the manifest.
+    /// Sets the trees to those of the manifest.
     fn meet(&mut self, state: &ManifestState) {
         let names: Vec<&String> =
             state.trees.values().map(|t| &t.name).filter(|name| self.is_wanted(name)).collect();
         if names.iter().any(|name| !self.trees.contains_key(*name)) {
-            // Without their definitions trees have the names that the engine knows.
+            // Without their definitions, trees are shown with the names of the engine.
             let named = self.global.open_named_quietly();
             self.names = named.map(|(_, names)| names).unwrap_or_default();
         }
@@ -413,7 +414,7 @@ impl Live {
         }
     }
 
-    /// The tables are those of the manifest.
+    /// Sets the tables to those of the manifest.
     fn take_over(&mut self, state: &ManifestState, did: &str) {
         let now = self.seconds(self.env.wall_micros());
         for t in state.trees.values() {
@@ -425,7 +426,7 @@ impl Live {
         }
     }
 
-    /// Writes the page; `every` is how long until it is written again.
+    /// Writes the page; `every` is the time until the next update.
     fn write(&self, args: &LiveArgs, every: Option<Duration>) -> Done {
         let now = self.seconds(self.env.wall_micros());
         let shown: Vec<(&str, &LiveTree, Vec<PageFrame>)> = self
@@ -504,7 +505,7 @@ mod tests {
             LiveTree::default().apply(&event, &LiveTables::new()).unwrap_or_default()
         };
         let flush = json!({"event": "flush", "entries": 2000, "bytes_out": 100, "tables": [1]});
-        // A log of an earlier version says nothing of them.
+        // A log of an earlier version does not contain them.
         assert_eq!(told(flush.clone()), "flush of 2,000 entries, 100 B");
         for (pieces, words) in [(0, ""), (1, ""), (3, ", in 3 pieces")] {
             let mut flush = flush.clone();

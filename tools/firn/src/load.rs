@@ -1,6 +1,6 @@
-//! `firn load`: records out of a file or a pipe into a tree, in atomic chunks.
+//! `firn load`: loads records from a file or a pipe into a tree, in atomic chunks.
 //!
-//! Invariant: a chunk is one batch: after a crash, a bad line or a full disk the store holds whole
+//! Invariant: a chunk is one batch. After a crash, a bad line or a full disk the store has whole
 //! chunks, a prefix of the input.
 
 use std::cell::Cell;
@@ -19,9 +19,9 @@ use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
-/// A chunk ends early when its batch is as large as this.
+/// Bytes after which a chunk ends early.
 const CHUNK_BYTES: usize = 16 << 20;
-/// So many bad lines are shown one by one.
+/// Maximum number of bad lines that are shown.
 pub const SHOWN: usize = 20;
 
 pub const EXAMPLES: &str = "\
@@ -46,44 +46,45 @@ column. Of two records with one key, the later one's columns replace the earlier
   apt-cache dumpavail | firn load - --format deb822 --keyspace Debian --family packages --index Section
   apt-cache dumpavail | firn load - --format deb822 --keyspace Debian --family versions --super Version";
 
-/// What `firn load` takes.
+/// Arguments of `firn load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// The file to load, or - for standard input
+    /// Load this file; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Its format [default: by the file's extension; tsv for standard input]
+    /// Read this format [default: by the file's extension; tsv for standard input]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The tree to load into; it is made if it is not there
+    /// Load into this tree, which is created if it does not exist
     #[arg(long, value_name = "NAME", default_value = DEFAULT_TREE)]
     tree: String,
-    /// Column of the key, by name or number (from 1); of JSON lines the field [default: 1; key]
+    /// Take the key from this column, by name or number (from 1), or JSON field [default: 1; key]
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
-    /// Column or field of the value [default: all that is left]
+    /// Take the value from this column or field [default: all others]
     #[arg(long, value_name = "COLUMN", conflicts_with = "value_columns")]
     value: Option<String>,
-    /// Several columns or fields as the value: joined by tabs from TSV, as a JSON object from CSV
-    /// and JSON
+    /// Take the value from several columns or fields: joined by tabs from TSV, as a JSON object
+    /// from CSV and JSON
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     value_columns: Option<Vec<String>>,
-    /// Whether the first line names the columns [default: yes for csv, no for tsv]
+    /// Set whether the first line names the columns [default: yes for csv, no for tsv]
     #[arg(long, value_enum, value_name = "YES|NO")]
     header: Option<YesNo>,
-    /// Take TSV columns as they are: a backslash is a backslash
+    /// Take TSV columns without decoding escapes
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
-    /// Keys and values are hexadecimal
+    /// Read keys and values as hexadecimal
     #[arg(long)]
     hex: bool,
-    /// Records written at once, all or none (fewer where they have more than 16 MiB)
+    /// Write this many records atomically at once (fewer if they exceed 16 MiB)
     #[arg(long, value_name = "RECORDS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     chunk: u32,
-    /// What to do at a bad line
+    /// Select the reaction to a bad line
     #[arg(long, value_enum, default_value = "stop")]
     bad: OnBad,
-    /// How far each chunk has got before the next: to the operating system, or onto the device
+    /// Select the durability of each chunk before the next: in the operating system, or on the
+    /// device
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
     #[command(flatten)]
@@ -91,37 +92,37 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The file to load.
+    /// Returns the file to load.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The column of the key, if it was named.
+    /// Returns the column of the key, if it was named.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// Whether a backslash is a backslash.
+    /// Reports whether TSV escapes are taken literally.
     pub fn is_raw(&self) -> bool {
         self.raw
     }
 
-    /// Records in a chunk.
+    /// Returns the number of records in a chunk.
     pub fn chunk(&self) -> usize {
         self.chunk as usize
     }
 
-    /// What to do at a bad line.
+    /// Returns the reaction to a bad line.
     pub fn on_bad(&self) -> OnBad {
         self.bad
     }
 
-    /// What chunks wait for.
+    /// Returns the durability of chunks.
     pub fn durability(&self) -> Durability {
         self.durability.into()
     }
 
-    /// What makes rows of records.
+    /// Returns the options for loading rows.
     pub fn rows(&self) -> &RowArgs {
         &self.rows
     }
@@ -130,42 +131,42 @@ impl LoadArgs {
 /// Yes or no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum YesNo {
-    /// The first line holds names
+    /// The first line contains names
     Yes,
     /// The first line is a record
     No,
 }
 
-/// What to do at a bad line.
+/// Reaction to a bad line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnBad {
     /// End with its line number; whole chunks before it are loaded
     Stop,
-    /// Report it, count it, go on: what was skipped is no failure
+    /// Report it, count it and continue: skipped lines are no failure
     Skip,
 }
 
-/// What was loaded.
+/// Result of the load.
 #[derive(Debug, Default)]
 pub struct Loaded {
     records: u64,
     bytes: u64,
-    /// Line of the last record that was loaded.
+    /// Line of the last loaded record.
     pub last_line: u64,
-    /// Bad lines that were passed over.
+    /// Number of skipped bad lines.
     pub skipped: u64,
     bad: Vec<(u64, String)>,
 }
 
 impl Loaded {
-    /// Notes a bad line.
+    /// Records a bad line.
     pub fn bad(&mut self, line: u64, why: String) {
         if self.bad.len() < SHOWN {
             self.bad.push((line, why));
         }
     }
 
-    /// The report for programs.
+    /// Returns the report as JSON.
     pub fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
         let bad: Vec<_> =
             self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
@@ -192,7 +193,7 @@ fn format_of(args: &LoadArgs) -> Done<Format> {
             "xz" => format!("unpack it on the way: xzcat {name} | firn load --format tsv -"),
             _ => "name the format: --format tsv, csv, json or deb822".to_owned(),
         };
-        Failure::with_next(format!("the extension of {name} does not tell its format"), next)
+        Failure::with_next(format!("unknown format of {name}"), next)
     })
 }
 
@@ -223,7 +224,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
         return load_rows::run(global, args, target, format, header);
     }
-    // The input first: a name mistyped must not make a store.
+    // Opens the input first: a mistyped name must not create a store.
     let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
     let progress = Progress::bytes("load", input.len);
     let read = input.counter();
@@ -277,7 +278,7 @@ struct PairLoading<'a> {
 }
 
 impl PairLoading<'_> {
-    /// Loads all records; `false` when a bad line has stopped it.
+    /// Loads all records; returns `false` if a bad line stopped it.
     fn take(&mut self, mut records: Records<Input>) -> Done<bool> {
         let mut record = Record::default();
         let mut bytes = 0;
@@ -285,7 +286,7 @@ impl PairLoading<'_> {
             let (line, why) = match records.next(&mut record) {
                 Ok(false) => {
                     self.write(bytes)?;
-                    // Whatever comes next need not replay the log.
+                    // The next open need not replay the log.
                     self.tree.flush()?;
                     return Ok(true);
                 }
@@ -360,14 +361,14 @@ fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, compl
     Ok(())
 }
 
-/// Says which line has stopped it.
+/// Reports the bad line that stopped the load.
 pub fn report_bad_line(global: &Global, args: &LoadArgs, loaded: &Loaded, complete: bool) {
     if let (false, Some((line, why))) = (loaded.skipped > 0 || complete, loaded.bad.last()) {
         eprintln!("{} {}, line {line}: {why}", global.style().error("error:"), args.file.display());
     }
 }
 
-/// Says what was passed over, or what to do about the bad line.
+/// Reports skipped lines, or advice about the bad line.
 pub fn report_rest(global: &Global, loaded: &Loaded, complete: bool) {
     if loaded.skipped > 0 {
         let first = loaded

@@ -1,4 +1,4 @@
-//! `firn load --family`: records as rows of columns, in atomic chunks.
+//! `firn load --family`: loads records as rows of columns, in atomic chunks.
 
 use std::io::Write;
 
@@ -17,16 +17,17 @@ use crate::wide::{open_to_write, told};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
-/// Of `firn load`: what makes rows of records.
+/// Arguments of `firn load` for rows.
 #[derive(Args, Clone, Debug)]
 pub struct RowArgs {
     /// Load rows of columns into a family of this keyspace
     #[arg(long, value_name = "NAME", requires = "family", help_heading = "Rows of columns")]
     keyspace: Option<String>,
-    /// The family; what is not there is made, with UTF8Type for keys, names and values
+    /// Load into this family; missing definitions are created, with UTF8Type for keys, names and
+    /// values
     #[arg(long, value_name = "NAME", requires = "keyspace", help_heading = "Rows of columns")]
     family: Option<String>,
-    /// Make a super column of each record, named by this field
+    /// Create a super column from each record, named by this field
     #[arg(
         long = "super",
         value_name = "FIELD",
@@ -34,19 +35,19 @@ pub struct RowArgs {
         help_heading = "Rows of columns"
     )]
     super_field: Option<String>,
-    /// Make an index on this field if there is none; may be repeated
+    /// Create an index on this field if there is none; may be repeated
     #[arg(long, value_name = "FIELD", requires = "family", help_heading = "Rows of columns")]
     index: Vec<String>,
 }
 
 impl RowArgs {
-    /// The keyspace and the family, if rows are to be loaded.
+    /// Returns the keyspace and the family, if rows are loaded.
     pub fn target(&self) -> Option<(&str, &str)> {
         self.keyspace.as_deref().zip(self.family.as_deref())
     }
 }
 
-/// Makes what is missing of the keyspace, the family and the indexes.
+/// Creates the missing keyspace, family and indexes.
 fn define(wide: &Wide, (keyspace, family): (&str, &str), args: &RowArgs) -> Result<(), Error> {
     if wide.keyspace(keyspace).is_err() {
         wide.system_add_keyspace(&KsDef::new(keyspace))?;
@@ -140,7 +141,7 @@ pub fn run(
     if done? { Ok(()) } else { Err(Failure::Found) }
 }
 
-/// What is in the family, not only in the chunk that a bad line ended.
+/// Returns the rows and columns in the family, without the incomplete last chunk.
 fn written(chunks: &Chunks) -> Counts {
     chunks.written()
 }
@@ -156,7 +157,7 @@ struct RowLoading<'a> {
 }
 
 impl RowLoading<'_> {
-    /// Loads all records; `false` when a bad one has stopped it.
+    /// Loads all records; returns `false` if a bad one stopped it.
     fn take(&mut self, mut reader: FieldReader<Input>, read: &dyn Fn() -> u64) -> Done<bool> {
         let mut fields = Fields::default();
         loop {
@@ -199,7 +200,7 @@ impl RowLoading<'_> {
         let missing = |name: &[u8]| {
             Error::InvalidRequest(format!("it has no field {:?}", String::from_utf8_lossy(name)))
         };
-        // In the order of names, the store need not sort.
+        // In the order of names, the store need not sort them.
         fields.sort();
         let key = fields.get(&self.key).ok_or_else(|| missing(&self.key))?;
         let super_field = self.args.rows().super_field.as_ref().map(|s| s.as_bytes());

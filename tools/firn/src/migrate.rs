@@ -1,7 +1,8 @@
-//! `firn migrate --to`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB; and what all ways
-//! of `firn migrate` take.
+//! `firn migrate --to`: copies tables of CQL to a cluster of Apache Cassandra or ScyllaDB. It also
+//! has the arguments of all directions of `firn migrate`.
 //!
-//! Invariant: definitions, and what can't be carried, are shown before anything is made or sent.
+//! Invariant: definitions, and objects that cannot be migrated, are shown before any change or
+//! transfer.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -54,67 +55,72 @@ Examples:
   firn --db shop migrate --from cassandra://10.0.0.1,10.0.0.2                    the way back: what the cluster has, into the store
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --verify             compares both sides";
 
-/// What `firn migrate` takes.
+/// Arguments of `firn migrate`.
 #[derive(Args, Clone, Debug)]
 pub struct MigrateArgs {
-    /// The cluster that takes the tables
+    /// Copy the tables to this cluster
     #[arg(long, value_name = "URL", required_unless_present = "from", conflicts_with = "from")]
     pub to: Option<String>,
-    /// The cluster that the tables are read from, by its CQL alone; the store is made where there is none
+    /// Copy the tables from this cluster, through CQL alone; the store is created if there is none
     #[arg(long, value_name = "URL", conflicts_with_all = ["replication", "settle", "follow"])]
     pub from: Option<String>,
-    /// Copy nothing: compare the store with the cluster that --to or --from names, cell by cell: values, write times, times to live
+    /// Copy nothing; compare the store with the cluster of --to or --from, cell by cell: values,
+    /// write times, times to live
     #[arg(long, conflicts_with_all = ["dry_run", "resume", "journal", "rate", "replication", "settle", "follow"])]
     pub verify: bool,
-    /// What is left of times to live may differ by so much
+    /// Accept this difference of remaining times to live
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "verify")]
     pub drift: u32,
-    /// How many differences of each table are shown
+    /// Show at most this many differences of each table
     #[arg(long, value_name = "N", default_value_t = 20, requires = "verify")]
     pub show: usize,
-    /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
+    /// Log in as this role; its password is asked for, or read from --password-file or
+    /// $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The file whose first line is the password
+    /// Read the password from the first line of this file
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Tables: KEYSPACE.TABLE, or KEYSPACE for all of its tables [default: all]
+    /// Copy only these tables: KEYSPACE.TABLE, or KEYSPACE for all of its tables [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub tables: Vec<String>,
-    /// Replication of keyspaces that are made: a number of replicas in each data centre, or a map of CQL [default: as the store has it]
+    /// Set the replication of created keyspaces: a number of replicas in each data centre, or a map
+    /// of CQL [default: as in the store]
     #[arg(long, value_name = "N|MAP")]
     replication: Option<String>,
-    /// Carry only rows of which this holds, as behind WHERE, on columns of the primary key; static columns go with partitions
+    /// Copy only rows that match this WHERE condition on columns of the primary key; static columns
+    /// follow their partitions
     #[arg(long = "where", value_name = "CONDITION")]
     pub condition: Option<String>,
-    /// Read everything, show what would be made and what could not be carried, and send nothing
+    /// Read all data, show what would be created and what cannot be migrated, and send nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Go on with a migration that was interrupted, by its journal
+    /// Continue an interrupted migration, from its journal
     #[arg(long)]
     pub resume: bool,
-    /// The file that says what is done [default: the store's name with .migration behind it]
+    /// Record progress in this file [default: the store's name followed by .migration]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Send at most so many cells a second [default: as many as the cluster takes]
+    /// Send at most this many cells per second [default: as many as the cluster accepts]
     #[arg(long, value_name = "CELLS", value_parser = parse_count)]
     pub rate: Option<u64>,
-    /// Statements that are under way at once
+    /// Run this many statements at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_parallel)]
     pub parallel: usize,
-    /// Then send what is written to the store meanwhile, until Ctrl-C: this process has the store open, and nobody else may
+    /// After the copy, send new writes to the store until Ctrl-C; this process has the store open
+    /// exclusively
     #[arg(long)]
     follow: bool,
-    /// Be a server for the store meanwhile, as `firn serve` is, so that clients go on writing
+    /// Serve the store meanwhile, like `firn serve`, so that clients can continue to write
     #[arg(long, value_name = "ADDRESS:PORT", requires = "follow")]
     listen: Option<SocketAddr>,
-    /// End when nothing was written for so long
+    /// End after this many seconds without a write
     #[arg(long, value_name = "SECONDS", requires = "follow")]
     until_idle: Option<u64>,
-    /// Keep at most so much of the store's log for what was not sent yet
+    /// Retain at most this much of the store's log for unsent writes
     #[arg(long, value_name = "SIZE", default_value = "16g", requires = "follow", value_parser = parse_size)]
     hold_log: u64,
-    /// Look for counters that were sent and not answered no sooner than so long after that
+    /// Check counter updates without an answer only after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
     settle: u64,
 }
@@ -124,7 +130,7 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "it is a number from 1 to 1024".to_owned())
 }
 
-/// Tables that are not carried, by their kinds; views are, as definitions.
+/// Tables that are not migrated, by their kinds; views are migrated as definitions.
 #[derive(Default)]
 pub struct LeftBehind {
     compact: Vec<String>,
@@ -133,17 +139,17 @@ pub struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// All of them, each a keyspace and a name.
+    /// Returns all of them, each as a keyspace and a name.
     pub fn tables(&self) -> &[(String, String)] {
         &self.tables
     }
 
-    /// Their names, as CQL writes them.
+    /// Returns their names, as CQL writes them.
     fn names(&self) -> Vec<String> {
         self.tables.iter().map(|(keyspace, table)| full_name(keyspace, table)).collect()
     }
 
-    /// Of each kind how many there are, what becomes of them, and what helps.
+    /// Describes each kind: its number, its treatment, and advice.
     fn told(&self) -> Vec<String> {
         let mut all = vec![];
         let mut say = |names: &[String], one: &str, many: &str, next: &str| {
@@ -160,12 +166,12 @@ impl LeftBehind {
     }
 }
 
-/// Whether its rows are those of a table without a history before CQL.
+/// Reports whether the rows of the table have the CQL layout, without compact storage or families.
 fn is_plain(table: &TableSchema) -> bool {
     table.form().is_none() && !table.is_compact() && table.family().is_none()
 }
 
-/// The tables that are meant, in order.
+/// Returns the selected tables, in order.
 pub fn chosen(
     session: &firn_cql::Session,
     names: &[String],
@@ -202,12 +208,12 @@ pub fn chosen(
     Ok((all, left))
 }
 
-/// Tells the user something beside the data.
+/// Prints a note on standard error.
 pub fn note(global: &Global, words: impl Display) {
     eprintln!("{} {words}", global.style().bold("note:"));
 }
 
-/// Fails where tables were left out that the user did not leave out: the exit code says so.
+/// Fails if tables were left out that the user did not exclude, so that the exit code shows it.
 pub fn whole(global: &Global, left: &[String]) -> Done {
     if left.is_empty() {
         return Ok(());
@@ -222,7 +228,7 @@ pub fn whole(global: &Global, left: &[String]) -> Done {
 }
 
 impl MigrateArgs {
-    /// Where what is done is written down.
+    /// Returns the path of the journal.
     pub fn journal_path(&self, global: &Global) -> PathBuf {
         self.journal.clone().unwrap_or_else(|| {
             let mut name = global.store.db.as_os_str().to_owned();
@@ -259,7 +265,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
             }
         }
     }
-    // Before anything is read, so that nothing lies between.
+    // The feed begins before the first read, so that it misses no write.
     let feed = match args.follow && !args.dry_run {
         true => Some(follow::feed(&session, None, args.hold_log)?),
         false => None,
@@ -306,7 +312,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     migration.finish(&looks, Some(&copied))
 }
 
-/// The cluster; `None` where a rehearsal does without one that does not answer.
+/// Connects to the cluster; `None` if it does not answer and this is a dry run.
 fn connect(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done<Option<Session>> {
     match Session::connect_to(url) {
         Ok(session) => Ok(Some(session)),
@@ -319,8 +325,8 @@ fn connect(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done<Option<
     }
 }
 
-/// Refuses replications that the cluster has no nodes for, or that are not those of keyspaces that are
-/// there.
+/// Fails if the cluster has too few nodes for a replication; notes existing keyspaces with a
+/// different replication.
 fn judge_replication(
     global: &Global,
     session: &firn_cql::Session,
@@ -349,7 +355,7 @@ fn judge_replication(
     Ok(())
 }
 
-/// Opens the store: beside a writer, or to be the writer that is followed.
+/// Opens the store: for reading only, or as its writer with `--follow`.
 fn open(global: &Global, args: &MigrateArgs) -> Done<firn_cql::Session> {
     if !args.follow || args.dry_run {
         return global.model(global.to_read());
@@ -374,7 +380,7 @@ fn listen(global: &Global, session: &firn_cql::Session, address: SocketAddr) -> 
     Ok(server)
 }
 
-/// A migration that runs.
+/// A migration in progress.
 struct Migration<'a> {
     global: &'a Global,
     args: &'a MigrateArgs,
@@ -384,11 +390,11 @@ struct Migration<'a> {
     stop: Arc<AtomicBool>,
 }
 
-/// What was sent.
+/// Result of the copy.
 struct CopiedTables {
     target: Arc<MigrateTarget>,
     journal: Arc<MigrateJournal>,
-    /// Cells and deletions that the copy has sent, and how long it took; what followed is neither.
+    /// Cells and deletions sent by the copy, and its duration; without the followed writes.
     cells: u64,
     seconds: f64,
 }
@@ -398,7 +404,7 @@ impl Migration<'_> {
         note(self.global, words);
     }
 
-    /// The statements on standard output; what is not carried of them beside.
+    /// Prints the statements on standard output, and the omitted ones on standard error.
     fn tell_definitions(&self) -> Done {
         let mut never = vec![];
         for definition in &self.definitions {
@@ -463,15 +469,15 @@ impl Migration<'_> {
         Ok(CopiedTables { target, journal, cells, seconds: watch.seconds() })
     }
 
-    /// Whether everything is at the cluster.
+    /// Reports whether all data is at the cluster.
     fn is_there(&self, copied: &CopiedTables) -> bool {
         copied.target.counts.refused.load(Ordering::Relaxed) == 0
             && self.outward.unknown(&copied.journal).is_empty()
             && self.outward.missing(&copied.journal).is_empty()
     }
 
-    /// Sends what is written meanwhile, and gives how many changes are not sent. `feed`: from before
-    /// the copy on.
+    /// Sends the writes since the begin of the copy, from `feed`, and returns the number of unsent
+    /// changes.
     fn follow(
         &self,
         session: &firn_cql::Session,
@@ -487,7 +493,7 @@ impl Migration<'_> {
         let mut follower =
             Follower::new(self.outward.clone(), session.clone(), feed, &copied.journal)?;
         eprintln!(
-            "everything is copied, {} behind; what is written now follows, until Ctrl-C",
+            "the copy is complete, {} still to send; new writes follow, until Ctrl-C",
             things(follower.behind(), "change", "changes")
         );
         let progress = Progress::operations("follow", None);
@@ -516,7 +522,7 @@ impl Migration<'_> {
         Ok(follower.behind())
     }
 
-    /// Says what was done; fails where something was refused, or is not known.
+    /// Reports the result; fails if data was refused, or if its state is unknown.
     fn finish(&self, looks: &[TableLook], copied: Option<&CopiedTables>) -> Done {
         let refused = copied.map_or(vec![], |c| c.target.refused());
         let all_refused = copied.map_or(0, |c| c.target.counts.refused.load(Ordering::Relaxed));
@@ -589,7 +595,7 @@ impl Migration<'_> {
         }
         if !missing.is_empty() {
             eprintln!(
-                "{} of what was written meanwhile refused, and not sent again: add them by hand",
+                "{} of the followed writes refused, and not sent again: add them by hand",
                 things(missing.len() as u64, "row of counters", "rows of counters")
             );
         }

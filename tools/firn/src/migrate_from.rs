@@ -1,7 +1,8 @@
-//! `firn migrate --from`: tables of a cluster into the store.
+//! `firn migrate --from`: copies tables of a cluster into the store.
 //!
-//! Invariants: definitions are shown, and tried on an empty store in memory, before anything is made
-//! or copied; what CQL does not tell is said before and after, by number.
+//! Invariants:
+//! - Definitions are shown, and tried on an empty store in memory, before any change or copy.
+//! - Data that CQL does not expose is reported before and after the copy, with its amount.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ use crate::interrupt;
 use crate::migrate::{MigrateArgs, note, whole};
 use crate::store::Global;
 
-/// What is known of a table before it is copied.
+/// Facts about a table before its copy.
 struct TableOutlook {
     name: (String, String),
-    /// Bytes and partitions, as one node estimates them.
+    /// Bytes and partitions, as estimated by one node.
     estimate: Option<(u64, u64)>,
-    /// What can't be carried, in words.
+    /// Descriptions of the data that cannot be migrated.
     losses: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ struct Inward<'a> {
     stop: Arc<AtomicBool>,
 }
 
-/// The tables of a session that are meant, in order.
+/// Returns the tables of a session with these names, in order.
 pub fn tables_in(
     session: &firn_cql::Session,
     names: &[(String, String)],
@@ -108,8 +109,8 @@ impl Inward<'_> {
         self.schema.definitions.iter().filter(move |d| d.phase == phase)
     }
 
-    /// Makes all definitions in memory, and prepares to read each table: what is refused there is
-    /// refused before anything is done, or left out where tables do without it.
+    /// Creates all definitions in memory, and prepares the reads of each table. Definitions that
+    /// fail there are refused before any change, or left out if tables do not need them.
     fn rehearse(&mut self) -> Done<Vec<TableOutlook>> {
         let store = firn_cql::Session::in_memory().map_err(|e| cql_trouble(&e))?;
         let target = Session::from(store.clone());
@@ -154,7 +155,7 @@ impl Inward<'_> {
                 let table = full_name(&table.keyspace, &table.name);
                 Failure::with_next(
                     format!("--where {condition:?} on {table}: {}", e.text()),
-                    "write it as behind WHERE; --tables names tables that it fits",
+                    "write it as after WHERE; --tables names tables that it fits",
                 )
             }
             _ => cql_trouble(&e),
@@ -173,7 +174,7 @@ impl Inward<'_> {
             let many = table.columns().iter().filter(|c| c.of.multicell);
             let many: Vec<&str> = many.map(|c| &*c.name).collect();
             losses.push(format!(
-                "the cluster does not tell write times and times to live of {}: these get the newest write time of their row, and no time to live",
+                "the cluster does not return write times and times to live of {}: these get the newest write time of their row, and no time to live",
                 many.join(", ")
             ));
         }
@@ -184,7 +185,7 @@ impl Inward<'_> {
         })
     }
 
-    /// Says what would be made, what is there, and what can't be carried.
+    /// Reports the definitions to create, the sizes, and the data that cannot be migrated.
     fn tell(&self, outlooks: &[TableOutlook]) -> Done {
         let carried = self.schema.definitions.iter().filter(|d| d.phase != DefinitionPhase::Never);
         for definition in carried.filter(|_| !self.global.store.json) {
@@ -207,7 +208,7 @@ impl Inward<'_> {
         }
         note(
             self.global,
-            "CQL tells no deletions and no row markers: rows get the newest write time of their cells for their marker",
+            "CQL returns no deletions and no row markers: rows get the newest write time of their cells for their marker",
         );
         Ok(())
     }
@@ -223,7 +224,7 @@ impl Inward<'_> {
             began: i64::try_from(env.wall_micros()).unwrap_or(i64::MAX),
         };
         let path = self.args.journal_path(self.global);
-        // Before anything is made.
+        // Checked before any change.
         CopyJournal::check(&env, &path, &plan, self.args.resume)?;
         self.of_phase(DefinitionPhase::Before).try_for_each(|d| define(&target, d))?;
         for (keyspace, table) in &self.schema.tables {
@@ -241,7 +242,7 @@ impl Inward<'_> {
             journal,
         });
         let tables = tables_in(session, &self.schema.tables)?;
-        // All of them, before the first one is copied.
+        // Checks all of them before the copy of the first one.
         tables.iter().try_for_each(|table| copy.check_empty(table))?;
         let spans = token_spans(session.engine().partitioner()).len() as u64;
         let mut all = vec![];
@@ -259,7 +260,7 @@ impl Inward<'_> {
         Ok(all)
     }
 
-    /// Says what was done.
+    /// Reports the result.
     fn finish(&self, outlooks: &[TableOutlook], copied: Option<(&[ImportStats], f64)>) -> Done {
         let counts = copied.map_or(&[][..], |c| c.0);
         if self.global.store.json {

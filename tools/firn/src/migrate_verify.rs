@@ -1,6 +1,6 @@
-//! `firn migrate --verify`: the store and a cluster compared, cell by cell.
+//! `firn migrate --verify`: compares the store with a cluster, cell by cell.
 //!
-//! Invariant: what is not compared is said, by number.
+//! Invariant: the report counts the data that is not compared.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -24,22 +24,21 @@ use crate::migrate::{MigrateArgs, chosen, note};
 use crate::migrate_from::tables_in;
 use crate::store::Global;
 
-/// A table that was looked at.
+/// A compared table.
 struct ComparedTable {
     name: String,
     counts: VerifyCounts,
     found: Vec<FoundDifference>,
 }
 
-/// The tables of both sides, those that only one has, and those that both have and that are not
-/// compared.
+/// Tables of both sides, tables of one side only, and tables of both sides that are not compared.
 struct ComparedNames {
     both: Vec<(String, String)>,
     only: Vec<FoundDifference>,
     uncompared: Vec<String>,
 }
 
-/// The tables that are meant.
+/// Returns the names of the selected tables.
 fn names(
     session: &firn_cql::Session,
     cluster: &Session,
@@ -47,7 +46,7 @@ fn names(
 ) -> Done<ComparedNames> {
     let (ours, left) = chosen(session, &args.tables)?;
     let theirs = source_schema(cluster, &[])?;
-    // Families and compact tables, which have another form at each side.
+    // Families and compact tables have different forms on the two sides.
     let (ours_left, theirs_left) = (left.tables(), theirs.tables_left);
     let theirs = theirs.tables;
     let is_named = |(keyspace, table): &&(String, String)| {
@@ -76,7 +75,7 @@ fn names(
         lonely(table, DifferenceKind::TableOnlyInCluster);
     }
     let both = ours.iter().filter(|t| theirs.contains(t)).cloned().collect();
-    // Of tables of both sides those that one of them has in a form that is not carried.
+    // Tables of both sides with a form on one of them that is not migrated.
     let ours_too = ours.iter().filter(|t| theirs_left.contains(t));
     let uncompared = ours_left.iter().filter(there).chain(ours_too);
     let uncompared = uncompared.map(|(k, t)| full_name(k, t)).collect();
@@ -139,7 +138,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     finish(global, &names, &all, watch.seconds())
 }
 
-/// Whether static columns are compared: they go with all rows of a partition, or with none.
+/// Reports whether static columns are compared: the condition selects whole partitions.
 fn has_statics(
     session: &firn_cql::Session,
     table: &Arc<TableSchema>,
@@ -150,7 +149,7 @@ fn has_statics(
 }
 
 impl ComparedTable {
-    /// Says what was found.
+    /// Reports the differences.
     fn tell(&self, global: &Global) -> Done {
         let ComparedTable { name, counts, found } = self;
         if !global.store.json {
@@ -188,7 +187,7 @@ fn finish(global: &Global, names: &ComparedNames, all: &[ComparedTable], seconds
     all.iter().for_each(|table| sum.add(&table.counts));
     let total = sum.total() + only.len() as u64;
     let printed = print_differences(global, names, all, total, seconds);
-    note(global, "CQL tells no deletions and no row markers, so these are not compared");
+    note(global, "CQL returns no deletions and no row markers, so these are not compared");
     eprintln!(
         "{} in {} and {}, {seconds:.1} s",
         things(total, "difference", "differences"),

@@ -1,4 +1,4 @@
-//! `firn migrate`: which way it goes.
+//! `firn migrate`: selects the direction.
 
 use firn_tools::output::Done;
 

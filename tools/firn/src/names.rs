@@ -1,5 +1,5 @@
-//! Names of trees for people in a store with keyspaces: the table or family that is in
-//! each, and what their keys say.
+//! Displayed names of trees in a store with keyspaces: the table or family in each tree, and the
+//! meaning of its keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use firn_wide::internals::types::EMPTY;
 use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
-/// The names of a store's trees.
+/// Displayed names of a store's trees.
 #[derive(Default)]
 pub struct StoreNames {
     trees: BTreeMap<TreeName, NamedKey>,
-    /// Whether these are all that the store defines: it has keyspaces, and their definitions could
-    /// be read.
+    /// Whether the names are complete: the store has keyspaces, and their definitions were
+    /// readable.
     are_all: bool,
 }
 
-/// What is in a tree.
+/// Content of a tree.
 struct NamedKey {
     /// "table shop.items".
     words: String,
-    /// The same for programs.
+    /// The same as JSON.
     told: Value,
-    /// As users name it: "shop.items", of an index "shop.items_name"; quoted as CQL writes it, and
-    /// without quotes.
+    /// Names that users write: "shop.items", for an index "shop.items_name"; quoted as CQL writes
+    /// it, and without quotes.
     paths: [String; 2],
     keys: KeyNames,
 }
 
 impl NamedKey {
-    /// What is in the tree of a family, a table, or of one's index.
+    /// Describes the tree of a family, of a table, or of an index of one.
     fn new(
         kind: &str,
         keyspace: &str,
@@ -67,7 +67,7 @@ impl NamedKey {
     }
 }
 
-/// What its keys are made of.
+/// Structure of its keys.
 enum KeyNames {
     Family(Box<DescribedFile>),
     Table(Arc<TableSchema>, Layout),
@@ -83,7 +83,7 @@ impl KeyNames {
         }
     }
 
-    /// The key of a partition in the types of its columns.
+    /// Formats the key of a partition in the types of its columns.
     fn partition(&self, partition: &[u8]) -> Option<String> {
         let mut raw = vec![];
         self.layout()?.key_of(partition, &mut raw).ok()?;
@@ -110,10 +110,10 @@ impl KeyNames {
     }
 }
 
-/// Where in its partition a key lies.
+/// Position of a key in its partition.
 #[derive(PartialEq)]
 enum Where {
-    /// At its beginning, before or among its deletions.
+    /// At its begin, before or among its deletions.
     Beginning,
     /// Among its static cells.
     Statics,
@@ -122,7 +122,7 @@ enum Where {
 }
 
 impl KeyNames {
-    /// The name and type of a clustering column, which are those of a super column in a family.
+    /// Returns the name and type of a clustering column; in a family, those of a super column.
     fn clustering(&self, number: usize, of: &Type) -> (String, Type) {
         let column = if let KeyNames::Table(table, _) = self {
             table.clustering().get(number)
@@ -135,7 +135,7 @@ impl KeyNames {
         )
     }
 
-    /// The column whose cell lies here in its row.
+    /// Returns the column of the cell at this position of its row.
     fn column(&self, layout: &Layout, mut rest: &[u8]) -> Option<String> {
         match (layout.names(), self) {
             (CellNames::Typed(of), _) => {
@@ -164,7 +164,7 @@ impl KeyNames {
         }
     }
 
-    /// Where it lies behind the partition part.
+    /// Returns the position of a key, from its bytes after the partition.
     fn place(&self, place: &[u8]) -> Option<Where> {
         let layout = self.layout()?;
         let mut rest = match place {
@@ -194,7 +194,7 @@ impl KeyNames {
 }
 
 impl StoreNames {
-    /// Those of the store of a session.
+    /// Returns the names of a session's store.
     pub fn of_session(session: &Session) -> StoreNames {
         let mut names = BTreeMap::new();
         let engine = session.engine();
@@ -235,7 +235,8 @@ impl StoreNames {
         StoreNames { trees: names, are_all: true }
     }
 
-    /// The trees of tables and families whose definitions were lost. None where it can't be told.
+    /// Returns the trees of tables and families whose definitions were lost; empty if this is
+    /// unknown.
     pub fn undefined(&self, db: &Db) -> Vec<String> {
         if !self.are_all {
             return vec![];
@@ -247,30 +248,30 @@ impl StoreNames {
         self.trees.get(&TreeName::parse(tree)?)
     }
 
-    /// What is in the tree: "table shop.items". `None` where nobody knows, or where the tree's own
-    /// name says it.
+    /// Describes the content of the tree: "table shop.items". `None` if it is unknown, or if the
+    /// tree's name already describes it.
     pub fn of_tree(&self, tree: &str) -> Option<&str> {
         self.named(tree).map(|n| n.words.as_str())
     }
 
-    /// The tree of a table, a family or an index that users name as KEYSPACE.NAME.
+    /// Returns the tree of a table, a family or an index with the name KEYSPACE.NAME.
     pub fn tree_at(&self, path: &str) -> Option<String> {
         let mut all = self.trees.iter();
         all.find(|(_, n)| n.paths.iter().any(|p| p == path)).map(|(tree, _)| tree.to_string())
     }
 
-    /// A tree's name, with what is in it where the name does not say it.
+    /// Returns a tree's name with a description of its content, unless the name describes it.
     pub fn both(&self, tree: &str) -> String {
         self.of_tree(tree).map_or_else(|| tree.to_owned(), |words| format!("{tree} ({words})"))
     }
 
-    /// The same for programs: its kind, its keyspace, its name. Null where nobody knows.
+    /// Returns the same as JSON: kind, keyspace, name. Null if it is unknown.
     pub fn told(&self, tree: &str) -> Value {
         self.named(tree).map_or(Value::Null, |n| n.told.clone())
     }
 
-    /// Whose partition a key of a table's or family's tree begins with: "id = 1". `None` where it
-    /// begins with none.
+    /// Returns the partition of a key in the tree of a table or family: "id = 1". `None` if the key
+    /// has no partition.
     pub fn partition(&self, tree: &str, key: &[u8]) -> Option<String> {
         let keys = &self.named(tree)?.keys;
         keys.partition(&key[..keys.layout()?.partition_len(key).ok()?])
@@ -281,8 +282,7 @@ impl StoreNames {
         keys.place(&key[keys.layout()?.partition_len(key).ok()?..])
     }
 
-    /// What of its partition the cell with this key is of: "row at = 5, column name", "static
-    /// cells".
+    /// Returns the position of a cell in its partition: "row at = 5, column name", "static cells".
     pub fn cell(&self, tree: &str, key: &[u8]) -> Option<String> {
         match self.place(tree, key)? {
             Where::Beginning => None,
@@ -296,9 +296,9 @@ impl StoreNames {
         }
     }
 
-    /// Which rows of its partition lie in a range of keys: "row at = 5", "rows after at = 5 before
-    /// at = 9"; with its deletions, which lie before all rows, "deletions, and rows to at = 5".
-    /// `None` where it is all of them, or more than one partition.
+    /// Describes the rows of a partition in a range of keys: "row at = 5", "rows after at = 5
+    /// before at = 9". Deletions come before all rows: "deletions, and rows to at = 5". `None` if
+    /// the range is the whole partition, or more than one.
     pub fn rows(&self, tree: &str, from: &[u8], until: Option<&[u8]>) -> Option<String> {
         let first = self.place(tree, from)?;
         let same = |until: &&[u8]| self.partition(tree, until) == self.partition(tree, from);

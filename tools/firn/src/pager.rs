@@ -1,8 +1,7 @@
-//! Prints a shell's output a screen at a time: through the program that `PAGER` names, or with a
-//! pager of its own.
+//! Prints a shell's output a screen at a time: through the program that `PAGER` names, or with its
+//! own pager.
 //!
-//! Invariant: what the user does not want to read any more is an error of the kind `BrokenPipe`,
-//! and so is what comes after Ctrl-C.
+//! Invariant: after the user quits the pager, and after Ctrl-C, writes fail with `BrokenPipe`.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,14 +11,14 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::interrupt;
 
-/// Prints to a terminal.
+/// Printer to a terminal.
 pub struct Pager {
     to: To,
     has_quit: bool,
 }
 
 enum To {
-    /// So many lines until it asks.
+    /// Number of lines until it asks.
     Screen {
         out: BufWriter<StdoutLock<'static>>,
         lines_left: usize,
@@ -33,7 +32,7 @@ fn enough() -> io::Error {
 }
 
 impl Pager {
-    /// For one statement.
+    /// Creates the pager for one statement.
     pub fn new() -> Pager {
         let program = std::env::var("PAGER").ok().filter(|p| !p.trim().is_empty());
         let to = program.and_then(|p| begin(&p)).map_or_else(Pager::own, To::Program);
@@ -44,12 +43,12 @@ impl Pager {
         To::Screen { out: stdout(), lines_left: page(), column: 0 }
     }
 
-    /// Whether the user has read enough.
+    /// Reports whether the user has quit the pager.
     pub fn has_quit(&self) -> bool {
         self.has_quit
     }
 
-    /// Asks for a key where the screen is full.
+    /// Waits for a key when the screen is full.
     fn ask(&mut self) -> io::Result<()> {
         let To::Screen { out, lines_left, .. } = &mut self.to else { return Ok(()) };
         out.write_all(b"\x1b[7m--More--\x1b[0m")?;
@@ -73,10 +72,10 @@ impl Pager {
         if self.has_quit { Err(enough()) } else { Ok(()) }
     }
 
-    /// Waits until the last of it was read.
+    /// Waits until the user has read the last line.
     ///
     /// # Errors
-    /// Those of the terminal, and of waiting for the program.
+    /// Errors of the terminal, and of waiting for the program.
     pub fn end(mut self) -> io::Result<()> {
         match &mut self.to {
             To::Screen { out, .. } => out.flush(),
@@ -97,12 +96,12 @@ pub fn show(text: &str) -> io::Result<()> {
     if has_quit { Ok(()) } else { written }
 }
 
-/// Lines of a screen, but for the one that asks.
+/// Returns the lines of a screen, without the prompt line.
 fn page() -> usize {
     screen().0.saturating_sub(1).max(1)
 }
 
-/// Begins the program of `PAGER`; `None` where it can't be.
+/// Starts the program of `PAGER`; `None` if this fails.
 fn begin(program: &str) -> Option<Child> {
     let mut command = match cfg!(windows) {
         true => Command::new("cmd"),
@@ -110,7 +109,7 @@ fn begin(program: &str) -> Option<Child> {
     };
     command.args([if cfg!(windows) { "/C" } else { "-c" }, program]).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
-        // It ends by itself where one screen is enough, and leaves on the screen what was read.
+        // With FRX it exits if one screen is enough, and leaves the text on the screen.
         command.env("LESS", "FRX");
     }
     command.spawn().inspect_err(|e| eprintln!("cannot run the pager {program:?}: {e}")).ok()
@@ -135,7 +134,7 @@ impl Write for Pager {
         if bytes.is_empty() {
             return Ok(0);
         }
-        // A line at most: the next one may have to wait.
+        // Writes at most one line: the next one may have to wait.
         let end = bytes.iter().position(|b| *b == b'\n').map_or(bytes.len(), |at| at + 1);
         out.write_all(&bytes[..end])?;
         *column += String::from_utf8_lossy(&bytes[..end]).trim_end().width();

@@ -1,9 +1,11 @@
-//! Statements typed at a terminal: line editing, completion by tab and a history, for every
-//! language that the command speaks.
+//! Input of statements at a terminal, for every language of the command: line editing, completion
+//! by tab, and a history.
 //!
-//! Invariants: the history is a file of the user's, and a shell works without one; each statement
-//! is in it before it runs, but for one that gives a password. An interrupt (Ctrl-C) forgets what was typed of a statement, or stops
-//! the one that runs; the end of the input (Ctrl-D) leaves.
+//! Invariants:
+//! - The history is a file of the user, and a shell works without one.
+//! - Each statement is in the history before it runs, except those with a password.
+//! - Ctrl-C discards the current input, or stops the running statement. Ctrl-D, the end of the
+//!   input, exits.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -22,30 +24,30 @@ use crate::interrupt;
 
 /// A language that is typed line by line.
 pub trait Conversation {
-    /// A statement with its place.
+    /// A statement with its position.
     type Statement;
 
-    /// What stands before a line.
+    /// Returns the prompt of a line.
     fn prompt(&self) -> String;
 
-    /// What could replace the text from an offset on up to the end of `before`, which begins with a
-    /// statement.
+    /// Returns candidates for the text from an offset to the end of `before`, which begins with a
+    /// statement, and that offset.
     fn complete(&mut self, before: &str) -> (usize, Vec<String>);
 
-    /// Takes a line with its end; the statements that it completes.
+    /// Adds a line with its line end; returns the statements that it completes.
     fn cut(&mut self, line: &str) -> Vec<Self::Statement>;
 
-    /// Runs a statement. `true`: the user wants to leave.
+    /// Runs a statement. Returns `true` if the user wants to exit.
     fn run(&mut self, statement: &Self::Statement) -> Done<bool>;
 
-    /// Whether the lines so far are the beginning of a statement.
+    /// Reports whether the lines so far are an incomplete statement.
     fn is_waiting(&self) -> bool;
 
-    /// Forgets the beginning of a statement.
+    /// Discards the incomplete statement.
     fn abandon(&mut self);
 }
 
-/// What the line editor needs: the conversation, and the lines of the statement before this one.
+/// State of the line editor: the conversation, and the earlier lines of the incomplete statement.
 struct Around<C> {
     conversation: C,
     pending: String,
@@ -65,7 +67,7 @@ impl<C: Conversation> Completer for Completing<C> {
         let mut around = self.0.borrow_mut();
         let before = format!("{}{}", around.pending, line.get(..pos).unwrap_or(line));
         let (start, candidates) = around.conversation.complete(&before);
-        // What begins in an earlier line can't be replaced in this one.
+        // Text of an earlier line cannot be replaced in this one.
         Ok(match start.checked_sub(around.pending.len()) {
             Some(start) => (start, candidates),
             None => (pos, Vec::new()),
@@ -80,7 +82,7 @@ impl<C> Highlighter for Completing<C> {}
 impl<C> Validator for Completing<C> {}
 impl<C: Conversation> Helper for Completing<C> {}
 
-/// Where the history is kept.
+/// Returns the file of the history.
 fn history_file() -> Option<PathBuf> {
     let named = std::env::var_os("FIRN_HISTORY").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".firn_history")))
@@ -98,14 +100,14 @@ fn editor<C: Conversation>(
     Ok(editor)
 }
 
-/// Reads statements from the terminal until the user leaves.
+/// Reads statements from the terminal until the user exits.
 pub fn converse(conversation: impl Conversation) -> Done {
     let around = Rc::new(RefCell::new(Around { conversation, pending: String::new() }));
     let mut editor = editor(around.clone())?;
     interrupt::watch().map_err(|e| Failure::new(format!("cannot watch for Ctrl-C: {e}")))?;
     let mut history = history_file();
     if let Some(file) = &history {
-        // The first time there is none.
+        // The file does not exist at the first use.
         let _ = editor.load_history(file);
     }
     loop {
@@ -149,10 +151,9 @@ pub fn converse(conversation: impl Conversation) -> Done {
     Ok(())
 }
 
-/// Reports whether a text gives a password: the word, or a part of one, before a quoted text
-/// (`WITH PASSWORD = '…'`, `SET user_password = '…'`), or a quoted text behind a word that logs in
-/// (`LOGIN ann '…'`; `connect` and `use` of cassandra-cli). Whether the text is a statement that the
-/// shell understands is no matter.
+/// Reports whether a text contains a password: the word, or a part of a word, before a quoted text
+/// (`WITH PASSWORD = '…'`, `SET user_password = '…'`), or a quoted text after a word that logs in
+/// (`LOGIN ann '…'`; `connect` and `use` of cassandra-cli). The text need not be a valid statement.
 fn gives_password(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_quote = |text: &str| text.starts_with(['\'', '"']) || text.starts_with("$$");
@@ -171,7 +172,7 @@ fn gives_password(text: &str) -> bool {
     })
 }
 
-/// Adds what was typed last to the file; of one that can't be written it is said once.
+/// Appends the last input to the file. If the file cannot be written, reports this once.
 fn keep<C: Conversation>(
     editor: &mut Editor<Completing<C>, FileHistory>,
     history: &mut Option<PathBuf>,
@@ -179,7 +180,7 @@ fn keep<C: Conversation>(
     if let Some(file) = history
         && let Err(e) = editor.append_history(file)
     {
-        eprintln!("the history cannot be kept in {}: {e}", file.display());
+        eprintln!("the history cannot be written to {}: {e}", file.display());
         *history = None;
     }
 }

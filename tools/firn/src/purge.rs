@@ -1,5 +1,5 @@
-//! `firn purge-report`: what keeps the tombstones and expired cells of column families and of CQL's
-//! tables.
+//! `firn purge-report`: reports what retains the tombstones and expired cells of column families
+//! and of CQL tables.
 
 use std::io::Write;
 
@@ -25,13 +25,13 @@ Examples:
   firn purge-report --keyspace Music --family comments --json
   firn compact --tree cf-3                      merges all tables of the family: then nothing lies beneath";
 
-/// What `firn purge-report` takes.
+/// Arguments of `firn purge-report`.
 #[derive(Args, Clone, Debug)]
 pub struct PurgeArgs {
-    /// The keyspace
+    /// Report on this keyspace
     #[arg(short, long, value_name = "NAME")]
     keyspace: String,
-    /// A family or a table; may be repeated [default: all of the keyspace's]
+    /// Report on this family or table; may be repeated [default: all of the keyspace's]
     #[arg(short, long, visible_alias = "table", value_name = "NAME")]
     family: Vec<String>,
 }
@@ -133,7 +133,7 @@ fn print(
             "entries",
             "could go",
             "past grace",
-            "what may lie beneath",
+            "older data may be in",
         ]);
         for entry in &r.tables {
             let cells = [
@@ -158,7 +158,7 @@ fn print(
     for p in &r.holders {
         writeln!(
             out,
-            "{} of tables that were merged are kept by a {} {}",
+            "{} of compacted tables are retained by a {} {}",
             bytes(p.bytes),
             p.kind.name(),
             p.name
@@ -186,7 +186,7 @@ fn beneath(t: &TablePurge) -> String {
     }
 }
 
-/// What can be done about it, in a line.
+/// Returns advice, in one line.
 fn advice(firn: &str, r: &PurgeReport) -> String {
     let due: Vec<&TablePurge> =
         r.tables.iter().filter(|t| matches!(t.grace, Grace::Some | Grace::Whole)).collect();

@@ -28,19 +28,19 @@ Examples:
   firn get --hex 00ff01                  a key in hexadecimal
   firn get apple --json                  {\"key\":\"apple\",\"value\":\"red\"}";
 
-/// What `firn get` takes.
+/// Arguments of `firn get`.
 #[derive(Args, Clone, Debug)]
 pub struct GetArgs {
-    /// The keys, byte for byte
+    /// Print the values of these keys, byte for byte
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<OsString>,
-    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
+    /// Read this tree, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// Print the bytes of the values and nothing else
+    /// Print only the bytes of the values
     #[arg(long, conflicts_with_all = ["hex", "json"])]
     raw: bool,
-    /// Keys are given, and everything is printed, in hexadecimal
+    /// Read keys, and print everything, in hexadecimal
     #[arg(long)]
     hex: bool,
 }
@@ -93,7 +93,7 @@ pub fn get(global: &Global, args: &GetArgs) -> Done {
     if missing > 0 { Err(Failure::Found) } else { Ok(()) }
 }
 
-/// How columns are shown on standard output.
+/// Selects the format of columns on standard output.
 fn show(hex: bool) -> Show {
     match (hex, stdout_is_terminal()) {
         (true, _) => Show::Hex,
@@ -117,27 +117,27 @@ Examples:
   firn scan --format json | gzip > all.jsonl.gz
   firn scan | firn --db copy load -          a copy of a tree";
 
-/// What `firn scan` takes.
+/// Arguments of `firn scan`.
 #[derive(Args, Clone, Debug)]
 pub struct ScanArgs {
     #[command(flatten)]
     range: RangeArgs,
-    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
+    /// Read this tree, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// End after so many keys
+    /// Print at most this many keys
     #[arg(long, value_name = "KEYS")]
     limit: Option<u64>,
-    /// Leave the values out
+    /// Print keys without values
     #[arg(long)]
     keys_only: bool,
-    /// The format to print [default: tsv, or json with --json]
+    /// Print this format [default: tsv, or json with --json]
     #[arg(long, value_enum)]
     format: Option<ScanFormat>,
-    /// Bounds are given, and everything is printed, in hexadecimal (load it with --hex)
+    /// Read bounds, and print everything, in hexadecimal (load it with --hex)
     #[arg(long)]
     hex: bool,
 }
@@ -146,13 +146,13 @@ pub struct ScanArgs {
 enum ScanFormat {
     /// Key, tab, value; escaped
     Tsv,
-    /// Quoted where needed, with the header key,value
+    /// Quoted if needed, with the header key,value
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Writes one entry in one format, by way of a buffer that is used again and again.
+/// Writes entries in one format, with a reused buffer.
 struct EntryPrinter {
     format: ScanFormat,
     show: Show,
@@ -192,7 +192,7 @@ impl EntryPrinter {
         out.write_all(&self.line)
     }
 
-    /// A field of CSV: quoted if it is empty or holds a comma, a quote or a line end (RFC 4180).
+    /// Writes a CSV field: quoted if it is empty or has a comma, a quote or a line end (RFC 4180).
     fn csv(&mut self, field: &[u8], hex: bool) {
         if hex {
             return encode(field, Show::Hex, &mut self.line);
@@ -254,29 +254,29 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
 }
 
 type ReadBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-/// Shows an entry.
+/// Callback for an entry.
 type ReadEntry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
-/// What names a loss: its file and its keys.
+/// Identity of an unreadable part: its file and its keys.
 type LossPlace = (PathBuf, Option<(Vec<u8>, Vec<u8>)>);
 
-/// A walk over a range that goes on behind what cannot be read.
+/// A scan of a range that continues after unreadable parts.
 struct ReadWalk<'a> {
     tree: &'a Tree,
-    /// How many entries are still wanted.
+    /// Number of entries still to print.
     left: u64,
     reverse: bool,
-    /// Whether values are not asked for: none that lies apart is read then, so none hides its key.
+    /// Whether to read only keys. Then no blob is read, and a damaged one does not hide its key.
     keys_only: bool,
-    /// What could not be read, each with its keys.
+    /// Errors of the unreadable parts, with their keys.
     lost: Vec<Error>,
-    /// The places of these: a walk may meet one damage several times.
+    /// Locations of these errors: a scan may meet the same damage several times.
     places: BTreeSet<LossPlace>,
     entry: &'a mut ReadEntry<'a>,
 }
 
 impl ReadWalk<'_> {
-    /// Shows the entries of a range, as far as they can be read.
+    /// Prints the readable entries of a range.
     fn over(&mut self, bounds: ReadBounds) -> Done {
         let mut todo = vec![bounds];
         while let Some((from, until)) = todo.pop() {
@@ -285,7 +285,7 @@ impl ReadWalk<'_> {
                 continue;
             };
             let Failure::Engine(e) = failure else { return Err(failure) };
-            // Without its keys nobody knows where it can be gone on.
+            // Without the keys of the damage, the scan cannot continue after it.
             let Some((first, last)) =
                 e.key_range().filter(|_| is_of_file(&e)).map(|(a, b)| (a.to_vec(), b.to_vec()))
             else {
@@ -308,7 +308,7 @@ impl ReadWalk<'_> {
         Ok(())
     }
 
-    /// Takes note of what cannot be read.
+    /// Records an unreadable part.
     fn lose(&mut self, e: Error) {
         let owned = |(a, b): (&[u8], &[u8])| (a.to_vec(), b.to_vec());
         let file = e.file().map(Path::to_path_buf).unwrap_or_default();
@@ -317,7 +317,7 @@ impl ReadWalk<'_> {
         }
     }
 
-    /// The entries of a range, in order or against it.
+    /// Iterates over the entries of a range, forward or backward.
     fn entries(
         &self,
         bounds: &ReadBounds,
@@ -331,10 +331,11 @@ impl ReadWalk<'_> {
         if backward { Box::new(range.rev()) } else { Box::new(range) }
     }
 
-    /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
+    /// Prints the entries of a range up to its end or an error; `at` becomes the last printed
+    /// entry.
     fn stretch(&mut self, bounds: &ReadBounds, at: &mut Option<Vec<u8>>) -> Done {
         let mut entries = self.entries(bounds, self.reverse);
-        // What is not wanted any more is not read either.
+        // Reads no more entries than wanted.
         while self.left > 0
             && let Some(entry) = entries.next()
         {
@@ -346,9 +347,9 @@ impl ReadWalk<'_> {
         Ok(())
     }
 
-    /// Shows what lies between the last entry shown and the keys that are lost. A walk towards
-    /// these meets the damage a step too early, as cursors look ahead; so it is walked away from
-    /// them, and kept until it is in order.
+    /// Prints the entries between the last printed entry and the unreadable keys. A scan towards
+    /// these keys fails one step too early, because cursors read ahead. So this scan begins at the
+    /// unreadable keys, and its entries are buffered to restore their order.
     fn edge(&mut self, mut bounds: ReadBounds, met: &Error) -> Done {
         let mut kept = vec![];
         while !is_empty(&bounds) {
@@ -356,7 +357,7 @@ impl ReadWalk<'_> {
             let walked = entries.try_for_each(|entry| entry.map(|entry| kept.push(entry)));
             let Err(e) = walked else { break };
             let (from, until) = &bounds;
-            // Behind a single key the walk goes on.
+            // The scan continues after a single unreadable key.
             let rest = e.key_range().filter(|(first, last)| first == last).map(|(key, _)| {
                 let key = Bound::Excluded(key.to_vec());
                 match self.reverse {
@@ -369,7 +370,7 @@ impl ReadWalk<'_> {
                 bounds = rest;
                 continue;
             }
-            // Another damage in between: what lies there is lost with it.
+            // Another damage in between: entries between the two are lost as well.
             let ends = (start_of(from), end_of(until));
             self.lose(if e.file() == met.file() && e.offset() == met.offset() {
                 e
@@ -389,7 +390,7 @@ impl ReadWalk<'_> {
     }
 }
 
-/// Whether an error is about a file, and not about how the store was opened.
+/// Reports whether an error concerns a file, rather than the state of the store.
 fn is_of_file(e: &Error) -> bool {
     e.file().is_some() && e.kind() != ErrorKind::Closed
 }
@@ -408,7 +409,7 @@ fn end_of(bound: &Bound<Vec<u8>>) -> Vec<u8> {
     }
 }
 
-/// The lower of two ends.
+/// Returns the lower of two ends.
 fn lower_end(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     match a {
         Bound::Included(k) | Bound::Excluded(k) if *k < start_of(&b) => a.clone(),
@@ -416,7 +417,7 @@ fn lower_end(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     }
 }
 
-/// The higher of two starts.
+/// Returns the higher of two starts.
 fn higher_start(a: &Bound<Vec<u8>>, b: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     match a {
         Bound::Included(k) | Bound::Excluded(k) if *k > start_of(&b) => a.clone(),

@@ -1,14 +1,16 @@
-//! Records out of TSV, CSV and JSON lines.
+//! Records from TSV, CSV and JSON lines.
 //!
-//! A reader yields one key and one value per record with the number of its line; a bad record is
-//! reported with its line and the reader goes on behind it. Memory is bounded by the longest
-//! record. A line may hold [`MAX_LINE`] bytes.
+//! A reader yields one key and one value per record with its line number. It reports a bad record
+//! with its line number and continues after it. Memory is bounded by the longest record. A line may
+//! have [`MAX_LINE`] bytes.
 //!
-//! | format | key, unless chosen | value, unless chosen |
+//! | format | default key | default value |
 //! |---|---|---|
-//! | TSV | the first column | the rest of the line behind the first tab, further tabs included |
-//! | CSV | the first column | of two columns the other one; of more a JSON object of them |
-//! | JSON lines | the field `key` (or `key_hex`) | `value` (or `value_hex`) if there is nothing else, or else the whole line |
+//! | TSV | the first column | the rest of the line after the first tab |
+//! | CSV | the first column | the only other column, or a JSON object of the others |
+//! | JSON lines | field `key` or `key_hex` | field `value` or `value_hex`, or the whole line |
+//!
+//! A JSON line with further fields has the whole line as its value.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -18,24 +20,24 @@ use serde_json::{Map, Value};
 
 use firn_tools::escape;
 
-/// The longest line: a key and a value of the engine's limits, each byte escaped as `\xNN`, fit.
+/// Maximum line length: a key and a value of maximum length fit, with each byte escaped as `\xNN`.
 pub const MAX_LINE: usize = 4 * (firn_kv::MAX_KEY_LEN + firn_kv::MAX_VALUE_LEN) + 16;
 
-/// A format of records.
+/// Format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Lines of columns with tabs between them; see below for escapes
+    /// Lines of columns separated by tabs; see below for escapes
     Tsv,
     /// Comma-separated values with a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// Stanzas of `Field: value` lines, as Debian's package lists have them (for --family)
+    /// Stanzas of `Field: value` lines, like Debian's package lists (for --family)
     Deb822,
 }
 
 impl Format {
-    /// The format that a file's extension stands for.
+    /// Returns the format of a file extension.
     pub fn of_extension(extension: &str) -> Option<Format> {
         match extension.to_ascii_lowercase().as_str() {
             "tsv" | "tab" => Some(Format::Tsv),
@@ -47,10 +49,10 @@ impl Format {
     }
 }
 
-/// How fields become bytes.
+/// Conversion of fields to bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// TSV escapes are decoded; CSV and JSON texts are what they are.
+    /// TSV escapes are decoded; CSV and JSON texts are unchanged.
     Text,
     /// No escapes, in TSV either.
     Raw,
@@ -58,52 +60,52 @@ pub enum Coding {
     Hex,
 }
 
-/// What is taken from a record.
+/// Selection of the key and value of records.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The column or field of the key.
+    /// Column or field of the key.
     pub key: Option<String>,
-    /// The columns or fields of the value; `None` for the format's own choice.
+    /// Columns or fields of the value.
     pub value: RecordValues,
     /// Whether the first line names the columns (TSV and CSV).
     pub header: bool,
-    /// How fields become bytes.
+    /// Conversion of fields to bytes.
     pub coding: Coding,
 }
 
 /// See [`Choice::value`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordValues {
-    /// Whatever the format takes by itself.
+    /// The default of the format.
     Rest,
-    /// This one.
+    /// One column or field.
     One(String),
-    /// These: joined by tabs for TSV, as a JSON object for CSV and JSON lines.
+    /// Several: joined by tabs for TSV, as a JSON object for CSV and JSON lines.
     Many(Vec<String>),
 }
 
 /// One record.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Its key.
+    /// Key.
     pub key: Vec<u8>,
-    /// Its value.
+    /// Value.
     pub value: Vec<u8>,
-    /// The number of the line where it begins, from 1.
+    /// Number of its first line, from 1.
     pub line: u64,
 }
 
-/// Why there is no record.
+/// Reason why there is no record.
 #[derive(Debug)]
 pub enum RecordTrouble {
-    /// This line holds no record; the next call goes on behind it.
+    /// This line is not a record; the next call continues after it.
     Bad {
-        /// Its number.
+        /// Line number.
         line: u64,
-        /// What is wrong.
+        /// Error message.
         why: String,
     },
-    /// Nothing can be read any more.
+    /// The rest of the input is unreadable.
     Io(io::Error),
 }
 
@@ -113,18 +115,18 @@ impl From<io::Error> for RecordTrouble {
     }
 }
 
-/// Reads records.
+/// Reader of records.
 pub enum Records<R: Read> {
-    /// From TSV.
+    /// TSV.
     Tsv(RecordLines<R>, RecordColumns, Coding),
-    /// From CSV.
+    /// CSV.
     Csv(Box<CsvRecords<R>>),
-    /// From JSON lines.
+    /// JSON lines.
     Json(RecordLines<R>, Choice),
 }
 
 impl<R: Read> Records<R> {
-    /// Begins to read; takes the header if there is one.
+    /// Creates a reader; reads the header if there is one.
     pub fn new(source: R, format: Format, choice: Choice) -> Result<Self, RecordTrouble> {
         match format {
             Format::Json => Ok(Records::Json(RecordLines::new(source), choice)),
@@ -163,7 +165,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Reads the next record into `to`; `false` at the end.
+    /// Reads the next record into `to`; returns `false` at the end.
     pub fn next(&mut self, to: &mut Record) -> Result<bool, RecordTrouble> {
         to.key.clear();
         to.value.clear();
@@ -194,7 +196,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// Reads lines of bounded length.
+/// Reader of lines of bounded length.
 pub struct RecordLines<R: Read> {
     source: BufReader<R>,
     line: Vec<u8>,
@@ -202,12 +204,12 @@ pub struct RecordLines<R: Read> {
 }
 
 impl<R: Read> RecordLines<R> {
-    /// Reads from a source.
+    /// Creates a reader of a source.
     pub fn new(source: R) -> Self {
         RecordLines { source: BufReader::with_capacity(256 << 10, source), line: vec![], number: 0 }
     }
 
-    /// Reads a line; `false` at the end of the file.
+    /// Reads a line; returns `false` at the end of the file.
     pub fn next(&mut self) -> Result<bool, RecordTrouble> {
         self.line.clear();
         let (mut any, mut too_long) = (false, false);
@@ -242,23 +244,23 @@ impl<R: Read> RecordLines<R> {
         Ok(any)
     }
 
-    /// The line's number, from 1.
+    /// Returns the line number, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The line without its end: a line feed, or carriage return and line feed.
+    /// Returns the line without its end: a line feed, or carriage return and line feed.
     pub fn text(&self) -> &[u8] {
         self.line.strip_suffix(b"\r").unwrap_or(&self.line)
     }
 }
 
-/// The columns of a table that are taken, by position from 0.
+/// Selected columns of a table, by position from 0.
 pub struct RecordColumns {
     names: Vec<Vec<u8>>,
     key: usize,
     value: Option<Vec<usize>>,
-    /// Whether the value is one column as it is.
+    /// Whether the value is one column, unchanged.
     single: bool,
 }
 
@@ -322,7 +324,7 @@ fn tsv(
         let tab = line
             .iter()
             .position(|b| *b == b'\t')
-            .ok_or("it has no tab, so no value behind the key")?;
+            .ok_or("it has no tab, so no value after the key")?;
         put(&line[..tab], coding, &mut to.key)?;
         return put(&line[tab + 1..], coding, &mut to.value);
     }
@@ -346,7 +348,7 @@ fn tsv(
     Ok(())
 }
 
-/// Reads CSV.
+/// Reader of CSV.
 pub struct CsvRecords<R: Read> {
     reader: csv::Reader<R>,
     record: ByteRecord,
@@ -354,7 +356,7 @@ pub struct CsvRecords<R: Read> {
     coding: Coding,
 }
 
-/// What is wrong with a line of CSV.
+/// Converts an error of a CSV line.
 pub fn csv_trouble(e: csv::Error) -> RecordTrouble {
     let line = e.position().map_or(0, csv::Position::line);
     match e.into_kind() {
@@ -404,8 +406,8 @@ impl<R: Read> CsvRecords<R> {
     }
 }
 
-/// The bytes of a field of a JSON object: of a string its text, of what else there is its JSON;
-/// `NAME_hex` stands in for a missing `NAME`.
+/// Writes the bytes of a field of a JSON object: the text of a string, the JSON of any other value.
+/// If `NAME` is missing, uses `NAME_hex`.
 fn json_field(
     object: &Map<String, Value>,
     name: &str,
@@ -469,7 +471,7 @@ mod tests {
         Choice { key: None, value: RecordValues::Rest, header: false, coding: Coding::Text }
     }
 
-    /// Every record as `key=value`, every bad line as `line!why`.
+    /// Returns each record as `key=value`, and each bad line as `line!why`.
     fn read(text: &[u8], format: Format, choice: Choice) -> Vec<String> {
         let mut records = Records::new(text, format, choice).unwrap_or_else(|e| panic!("{e:?}"));
         let (mut to, mut out) = (Record::default(), vec![]);
@@ -490,7 +492,7 @@ mod tests {
         let got = read(b"a\t1\r\nb\t2\t3\nc\\t\t\\\\n\n\tempty key\nlast\t", Format::Tsv, choice());
         assert_eq!(got, ["a=1", "b=2\\t3", "c\\t=\\\\n", "=empty key", "last="]);
         let got = read(b"a\t1\nno tab\n\nb\t\\q\nc\t3\n", Format::Tsv, choice());
-        let no_tab = "it has no tab, so no value behind the key";
+        let no_tab = "it has no tab, so no value after the key";
         assert_eq!(
             got,
             [

@@ -1,5 +1,4 @@
-//! The sources of a command's statements: a file, the command line, a
-//! terminal or a pipe.
+//! Sources of a command's statements: a file, the command line, a terminal or a pipe.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use clap::Args;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
 
-/// What such commands take alike.
+/// Arguments shared by these commands.
 #[derive(Args, Clone, Debug)]
 pub struct Statements {
     /// Run the statements of a file; - is standard input
@@ -22,16 +21,16 @@ pub struct Statements {
     pub keyspace: Option<String>,
 }
 
-/// Who gives the statements.
+/// Source of statements.
 pub enum StatementOrigin<'a> {
-    /// Somebody at a terminal.
+    /// A user at a terminal.
     Terminal,
-    /// A text, and what messages call it.
+    /// A text, with its name in messages.
     Text(&'a Path, Box<dyn BufRead + 'a>),
 }
 
 impl Statements {
-    /// Opens what they come from.
+    /// Opens the source.
     pub fn origin(&self) -> Done<StatementOrigin<'_>> {
         let file = match (&self.file, &self.execute) {
             (Some(file), _) => file.as_path(),

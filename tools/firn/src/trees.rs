@@ -1,5 +1,5 @@
-//! `firn trees`: the trees of a store, what is in each, its policy, size and options; and
-//! `firn set-options`, which changes those.
+//! `firn trees`: lists the trees of a store with their content, policy, size and options. `firn
+//! set-options`: changes these options.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,11 +18,11 @@ use firn_tools::io::stdout;
 use firn_tools::options;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
 
-/// The options of a store's trees, as its manifest has them.
+/// Options of a store's trees, from its manifest.
 pub struct Options(BTreeMap<String, PersistedOptions>);
 
 impl Options {
-    /// Those of this store; of a manifest that can't be read, none.
+    /// Reads the options of this store; empty if the manifest is unreadable.
     pub fn of(global: &Global) -> Options {
         let state =
             Manifest::load(&*OsEnv::new(), &global.store.db).ok().flatten().map(|(state, _)| state);
@@ -45,20 +45,20 @@ impl Options {
         hooks.into_iter().filter_map(|(what, name)| Some((what, name.clone()?))).collect()
     }
 
-    /// The policy of a tree.
+    /// Returns the policy of a tree.
     pub fn policy(&self, tree: &str) -> Option<String> {
         Some(self.0.get(tree)?.policy.to_string())
     }
 
-    /// The other options that are not as they are by default, and the hooks but for those of the
-    /// data model: `name=value` each.
+    /// Returns the other options with non-default values, and the hooks except those of the data
+    /// model, each as `name=value`.
     pub fn unusual(&self, tree: &str) -> Vec<String> {
         let options = self.without_hooks(tree).map_or(vec![], |o| options::unusual(&o));
         let hooks = if TreeName::parse(tree).is_some() { vec![] } else { self.hooks(tree) };
         options.into_iter().chain(hooks).map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// All of them for programs. Null where nobody knows.
+    /// Returns all options as JSON. Null if they are unknown.
     pub fn json(&self, tree: &str) -> Value {
         let Some(o) = self.0.get(tree) else { return Value::Null };
         let plain = self.without_hooks(tree).map_or(vec![], |o| options::list(&o));
@@ -89,7 +89,7 @@ Examples:
   firn trees --json | jq -r '.[].name'
   firn --db shop trees --json | jq -r '.[] | select(.holds.keyspace == \"shop\") | .name'";
 
-/// What `firn trees` takes: nothing of its own.
+/// Arguments of `firn trees`: none of its own.
 #[derive(Args, Clone, Debug)]
 pub struct TreesArgs {}
 
@@ -150,7 +150,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
     Ok(())
 }
 
-/// What is in a tree, in words.
+/// Describes the content of a tree.
 pub fn holds<'a>(names: &'a StoreNames, tree: &str) -> &'a str {
     names.of_tree(tree).unwrap_or(if tree == SCHEMA_TREE {
         "definitions"
@@ -159,7 +159,7 @@ pub fn holds<'a>(names: &'a StoreNames, tree: &str) -> &'a str {
     })
 }
 
-/// The help of `firn set-options`, with all policies.
+/// Returns the help of `firn set-options`, with all policies.
 pub fn set_options_help() -> String {
     let head = "\
 Changes options of a tree for good: the manifest has them from now on. Tables that are there stay as they are until they are
@@ -187,13 +187,13 @@ Examples:
     format!("{head}{}{examples}", Policy::help())
 }
 
-/// What `firn set-options` takes.
+/// Arguments of `firn set-options`.
 #[derive(Args, Clone, Debug)]
 pub struct SetOptionsArgs {
-    /// The tree
+    /// Change this tree
     #[arg(value_name = "TREE")]
     tree: String,
-    /// Names and values
+    /// Set these options
     #[arg(value_name = "NAME=VALUE", required = true)]
     values: Vec<String>,
 }
@@ -220,7 +220,7 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
             "give each option one value",
         ));
     }
-    // What is wrong with the words is said before anything is opened.
+    // Invalid values are reported before the store is opened.
     let mut tried = TreeOptions::default();
     values
         .iter()

@@ -1,9 +1,9 @@
-//! `firn verify`: reads everything and checks everything, for reading only, and says what is wrong,
-//! where, and what to do.
+//! `firn verify`: reads and checks all data of a store, for reading only. It reports each problem
+//! with its location and advice.
 //!
-//! A sound store is opened and verified as the engine does it. One that cannot be opened (a table's
-//! footer is damaged, a file is missing, the log is rotten) is looked at from below, table by
-//! table, so that one report names all that is wrong.
+//! The engine opens and verifies a sound store. If a store cannot be opened (damaged table footer,
+//! missing file, corrupt log), the command verifies the tables one by one. So one report names all
+//! problems.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -38,11 +38,11 @@ Examples:
   firn verify --json | jq '.errors[] | .file, .offset'
   firn --db backup-monday verify && echo sound";
 
-/// What `firn verify` takes: nothing of its own.
+/// Arguments of `firn verify`: none of its own.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {}
 
-/// What has been looked at, and what is wrong.
+/// Amount of verified data, and the problems found.
 #[derive(Default)]
 struct VerifySummary {
     tables: u64,
@@ -53,7 +53,7 @@ struct VerifySummary {
     errors: Vec<Error>,
     /// Trees of tables and families whose definitions were lost.
     undefined: Vec<String>,
-    /// What is worth knowing and no damage.
+    /// Remarks that are not damage.
     notes: Vec<String>,
     names: StoreNames,
 }
@@ -63,12 +63,12 @@ impl VerifySummary {
         self.errors.is_empty() && self.undefined.is_empty()
     }
 
-    /// Takes in how the log ended.
+    /// Adds the state of the log's end.
     fn log(&mut self, torn: &TornTail) {
         if torn.records_beyond == 0 {
             if torn.cut > 0 {
                 let words = format!(
-                    "the file has been cut off: {} missing of those that it was made with; what was written behind is lost",
+                    "the file has been cut off: {} missing from its allocated length; writes after this point are lost",
                     things(torn.cut, "byte is", "bytes are")
                 );
                 self.errors.push(
@@ -78,7 +78,7 @@ impl VerifySummary {
             return;
         }
         let beyond = format!(
-            "{} with {} behind it",
+            "{} with {} after it",
             things(torn.records_beyond, "sound record", "sound records"),
             things(torn.operations_beyond, "operation", "operations")
         );
@@ -88,8 +88,8 @@ impl VerifySummary {
                 self.errors.push(Error::corruption(words).at(&torn.file, torn.offset).block("wal record"));
             }
             None => self.notes.push(format!(
-                "the log ends at offset {} of {} ({}), {beyond}: what was being written when the machine stopped, and was not acknowledged as \
-                 durable; it is given up when the store is next opened for writing, and `sstable-dump salvage` would save it",
+                "the log ends at offset {} of {} ({}), {beyond}: writes in progress when the machine stopped, not acknowledged as \
+                 durable; they are discarded when the store is next opened for writing, and `sstable-dump salvage` would save them",
                 torn.offset,
                 torn.file.display(),
                 torn.reason
@@ -121,7 +121,7 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
             }
             report
         }
-        // Damage that keeps the store from being opened is a finding too, but "no store" is none.
+        // Damage that prevents the open is a finding too; a missing store is an error.
         Err(e) if is_damage(&global.store.db, &e) => from_below(&global.store.db, e),
         Err(other) => return Err(other.into()),
     };
@@ -141,7 +141,7 @@ fn is_damage(dir: &Path, e: &Error) -> bool {
     e.kind() == ErrorKind::Corruption || (is_file && is_store())
 }
 
-/// Looks at every table that the manifest names; `why` is what keeps the store from being opened.
+/// Verifies every table that the manifest names; `why` is the error of the open.
 fn from_below(dir: &Path, why: Error) -> VerifySummary {
     let mut report = VerifySummary::default();
     let env = OsEnv::new();
@@ -189,7 +189,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                     let mut tell = |e| {
                         let _ = note(e);
                     };
-                    // An error of the walk itself has been told of with the table's blocks.
+                    // Errors of the iteration were already reported with the table's blocks.
                     if let Ok(values) = handle.verify_blobs(step, &mut tell) {
                         report.values += values;
                     }
@@ -201,15 +201,14 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
         done += meta.size + meta.blob_bytes();
         progress.at(done);
     }
-    // What kept the store from being opened has been found again, unless it lies outside the
-    // tables.
+    // The error of the open is usually among the findings, unless it is outside of the tables.
     if !report.errors.iter().any(|e| e.file() == why.file()) {
         report.errors.insert(0, why);
     }
     report
 }
 
-/// What to do about a finding.
+/// Returns advice about a finding.
 fn remedy(e: &Error) -> &'static str {
     let name = e.file().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or_default();
     match () {
@@ -226,7 +225,7 @@ fn remedy(e: &Error) -> &'static str {
              or save the rest with `sstable-dump salvage`"
         }
         () if e.kind() != ErrorKind::Corruption => {
-            "the file could not be read, which says nothing of what is in it: look at its permissions and at the device, then verify again"
+            "the file could not be read, so its content is unknown: look at its permissions and at the device, then verify again"
         }
         () if name.ends_with(".wal") && e.message().contains("are cut off") => {
             "save those records with `sstable-dump salvage`; until then open the store for reading only. To do without them for good, run \
@@ -265,7 +264,7 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
             .tree()
             .and_then(|t| r.names.of_tree(t))
             .map_or(String::new(), |name| format!("{name}: "));
-        // A newer file must not be called damaged.
+        // A file of a newer version must not be called damaged.
         let word = if e.kind() == ErrorKind::Incompatible { "newer:" } else { "damaged:" };
         writeln!(out, "{} {of}{e}", style.bad(word))?;
         if advised != remedy(e) {
@@ -282,7 +281,7 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     }
     let apart = match r.values {
         0 => String::new(),
-        n => format!(", {}", things(n, "value apart", "values apart")),
+        n => format!(", {}", things(n, "blob", "blobs")),
     };
     let what = format!(
         "{}, {}, {}{apart}, {}",

@@ -1,4 +1,4 @@
-//! The commands that work on a whole store: `firn compact`, `firn checkpoint`.
+//! Commands that work on a whole store: `firn compact`, `firn checkpoint`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -22,19 +22,19 @@ Examples:
   firn compact --tree fruit
   firn compact --from a --to b           only tables that may hold these keys";
 
-/// What `firn compact` takes.
+/// Arguments of `firn compact`.
 #[derive(Args, Clone, Debug)]
 pub struct CompactArgs {
-    /// The first key
+    /// Compact from this key
     #[arg(long, value_name = "KEY", requires = "to")]
     from: Option<OsString>,
-    /// The last key
+    /// Compact up to this key, inclusive
     #[arg(long, value_name = "KEY", requires = "from")]
     to: Option<OsString>,
-    /// The tree to compact, or KEYSPACE.TABLE [default: all of them]
+    /// Compact this tree, or KEYSPACE.TABLE [default: all of them]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// Keys are given in hexadecimal
+    /// Read keys as hexadecimal
     #[arg(long)]
     hex: bool,
 }
@@ -95,10 +95,10 @@ Examples:
   firn --db backup-monday verify
   firn checkpoint /data/copy && tar -C /data -cf copy.tar copy";
 
-/// What `firn checkpoint` takes.
+/// Arguments of `firn checkpoint`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckpointArgs {
-    /// Directory of the new store
+    /// Create the new store in this directory
     #[arg(value_name = "DIR")]
     into: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! The commands over keyspaces and column families: `firn export`, `firn import`, and
-//! `firn load --family`.
+//! Commands for keyspaces and column families: `firn export`, `firn import`, and `firn load
+//! --family`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,19 +63,19 @@ schema.cql is worth giving. Counters go into an empty table, all files at once; 
   firn --db here import --cassandra nb-1-big-Data.db nb-2-big-Data.db --keyspace shop --family orders
   firn --db here purge-report --keyspace shop";
 
-/// What `firn export` takes.
+/// Arguments of `firn export`.
 #[derive(Args, Clone, Debug)]
 pub struct ExportArgs {
-    /// The keyspace [default with --cassandra: all]
+    /// Export this keyspace [default with --cassandra: all]
     #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
     keyspace: Option<String>,
-    /// A family; may be repeated [default: all of the keyspace's]
+    /// Export this family; may be repeated [default: all of the keyspace's]
     #[arg(long, value_name = "NAME")]
     family: Vec<String>,
-    /// How it is written
+    /// Select the notation of the output
     #[arg(long, value_enum, default_value = "full")]
     notation: WideShape,
-    /// Of sstabledump: times as numbers instead of dates
+    /// Print times as numbers instead of dates, in the notation sstabledump
     #[arg(long)]
     raw_times: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub struct ExportArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WideShape {
-    /// All that there is
+    /// Everything
     Full,
     /// Names and values
     Short,
@@ -92,39 +92,40 @@ enum WideShape {
     Sstabledump,
 }
 
-/// What `firn import` takes.
+/// Arguments of `firn import`.
 #[derive(Args, Clone, Debug)]
 pub struct ImportArgs {
-    /// The file to import, or - for standard input
+    /// Import this file; - is standard input
     #[arg(
         value_name = "FILE",
         required_unless_present = "cassandra",
         conflicts_with = "cassandra"
     )]
     file: Option<PathBuf>,
-    /// The keyspace [default with --cassandra: the folder's]
+    /// Import into this keyspace [default with --cassandra: the folder's]
     #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
     keyspace: Option<String>,
-    /// Import into this family or table, whatever the document or the folder calls it
+    /// Import into this family or table, whatever its name in the document or folder
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// The file is columns, or super columns, of this row of --family
+    /// Read the file as columns, or super columns, of this row of --family
     #[arg(long, value_name = "KEY", requires = "family")]
     row: Option<String>,
-    /// The timestamp of columns that have none, in microseconds [default: now]
+    /// Set the timestamp of columns without one, in microseconds [default: now]
     #[arg(long, value_name = "MICROS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
-    /// Columns written at once, all or none
+    /// Write this many columns atomically at once
     #[arg(long, value_name = "COLUMNS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     chunk: u32,
-    /// How far each chunk has got before the next: to the operating system, or onto the device
+    /// Select the durability of each chunk before the next: in the operating system, or on the
+    /// device
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
     #[command(flatten)]
     cassandra: NodeFileArgs,
 }
 
-/// Whether an import into the family `only`, or into any of the keyspace's, may add to counters.
+/// Reports whether an import into the family `only`, or into any family, may add to counters.
 fn may_count(keyspace: &Keyspace, only: Option<&str>) -> bool {
     let schema = keyspace.wide().schema();
     schema.keyspace(keyspace.name()).is_ok_and(|k| {
@@ -151,7 +152,7 @@ fn json_failure(e: json::JsonFailure, file: &Path, counts: bool) -> Failure {
     }
 }
 
-/// Opens the database for writing; `bytes` as in [`Global::open_to_write`].
+/// Opens the database for writing; `bytes` is as in [`Global::open_to_write`].
 pub fn open_to_write(global: &Global, create: bool, bytes: u64) -> Done<Wide> {
     open(global, global.to_write(create, bytes))
 }
@@ -163,7 +164,7 @@ fn open(global: &Global, db: DbOptions) -> Done<Wide> {
     global.wide(db)
 }
 
-/// The keyspace of this name.
+/// Returns the keyspace of this name.
 pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     wide.keyspace(name).map_err(|e| {
         let names: Vec<String> = wide.describe_keyspaces().into_iter().map(|k| k.name).collect();
@@ -176,7 +177,7 @@ pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     })
 }
 
-/// The names of a keyspace's families.
+/// Returns the names of a keyspace's families.
 pub fn families(keyspace: &Keyspace) -> Vec<String> {
     let schema = keyspace.wide().schema();
     schema
@@ -185,7 +186,7 @@ pub fn families(keyspace: &Keyspace) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The family of this name. `others` are the names of what would have done too.
+/// Returns the family of this name. `others` are alternatives for the error message.
 pub fn family<'a>(
     keyspace: &Keyspace,
     name: &str,
@@ -265,8 +266,8 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     }
 }
 
-/// The tables of CQL that are asked for, whose rows this form does not have, in words, and what
-/// writes them.
+/// Describes the requested CQL tables, which this notation cannot represent, and the commands that
+/// can export them.
 fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(String, String)> {
     let session = Session::new(wide.clone()).ok()?;
     let catalog = session.engine().catalog();
@@ -290,7 +291,7 @@ fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(St
     ))
 }
 
-/// Rows and columns in words.
+/// Returns the numbers of rows and columns as text.
 pub fn told(counts: Counts) -> String {
     format!(
         "{} with {}",

@@ -84,7 +84,7 @@ fn what_is_wrong_is_named() {
     for args in [&["verify", "backups"][..], &["verify", "backups", "--json"]] {
         t.firn_all(&[&["backup"], args].concat()).said(2, &["there is no backup", "backups"]);
     }
-    t.firn_all(&["backup", "create", ""]).said(2, &["no place of backups is named"]);
+    t.firn_all(&["backup", "create", ""]).said(2, &["no repository of backups is named"]);
     assert!(!t.path("FIRN-BACKUPS").exists(), "nothing is written where nothing was named");
     let id = t.firn_all(&["backup", "create", "backups"]).good().trim().to_owned();
     let table = t.tables().remove(0);

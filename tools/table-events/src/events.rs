@@ -1,9 +1,8 @@
-//! A table of the store as a node has it: partitions in the order of their tokens, rows, markers of
-//! deleted ranges, each cell with its times.
+//! A table of the store as a stream of events in the form of a Cassandra node: partitions in token
+//! order, rows, range tombstone markers, each cell with its times.
 //!
-//! What a node has no place for is counted, and left out or brought as near as it goes. What a
-//! deletion covers is not given out: a node takes for granted that no file has a row that the same
-//! file deletes.
+//! Data that a node cannot represent is counted, and omitted or approximated. Data covered by a
+//! deletion is not emitted: a node assumes that no file has a row that the same file deletes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,7 +25,7 @@ use serde_json::{Value, json};
 use crate::markers::{DeletedRange, PlacedMarker, markers, whole_value};
 use crate::{cql_trouble, model_trouble};
 
-/// What was found, in words.
+/// Formats the counts.
 pub fn counts_told(partitions: u64, rows: u64, cells: u64, deletions: u64) -> String {
     format!(
         "{}, {}, {} and {}",
@@ -37,30 +36,30 @@ pub fn counts_told(partitions: u64, rows: u64, cells: u64, deletions: u64) -> St
     )
 }
 
-/// What a table has, and what a node can't have of it.
+/// Contents of a table in numbers, and data that a node cannot represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportTotals {
     /// Partitions.
     pub partitions: u64,
     /// Rows.
     pub rows: u64,
-    /// Cells, of which tombstones are some.
+    /// Cells, including tombstones.
     pub cells: u64,
     /// Deletions of partitions, ranges, rows and collections.
     pub deletions: u64,
-    /// Cells that deletions cover, which are left out.
+    /// Cells covered by deletions, which are omitted.
     covered: u64,
-    /// Cells of columns that were dropped.
+    /// Cells of dropped columns.
     dropped: u64,
-    /// Times behind the last second that a node has, or before 1970, which are that second, or the
-    /// first.
+    /// Times after the last second of a node, or before 1970, which are moved to the last or first
+    /// second.
     moved: u64,
-    /// Deletions and markers at the least timestamp, which say nothing there.
+    /// Deletions and markers at the minimum timestamp, which a node cannot represent.
     unsayable: u64,
 }
 
 impl ExportTotals {
-    /// Takes in what another part of the table has.
+    /// Adds the counts of another part of the table.
     pub fn add(&mut self, other: &ExportTotals) {
         self.partitions += other.partitions;
         self.rows += other.rows;
@@ -72,12 +71,12 @@ impl ExportTotals {
         self.unsayable += other.unsayable;
     }
 
-    /// In words.
+    /// Formats the counts.
     pub fn told(&self) -> String {
         counts_told(self.partitions, self.rows, self.cells, self.deletions)
     }
 
-    /// What is not as it was, by number.
+    /// Formats the losses, by number.
     pub fn losses(&self) -> Vec<String> {
         let cells = |n| things(n, "cell", "cells");
         let all = [
@@ -103,7 +102,7 @@ impl ExportTotals {
         all.into_iter().filter(|l| l.0 > 0).map(|l| l.1).collect()
     }
 
-    /// For programs.
+    /// Returns the counts as JSON.
     pub fn json(&self) -> Value {
         json!({
             "partitions": self.partitions, "rows": self.rows, "cells": self.cells, "deletions": self.deletions,
@@ -112,23 +111,23 @@ impl ExportTotals {
     }
 }
 
-/// Where the cells of a column go.
+/// Target of the cells of a column.
 struct ExportedColumn {
     is_static: bool,
     /// Its number in the header.
     number: usize,
     of: ColumnType,
     path: Option<Type>,
-    /// Cells with this timestamp, or an older one, are of a column that was dropped.
+    /// Cells with this timestamp or an older one belong to a dropped column.
     dropped_until: Option<i64>,
 }
 
-/// Reads a table.
+/// Reader of a table.
 pub struct ExportedTable {
     schema: Arc<TableSchema>,
     family: StoreFamily,
     view: StoreView,
-    /// Who counts, where it counts.
+    /// Node id of the counter shards.
     owner: [u8; 16],
     header: NodeHeader,
     places: HashMap<u16, ExportedColumn>,
@@ -140,7 +139,7 @@ impl fmt::Debug for ExportedTable {
     }
 }
 
-/// The class of a type's values.
+/// Returns the class of a type.
 fn class_of(of: &Type) -> Done<MarshalClass> {
     MarshalClass::parse(&of.name())
         .map_err(|why| Failure::new(format!("the type {} has no name there: {why}", of.name())))
@@ -171,10 +170,10 @@ fn class_of_key(columns: &[TableColumn]) -> Done<MarshalClass> {
 }
 
 impl ExportedTable {
-    /// A table as `view` sees it.
+    /// Prepares a table in the state of `view`.
     ///
     /// # Errors
-    /// A type that a node has no name for.
+    /// A type without a class name in Cassandra.
     pub fn new(
         schema: Arc<TableSchema>,
         family: StoreFamily,
@@ -213,33 +212,33 @@ impl ExportedTable {
         Ok(ExportedTable { schema, family, view, owner, header, places })
     }
 
-    /// Where it is stored.
+    /// Returns the table's column family in the store.
     pub fn family(&self) -> &StoreFamily {
         &self.family
     }
 
-    /// The table.
+    /// Returns the schema.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// The columns that events number, each by its number.
+    /// Returns the columns by their numbers in events.
     pub fn numbered(&self, of_static: bool) -> Vec<Option<&TableColumn>> {
         let named = |name: &[u8]| self.schema.column(std::str::from_utf8(name).ok()?);
         self.header.columns(of_static).iter().map(|c| named(&c.name)).collect()
     }
 
-    /// The header of its files, with these least times.
+    /// Returns the header of its files, with these minimum times.
     pub fn header(&self, least: LeastTimes) -> NodeHeader {
         let NodeHeader { partitioner, key, clustering, statics, regulars, .. } =
             self.header.clone();
         NodeHeader::new(partitioner, key, clustering, statics, regulars, least)
     }
 
-    /// Gives everything in these partitions to `take`, in order, and says what that was.
+    /// Emits the contents of these partitions to `take`, in order; returns the counts.
     ///
     /// # Errors
-    /// Those of reading, and of `take`.
+    /// Errors of reading, and of `take`.
     pub fn each(
         &self,
         range: &Partitions,
@@ -252,11 +251,11 @@ impl ExportedTable {
         Ok(walk.totals)
     }
 
-    /// What lives of a row, or of the static cells where `clustering` is `None`; nothing else is said
-    /// of it. `None` where nothing lives.
+    /// Returns the live cells of a row, or of the static row if `clustering` is `None`, without
+    /// deletions. `None` if nothing is live.
     ///
     /// # Errors
-    /// Those of reading, and values that are none of the key's types.
+    /// Errors of reading, and invalid key values.
     pub fn live_row(&self, key: &[u8], clustering: Option<&[Vec<u8>]>) -> Done<Option<NodeRow>> {
         let slice = match clustering {
             None => StoreSlice::statics(),
@@ -284,7 +283,7 @@ impl ExportedTable {
     }
 }
 
-/// The least times of what [`ExportedTable::each`] gave.
+/// Minimum times of the events of [`ExportedTable::each`].
 #[derive(Debug, Default)]
 pub struct LeastFound {
     timestamp: Option<i64>,
@@ -297,7 +296,7 @@ fn take_less<T: Ord + Copy>(known: &mut Option<T>, n: T) {
 }
 
 impl LeastFound {
-    /// They, and what is usual where there are none.
+    /// Returns the times, with defaults for missing ones.
     pub fn times(&self) -> LeastTimes {
         let usual = LeastTimes::default();
         LeastTimes {
@@ -307,7 +306,7 @@ impl LeastFound {
         }
     }
 
-    /// Takes in an event.
+    /// Adds an event.
     pub fn event(&mut self, event: &NodeEvent) {
         match event {
             NodeEvent::Partition(_) => {}
@@ -346,40 +345,40 @@ impl LeastFound {
     }
 }
 
-/// Whether something of this timestamp is not deleted.
+/// Reports whether data with this timestamp is live.
 fn lives(timestamp: i64, deleted: Option<NodeDeletion>) -> bool {
     deleted.is_none_or(|d| timestamp > d.timestamp)
 }
 
-/// What a cell is one of.
+/// The role of a cell.
 enum CellOf<'t> {
-    /// The one that marks its row.
+    /// The row marker.
     Marker,
     Column(&'t ExportedColumn),
-    /// A column that was dropped.
+    /// A cell of a dropped column.
     Dropped,
 }
 
-/// A row that is put together.
+/// A row being assembled.
 struct OpenRow {
-    /// Its place, up to where names begin.
+    /// Its store key, up to the column name.
     place: Vec<u8>,
-    /// The newest deletion that it lies in, be it its own.
+    /// The newest deletion that covers it, including its own.
     deleted: Option<NodeDeletion>,
     row: NodeRow,
 }
 
-/// Goes through a table.
+/// Traversal of a table.
 struct EventWalk<'t> {
     table: &'t ExportedTable,
     now: i64,
     totals: ExportTotals,
     take: &'t mut dyn FnMut(&NodeEvent) -> Done,
-    /// The partition, until something of it is given out.
+    /// The partition, until it is emitted.
     partition: Option<NodePartition>,
     /// The deletion of the partition.
     deleted: Option<NodeDeletion>,
-    /// The deletion of the range that the walk stands in.
+    /// The range deletion at the current position.
     open: Option<NodeDeletion>,
     ranges: Vec<DeletedRange>,
     markers: std::iter::Peekable<std::vec::IntoIter<PlacedMarker>>,
@@ -420,7 +419,7 @@ impl<'t> EventWalk<'t> {
             }
             self.end_of_row()?;
             self.markers_before(None)?;
-            // A deletion alone is a partition, too; nothing at all is none.
+            // A deletion alone is a partition, too; an empty one is omitted.
             if self.partition.take_if(|p| p.deletion.is_none()).is_none() {
                 self.begin_partition()?;
             }
@@ -472,7 +471,7 @@ impl<'t> EventWalk<'t> {
         Ok(())
     }
 
-    /// What the cell at this place, of this timestamp, is one of.
+    /// Returns the role of the cell at this position with this timestamp.
     fn whose(&self, at: &KeyPlace<'_>, timestamp: i64) -> Done<CellOf<'t>> {
         let id = self.table.schema.column_at(at.name).map_err(|e| cql_trouble(&e))?;
         let Some(id) = id else { return Ok(CellOf::Marker) };
@@ -481,7 +480,7 @@ impl<'t> EventWalk<'t> {
         Ok(place.filter(is_there).map_or(CellOf::Dropped, CellOf::Column))
     }
 
-    /// The column of the row that is put together.
+    /// Returns the column of the assembled row.
     fn column(&mut self, place: &ExportedColumn) -> Option<&mut NodeColumn> {
         let columns = &mut self.row.as_mut()?.row.columns;
         if columns.last().is_none_or(|c| c.column != place.number) {
@@ -522,7 +521,7 @@ impl<'t> EventWalk<'t> {
         Ok(())
     }
 
-    /// Gives out the row, where it says anything that is not deleted.
+    /// Emits the row, if it has live data.
     fn end_of_row(&mut self) -> Done {
         let Some(OpenRow { mut row, .. }) = self.row.take() else { return Ok(()) };
         row.columns.retain(|c| c.deletion.is_some() || !c.cells.is_empty());
@@ -540,8 +539,8 @@ impl<'t> EventWalk<'t> {
         (self.take)(&NodeEvent::Row(row))
     }
 
-    /// Gives out the markers before a place, or all. The deletions of ranges come before all rows
-    /// in the store, so all are known.
+    /// Emits the markers before a position, or all. Range deletions precede all rows in the store,
+    /// so all are known.
     fn markers_before(&mut self, place: Option<&[u8]>) -> Done {
         if !self.ranges.is_empty() {
             let ranges = std::mem::take(&mut self.ranges);
@@ -569,7 +568,7 @@ impl<'t> EventWalk<'t> {
         within
     }
 
-    /// A deletion that lies in another one; `None` where it says nothing more than that.
+    /// Returns a deletion within another one; `None` if it adds nothing to that.
     fn deletion(&mut self, d: CellDeletion, within: Option<NodeDeletion>) -> Option<NodeDeletion> {
         if d.timestamp == i64::MIN {
             self.totals.unsayable += 1;
@@ -587,7 +586,7 @@ impl<'t> EventWalk<'t> {
         NodeExpiry { ttl: ttl.min(most), expires: self.second(expires) }
     }
 
-    /// Takes in the cell that marks the row.
+    /// Adds the row marker.
     fn marker(&mut self, cell: Cell<'_>) {
         if !self.row.as_ref().is_some_and(|r| lives(cell.timestamp, r.deleted)) {
             return;
@@ -607,7 +606,7 @@ impl<'t> EventWalk<'t> {
         }
     }
 
-    /// Takes in a cell of a column.
+    /// Adds a cell of a column.
     fn cell(&mut self, of: &ExportedColumn, path: Option<&[u8]>, cell: Cell<'_>) -> Done {
         let of_row = self.row.as_ref().and_then(|r| r.deleted);
         let deleted = self.column(of).and_then(|c| c.deletion).or(of_row);
@@ -625,8 +624,8 @@ impl<'t> EventWalk<'t> {
             CellState::Live(v) => NodeCellState::Live(v.to_vec()),
             CellState::Expiring { value, ttl, expires } => {
                 let expiry = self.expiry(ttl, expires);
-                // A compaction has cut the value of what has ended: it is what a node makes of such
-                // a cell, a tombstone of the second in which it was written.
+                // A compaction has removed the value of an expired cell. A node converts such a
+                // cell to a tombstone of the second in which it was written.
                 let is_cut = value.is_empty()
                     && expires <= self.now
                     && of.of.cell_type(element.as_deref()).validate(value).is_err();
@@ -636,7 +635,7 @@ impl<'t> EventWalk<'t> {
                 }
             }
             CellState::Tombstone { deleted } => NodeCellState::Deleted(self.second(deleted)),
-            // The clock rises with each change, so of what is exported twice the later counts.
+            // The clock rises with each change, so of two exported shards the later counts.
             CellState::Counter(sum) => {
                 NodeCellState::Live(counter_shard(self.table.owner, cell.timestamp, sum))
             }

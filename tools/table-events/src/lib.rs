@@ -1,5 +1,5 @@
-//! A table of a store as events, in the order of tokens: partitions, rows, deleted ranges, each cell
-//! with its times. Files of a node are written from them, and statements for a cluster made of them.
+//! A table of a store as events, in token order: partitions, rows, deleted ranges, each cell with
+//! its times. SSTable files of a node, and statements for a cluster, are made from these events.
 
 #![warn(missing_debug_implementations)]
 
@@ -10,11 +10,11 @@ pub use events::{ExportTotals, ExportedTable, LeastFound, counts_told};
 
 use firn_tools::output::Failure;
 
-/// A list whose elements expire at more times than this, counted along it, is not carried to a
-/// cluster element by element.
+/// Maximum number of expirations, counted along a list, up to which it is sent to a cluster element
+/// by element.
 pub const MOST_LIST_RUNS: usize = 64;
 
-/// What a user is told of an error of the data model.
+/// Converts an error of the data model to a failure for the user.
 pub fn model_trouble(e: firn_wide::Error) -> Failure {
     match e {
         firn_wide::Error::Store(e) => Failure::Engine(e),
@@ -29,7 +29,7 @@ pub fn model_trouble(e: firn_wide::Error) -> Failure {
     }
 }
 
-/// What a user is told of an error of CQL.
+/// Converts an error of CQL to a failure for the user.
 pub fn cql_trouble(e: &firn_cql::Error) -> Failure {
     Failure::Failed { what: e.text().into_owned(), next: e.help().map(str::to_owned) }
 }

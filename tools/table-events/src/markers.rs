@@ -1,5 +1,5 @@
-//! Deletions of ranges as a node's files have them: they never overlap, so where several do, the
-//! newest counts, and a marker stands wherever another one begins to.
+//! Range deletions in the form of a node's files: they never overlap. Where several overlap, the
+//! newest counts, and a marker is written at each change.
 
 use std::collections::BinaryHeap;
 
@@ -8,28 +8,28 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, BEFORE, Layout, ROWS};
 
-/// The section behind that of the rows.
+/// The section after the rows.
 const AFTER_ROWS: u8 = ROWS + 1;
 
-/// A deletion of the rows between two places of a partition.
+/// A deletion of the rows between two positions of a partition.
 pub struct DeletedRange {
-    /// The place that it begins at.
+    /// Start, inclusive.
     pub start: Vec<u8>,
-    /// The place that it ends before.
+    /// End, exclusive.
     pub end: Vec<u8>,
-    /// When.
+    /// The deletion.
     pub deletion: NodeDeletion,
 }
 
-/// A marker, and the place that it stands before.
+/// A marker with its position.
 pub struct PlacedMarker {
-    /// The place.
+    /// The position that it precedes.
     pub place: Vec<u8>,
-    /// What stands there.
+    /// The marker.
     pub marker: NodeMarker,
 }
 
-/// The markers of all ranges of a partition, in the order of their places.
+/// Returns the markers of all ranges of a partition, in order.
 pub fn markers(layout: &Layout, mut ranges: Vec<DeletedRange>) -> Done<Vec<PlacedMarker>> {
     ranges.retain(|r| r.start < r.end);
     ranges.sort_by(|a, b| a.start.cmp(&b.start));
@@ -37,7 +37,7 @@ pub fn markers(layout: &Layout, mut ranges: Vec<DeletedRange>) -> Done<Vec<Place
     places.sort_unstable();
     places.dedup();
     let mut all = vec![];
-    // Those that have begun, the newest first; they are taken out when they are met and have ended.
+    // Open ranges, newest first; ended ones are removed when they reach the top.
     let mut begun: BinaryHeap<(i64, i64, &[u8])> = BinaryHeap::new();
     let mut waiting = ranges.iter().peekable();
     let mut open: Option<NodeDeletion> = None;
@@ -63,20 +63,20 @@ pub fn markers(layout: &Layout, mut ranges: Vec<DeletedRange>) -> Done<Vec<Place
     Ok(all)
 }
 
-/// A value that was read from a key, as cells have it; `None` for null.
+/// Returns a value of a key in the form of a cell; `None` for null.
 pub fn whole_value(of: &Type, there: bool, value: Vec<u8>) -> Done<Option<Vec<u8>>> {
     let whole = there.then(|| of.with_last_nulls(&value)).transpose();
     whole.map_err(|e| Failure::new(format!("a value in a key is none of its type: {}", e.0)))
 }
 
-/// The values of a bound between rows, and whether it stands behind those that begin with them.
+/// Returns the values of a bound between rows, and whether it is after rows with this prefix.
 fn read_bound(layout: &Layout, place: &[u8]) -> Done<(Vec<Option<Vec<u8>>>, bool)> {
     let wrong = || {
         let what = format!("a deletion of a range ends at no row: \"{}\"", place.escape_ascii());
         Failure::with_next(what, "`firn verify` lists everything that is damaged")
     };
     let mut rest = match place {
-        // Statements that have no bound on one side say it by the section of the rows alone.
+        // A statement without a bound on one side has only the rows section there.
         [ROWS] => return Ok((vec![], false)),
         [AFTER_ROWS] => return Ok((vec![], true)),
         [ROWS, rest @ ..] => rest,

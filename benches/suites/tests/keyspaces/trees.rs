@@ -175,7 +175,7 @@ fn what_memtables_take_is_told_and_given_back_by_a_flush() -> Result<()> {
 #[test]
 fn a_filter_of_compactions_counts_for_its_tree_alone_also_after_an_opening() -> Result<()> {
     let dir = Dir::new();
-    let filtered = || TreeOptions { purge: Some(Arc::new(OnlyA)), ..TreeOptions::default() };
+    let filtered = || TreeOptions { compaction_filter: Some(Arc::new(OnlyA)), ..TreeOptions::default() };
     {
         let db = dir.open();
         for t in [db.tree("filtered", filtered())?, tree(&db, "other")] {

@@ -74,7 +74,7 @@ pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Playe
 
 fn options_of(program: &Program, name: usize, variant: u32) -> TreeOptions {
     let mut o = program.trees[(name + variant as usize) % program.trees.len()].clone();
-    o.merge = (name as u32 == FOLDS).then(|| Arc::new(Append) as Arc<dyn MergeOperator>);
+    o.merge_operator = (name as u32 == FOLDS).then(|| Arc::new(Append) as Arc<dyn MergeOperator>);
     o
 }
 

@@ -1,4 +1,4 @@
-//! Rows in Rust's manner, over the operations of [`Keyspace`].
+//! Idiomatic Rust interface for rows, based on the operations of [`Keyspace`].
 //!
 //! ```
 //! use firn_wide::{CfDef, KsDef, Wide};
@@ -38,7 +38,7 @@ use crate::base::error::{Error, Result, invalid};
 use crate::store::{PurgeReport, StoreView};
 use crate::types::Wording;
 
-/// A column family: rows by key. Cheap to clone. Its definition is looked up at each call.
+/// A column family. Cheap to clone. Its definition is looked up at each call.
 #[derive(Clone, Debug)]
 pub struct ColumnFamily {
     keyspace: Keyspace,
@@ -46,10 +46,10 @@ pub struct ColumnFamily {
 }
 
 impl Keyspace {
-    /// The family of this name, to be read and written in Rust's manner.
+    /// Returns the family with this name, for reads and writes with the idiomatic interface.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none.
+    /// `InvalidRequest` if there is none.
     pub fn family(&self, name: &str) -> Result<ColumnFamily> {
         self.table(name)?;
         Ok(ColumnFamily::new(self, name))
@@ -61,17 +61,17 @@ impl ColumnFamily {
         ColumnFamily { keyspace: keyspace.clone(), name: name.into() }
     }
 
-    /// Its name.
+    /// Returns the name of the family.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its keyspace.
+    /// Returns the keyspace of the family.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
 
-    /// The row of this key, whether there is anything in it or not.
+    /// Returns the row with this key, whether it exists or not.
     pub fn row(&self, key: impl ToBytes) -> Row {
         Row {
             family: self.clone(),
@@ -82,7 +82,7 @@ impl ColumnFamily {
         }
     }
 
-    /// All rows, in the order of the partitioner, to be narrowed down.
+    /// Returns a query for all rows, in the order of the partitioner, to be narrowed.
     pub fn rows(&self) -> Rows {
         Rows {
             family: self.clone(),
@@ -91,7 +91,7 @@ impl ColumnFamily {
         }
     }
 
-    /// The rows in which columns have certain values, found by an index.
+    /// Returns a query for rows by values of their columns, using an index.
     ///
     /// ```
     /// # use firn_wide::{CfDef, ColumnDef, KsDef, Wide};
@@ -119,29 +119,29 @@ impl ColumnFamily {
         }
     }
 
-    /// Removes all rows.
+    /// Deletes all rows.
     ///
     /// # Errors
-    /// As [`Keyspace::truncate`].
+    /// Those of [`Keyspace::truncate`].
     pub fn truncate(&self) -> Result<()> {
         self.keyspace.truncate(&self.name)
     }
 
-    /// Says of each of its tables which tombstones and expired cells it holds, and what keeps them
-    /// from being purged.
+    /// Returns, for each of its tables, the tombstones and expired cells in it, and the reasons why
+    /// they are not purged.
     ///
     /// # Errors
-    /// `InvalidRequest` when it has been dropped; errors of the engine.
+    /// `InvalidRequest` if it was dropped; errors of the engine.
     pub fn purge_report(&self) -> Result<PurgeReport> {
         let table = self.keyspace.table(&self.name)?;
         self.keyspace.store().purge_report(&table.cells, table.def.gc_grace())
     }
 
-    /// Builds the index on a column anew, which frees it of entries that it holds in vain. Queries
-    /// by it are refused meanwhile; writes go on.
+    /// Rebuilds the index on a column, which removes stale entries. Meanwhile queries of the index
+    /// are refused, and writes continue.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is no index on the column; errors of the engine.
+    /// `InvalidRequest` if the column has no index; errors of the engine.
     pub fn rebuild_index(&self, column: impl ToBytes) -> Result<()> {
         let table = self.keyspace.table(&self.name)?;
         let name = column.to_bytes();
@@ -160,10 +160,10 @@ impl ColumnFamily {
     }
 }
 
-/// A row of a column family, or one of its super columns. Cheap to make: nothing is looked up until
-/// it is read or written.
+/// A row of a column family, or one of its super columns. Cheap to create: nothing is looked up
+/// until it is read or written.
 ///
-/// Writes take the store's clock as timestamp, unless [`at`](Row::at) says another.
+/// Writes have the timestamp of the store's clock, unless [`at`](Row::at) sets another.
 #[derive(Clone, Debug)]
 pub struct Row {
     family: ColumnFamily,
@@ -174,22 +174,22 @@ pub struct Row {
 }
 
 impl Row {
-    /// Its key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// One of its super columns: reads and writes concern the columns in it.
+    /// Returns one of its super columns, whose reads and writes concern the columns in it.
     pub fn super_column(&self, name: impl ToBytes) -> Row {
         Row { super_column: Some(name.to_bytes().into_owned()), ..self.clone() }
     }
 
-    /// The same, with writes at this timestamp.
+    /// Returns this row with a fixed timestamp for writes.
     pub fn at(&self, timestamp: i64) -> Row {
         Row { timestamp: Some(timestamp), ..self.clone() }
     }
 
-    /// The same, with what is inserted living this many seconds.
+    /// Returns this row with a TTL in seconds for inserts.
     pub fn ttl(&self, seconds: i32) -> Row {
         Row { ttl: Some(seconds), ..self.clone() }
     }
@@ -218,7 +218,7 @@ impl Row {
     /// Writes a column.
     ///
     /// # Errors
-    /// As [`Keyspace::insert`].
+    /// Those of [`Keyspace::insert`].
     pub fn insert(&self, name: impl ToBytes, value: impl ToBytes) -> Result<()> {
         self.family.keyspace.insert(&self.key, &self.parent(), &self.column(name, value))
     }
@@ -226,7 +226,7 @@ impl Row {
     /// Adds to a counter.
     ///
     /// # Errors
-    /// As [`Keyspace::add`].
+    /// Those of [`Keyspace::add`].
     pub fn add(&self, name: impl ToBytes, delta: i64) -> Result<()> {
         self.family.keyspace.add(
             &self.key,
@@ -235,10 +235,10 @@ impl Row {
         )
     }
 
-    /// A column; `None` when it isn't there.
+    /// Returns a column; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Keyspace::get`], except `NotFound`.
+    /// Those of [`Keyspace::get`], except `NotFound`.
     pub fn get(&self, name: impl ToBytes) -> Result<Option<Column>> {
         match self.find(&name)? {
             Some(ColumnOrSuperColumn::Column(c)) => Ok(Some(c)),
@@ -246,18 +246,18 @@ impl Row {
         }
     }
 
-    /// The value of a column; `None` when it isn't there.
+    /// Returns the value of a column; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`get`](Row::get); `InvalidRequest` when the value is none of that type.
+    /// Those of [`get`](Row::get); `InvalidRequest` if the value cannot be converted to the type.
     pub fn value<T: FromBytes>(&self, name: impl ToBytes) -> Result<Option<T>> {
         self.get(name)?.map(|c| c.value_as()).transpose()
     }
 
-    /// The sum of a counter; 0 when nothing was ever added.
+    /// Returns the value of a counter; 0 if nothing was added.
     ///
     /// # Errors
-    /// As [`Keyspace::get`], except `NotFound`.
+    /// Those of [`Keyspace::get`], except `NotFound`.
     pub fn counter(&self, name: impl ToBytes) -> Result<i64> {
         match self.find(&name)? {
             Some(ColumnOrSuperColumn::CounterColumn(c)) => Ok(c.value),
@@ -276,7 +276,7 @@ impl Row {
     /// Deletes a column, or a counter.
     ///
     /// # Errors
-    /// As [`Keyspace::remove`].
+    /// Those of [`Keyspace::remove`].
     pub fn delete(&self, name: impl ToBytes) -> Result<()> {
         self.remove(&self.path(Some(&name)))
     }
@@ -284,7 +284,7 @@ impl Row {
     /// Deletes the row, or the super column.
     ///
     /// # Errors
-    /// As [`Keyspace::remove`].
+    /// Those of [`Keyspace::remove`].
     pub fn delete_all(&self) -> Result<()> {
         self.remove(&self.path(None))
     }
@@ -297,13 +297,13 @@ impl Row {
         keyspace.remove(&self.key, path, self.timestamp())
     }
 
-    /// All columns, to be narrowed down.
+    /// Returns a slice of all columns, to be narrowed.
     pub fn slice(&self) -> Slice {
         Slice { row: self.clone(), range: SliceRange { count: i32::MAX, ..SliceRange::default() } }
     }
 }
 
-/// A part of a row: of its columns, or of its super columns. Both bounds are in it.
+/// A slice of a row: of its columns, or of its super columns. Both bounds are inclusive.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Slice {
@@ -312,35 +312,35 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Begins with this name, in the order of traversal.
+    /// Sets the first name, in the order of traversal.
     pub fn from(mut self, name: impl ToBytes) -> Slice {
         self.range.start = name.to_bytes().into_owned();
         self
     }
 
-    /// Ends with this name, in the order of traversal.
+    /// Sets the last name, in the order of traversal.
     pub fn to(mut self, name: impl ToBytes) -> Slice {
         self.range.finish = name.to_bytes().into_owned();
         self
     }
 
-    /// Read from the last name.
+    /// Reads in reverse order.
     pub fn reversed(mut self) -> Slice {
         self.range.reversed = true;
         self
     }
 
-    /// At most this many.
+    /// Limits the number of columns.
     pub fn limit(mut self, count: usize) -> Slice {
         self.range.count = i32::try_from(count).unwrap_or(i32::MAX);
         self
     }
 
-    /// The columns, read as they are asked for: of one state, in memory that doesn't grow with the
-    /// row.
+    /// Returns an iterator over the columns. It reads them lazily from one snapshot, in memory that
+    /// does not grow with the row.
     ///
     /// # Errors
-    /// As [`Keyspace::get_slice`]; `InvalidRequest` for the rows of a Super family, whose columns
+    /// Those of [`Keyspace::get_slice`]; `InvalidRequest` for rows of a Super family, whose columns
     /// are in super columns, and for counters.
     pub fn columns(self) -> Result<Columns> {
         let row = &self.row;
@@ -349,28 +349,28 @@ impl Slice {
             .map(Columns)
     }
 
-    /// The super columns.
+    /// Returns the super columns.
     ///
     /// # Errors
-    /// As [`Keyspace::get_slice`].
+    /// Those of [`Keyspace::get_slice`].
     pub fn super_columns(self) -> Result<Vec<SuperColumn>> {
         let take = |c| if let ColumnOrSuperColumn::SuperColumn(s) = c { Some(s) } else { None };
         Ok(self.read()?.into_iter().filter_map(take).collect())
     }
 
-    /// The counters.
+    /// Returns the counters.
     ///
     /// # Errors
-    /// As [`Keyspace::get_slice`].
+    /// Those of [`Keyspace::get_slice`].
     pub fn counters(self) -> Result<Vec<CounterColumn>> {
         let take = |c| if let ColumnOrSuperColumn::CounterColumn(c) = c { Some(c) } else { None };
         Ok(self.read()?.into_iter().filter_map(take).collect())
     }
 
-    /// How many columns or super columns there are, without reading their values.
+    /// Returns the number of columns or super columns without reading their values.
     ///
     /// # Errors
-    /// As [`Keyspace::get_count`].
+    /// Those of [`Keyspace::get_count`].
     pub fn count(self) -> Result<usize> {
         let row = &self.row;
         let n = row.family.keyspace.get_count(&row.key, &row.parent(), &self.range.into())?;
@@ -382,7 +382,7 @@ impl Slice {
     }
 }
 
-/// The columns of a slice, as they are read. Ends after an error.
+/// Iterator over the columns of a slice. Ends after an error.
 pub struct Columns(ColumnReader);
 
 impl std::fmt::Debug for Columns {
@@ -399,8 +399,8 @@ impl Iterator for Columns {
     }
 }
 
-/// Rows of a family, with the columns of each that are asked for. Ranges of keys go by the
-/// partitioner's order.
+/// A query for rows of a family, and for a part of the columns of each. Ranges of keys are in the
+/// order of the partitioner.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Rows {
@@ -410,36 +410,36 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// From this key on.
+    /// Sets the first key.
     pub fn from(mut self, key: impl ToBytes) -> Rows {
         self.range.start = super::KeyBound::Key(key.to_bytes().into_owned());
         self
     }
 
-    /// Up to this key, which is one of them.
+    /// Sets the last key, which is inclusive.
     pub fn to(mut self, key: impl ToBytes) -> Rows {
         self.range.end = super::KeyBound::Key(key.to_bytes().into_owned());
         self
     }
 
-    /// Only the first columns (or super columns) of each.
+    /// Limits the columns (or super columns) of each row to the first `count`.
     pub fn columns(mut self, count: usize) -> Rows {
         self.columns.count = i32::try_from(count).unwrap_or(i32::MAX);
         self
     }
 
-    /// The rows, read as they are asked for: of one state, which is kept for as long as the
-    /// iterator lives, in memory that grows with one row only. Those without columns are left out.
+    /// Returns an iterator over the rows. It reads them lazily from one snapshot, which it holds
+    /// until it is dropped, in memory for one row. Rows without columns are omitted.
     ///
     /// # Errors
-    /// As [`Keyspace::get_range_slices`].
+    /// Those of [`Keyspace::get_range_slices`].
     pub fn iter(&self) -> Result<RowIter> {
         let keyspace = &self.family.keyspace;
         RowReader::new(keyspace, &self.family.parent(), &self.columns, &self.range).map(RowIter)
     }
 }
 
-/// Rows, as they are read. Ends after an error.
+/// Iterator over rows. Ends after an error.
 pub struct RowIter(RowReader);
 
 impl std::fmt::Debug for RowIter {
@@ -456,8 +456,7 @@ impl Iterator for RowIter {
     }
 }
 
-/// Rows by what is in their columns. At least one column that is to equal a value must have an
-/// index.
+/// A query for rows by values of their columns. At least one equality must be on an indexed column.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Find {
@@ -471,41 +470,41 @@ impl Find {
         self
     }
 
-    /// The column has this value.
+    /// Requires that the column has this value.
     pub fn eq(self, name: impl ToBytes, value: impl ToBytes) -> Find {
         self.and(&name, IndexOperator::Eq, &value)
     }
 
-    /// The column's value is larger.
+    /// Requires that the column's value is greater.
     pub fn gt(self, name: impl ToBytes, value: impl ToBytes) -> Find {
         self.and(&name, IndexOperator::Gt, &value)
     }
 
-    /// The column's value is not smaller.
+    /// Requires that the column's value is greater or equal.
     pub fn gte(self, name: impl ToBytes, value: impl ToBytes) -> Find {
         self.and(&name, IndexOperator::Gte, &value)
     }
 
-    /// The column's value is smaller.
+    /// Requires that the column's value is less.
     pub fn lt(self, name: impl ToBytes, value: impl ToBytes) -> Find {
         self.and(&name, IndexOperator::Lt, &value)
     }
 
-    /// The column's value is not larger.
+    /// Requires that the column's value is less or equal.
     pub fn lte(self, name: impl ToBytes, value: impl ToBytes) -> Find {
         self.and(&name, IndexOperator::Lte, &value)
     }
 
-    /// At most this many rows.
+    /// Limits the number of rows.
     pub fn limit(mut self, count: usize) -> Find {
         self.clause.count = i32::try_from(count).unwrap_or(i32::MAX);
         self
     }
 
-    /// The rows, with all of their columns.
+    /// Returns the rows with all of their columns.
     ///
     /// # Errors
-    /// As [`Keyspace::get_indexed_slices`].
+    /// Those of [`Keyspace::get_indexed_slices`].
     pub fn rows(self) -> Result<Vec<KeySlice>> {
         self.family.keyspace.get_indexed_slices(
             &self.family.parent(),
@@ -515,7 +514,7 @@ impl Find {
     }
 }
 
-/// Writes to rows of several families of a keyspace that happen together or not at all.
+/// An atomic batch of writes to rows of several families of a keyspace.
 ///
 /// ```
 /// # use firn_wide::{CfDef, KsDef, Wide};
@@ -545,14 +544,16 @@ pub struct Batch {
 }
 
 impl Keyspace {
-    /// An empty batch. Its writes get one timestamp, of now, where their rows don't say another.
+    /// Creates an empty batch. Its writes have one timestamp, the current time, unless their rows
+    /// set another.
     pub fn batch(&self) -> Batch {
         Batch { keyspace: self.clone(), timestamp: self.wide.timestamp(), rows: vec![] }
     }
 
-    /// Reads rows and writes them without other writers in between: all that `work` puts
-    /// into the batch is written when it returns, or nothing after an error. It may read anything,
-    /// but must not write otherwise, and the batch may concern rows with these keys only.
+    /// Reads and writes rows under their locks, so that no other writer interferes. The writes that
+    /// `work` adds to the batch are applied when it returns; after an error none are. `work` may
+    /// read anything. It must not write in other ways, and the batch may only contain rows with
+    /// these keys.
     ///
     /// ```
     /// # use firn_wide::{CfDef, KsDef, Wide};
@@ -573,7 +574,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`, `InvalidRequest` for a row of another key; else as
+    /// Those of `work`; `InvalidRequest` for a row with another key; those of
     /// [`batch_mutate`](Keyspace::batch_mutate).
     pub fn update<T>(
         &self,
@@ -601,7 +602,7 @@ impl Batch {
         }
     }
 
-    /// Writes a column.
+    /// Adds a write of a column.
     pub fn insert(&mut self, row: &Row, name: impl ToBytes, value: impl ToBytes) -> &mut Batch {
         let column = row.at(row.timestamp.unwrap_or(self.timestamp)).column(name, value);
         let write = match &row.super_column {
@@ -612,7 +613,7 @@ impl Batch {
         self
     }
 
-    /// Adds to a counter.
+    /// Adds an increment of a counter.
     pub fn add(&mut self, row: &Row, name: impl ToBytes, delta: i64) -> &mut Batch {
         let column = CounterColumn::new(name.to_bytes(), delta);
         let write = match &row.super_column {
@@ -623,12 +624,12 @@ impl Batch {
         self
     }
 
-    /// Deletes a column, or a counter.
+    /// Adds a deletion of a column or a counter.
     pub fn delete(&mut self, row: &Row, name: impl ToBytes) -> &mut Batch {
         self.push_deletion(row, Some(SlicePredicate::names([name.to_bytes()])))
     }
 
-    /// Deletes a row, or a super column.
+    /// Adds a deletion of a row or a super column.
     pub fn delete_all(&mut self, row: &Row) -> &mut Batch {
         self.push_deletion(row, None)
     }
@@ -642,15 +643,16 @@ impl Batch {
         self
     }
 
-    /// Whether there is nothing in it.
+    /// Reports whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Writes it all. Deletions win over writes of the same batch, as at equal timestamps always.
+    /// Applies the batch. Deletions win over writes of the same batch, as always at equal
+    /// timestamps.
     ///
     /// # Errors
-    /// As [`Keyspace::batch_mutate`]. Nothing is written then.
+    /// Those of [`Keyspace::batch_mutate`]. Then nothing is written.
     pub fn commit(self) -> Result<()> {
         self.keyspace.batch_mutate(&self.rows)
     }

@@ -1,5 +1,5 @@
-//! Checks of a call before it reads or writes, with the texts of the article's servers
-//! (model 2.1, 2.4, 2.5, 2.7, 2.8, 6).
+//! Validation of requests before reads and writes, with Cassandra's error texts (model 2.1, 2.4,
+//! 2.5, 2.7, 2.8, 6).
 
 use super::data::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, Deletion, IndexExpression,
@@ -9,11 +9,12 @@ use super::state::ApiTable;
 use crate::base::error::{Error, Result, invalid};
 use crate::types::{Type, Wording};
 
-/// The longest key, name, and value that is indexed or compared in an index clause, in bytes.
+/// Maximum bytes of a key, of a name, and of a value that is indexed or compared in an index
+/// clause.
 pub const MAX_SHORT: usize = 65_535;
 
-/// Why bytes are no value of a type, in the words of the article's servers where the newest have
-/// others (model 6.12).
+/// Validates bytes of a type. The error texts are those of Cassandra 1.1 where newer ones differ
+/// (model 6.12).
 fn validate(t: &Type, bytes: &[u8]) -> std::result::Result<(), String> {
     t.validate(bytes).map_err(|why| match t {
         Type::TimeUuid if why.0.starts_with("UUID") => format!("Time{why}"),
@@ -26,7 +27,7 @@ fn check_type(t: &Type, bytes: &[u8]) -> Result<()> {
     validate(t, bytes).map_err(invalid)
 }
 
-/// A row's key.
+/// Checks the key of a row.
 pub fn key(table: &ApiTable, key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(invalid("Key may not be empty"));
@@ -50,7 +51,7 @@ fn name(t: &Type, name: &[u8]) -> Result<()> {
     check_type(t, name)
 }
 
-/// Names of what lies in a super column (when one is given), else in the row.
+/// Checks names in a super column if one is given, else in the row.
 fn names<'a>(
     table: &ApiTable,
     super_column: Option<&[u8]>,
@@ -75,7 +76,7 @@ fn names<'a>(
     names.into_iter().try_for_each(|n| name(table.name_type(super_column.is_some()), n))
 }
 
-/// Refuses a plain operation on counters, or the other way round.
+/// Refuses a plain operation on counters, and a counter operation on other families.
 pub fn kind(table: &ApiTable, counters: bool) -> Result<()> {
     match (table.def.is_counter(), counters) {
         (true, false) => Err(invalid(format!(
@@ -90,7 +91,7 @@ pub fn kind(table: &ApiTable, counters: bool) -> Result<()> {
     }
 }
 
-/// The parent of a slice.
+/// Checks the parent of a slice.
 pub fn parent(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     let Some(super_column) = &parent.super_column else { return Ok(()) };
     if !table.def.is_super() {
@@ -102,7 +103,7 @@ pub fn parent(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     names(table, None, [&**super_column])
 }
 
-/// A parent that has columns, not super columns.
+/// Checks a parent that must contain columns, not super columns.
 pub fn columns(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     if table.def.is_super() && parent.super_column.is_none() {
         return Err(invalid(format!(
@@ -113,7 +114,7 @@ pub fn columns(table: &ApiTable, parent: &ColumnParent) -> Result<()> {
     Ok(())
 }
 
-/// The parent of a column that is written, and its name.
+/// Checks the parent and the name of a column to be written.
 pub fn write(table: &ApiTable, to: &ColumnParent, column: &[u8]) -> Result<()> {
     parent(table, to)?;
     if table.def.is_super() && to.super_column.is_none() {
@@ -125,7 +126,7 @@ pub fn write(table: &ApiTable, to: &ColumnParent, column: &[u8]) -> Result<()> {
     names(table, to.super_column.as_deref(), [column])
 }
 
-/// The path of one column or super column.
+/// Checks the path of a column or super column.
 pub fn path(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8]>) -> Result<()> {
     match (table.def.is_super(), super_column, column) {
         (false, Some(_), _) => Err(invalid(format!(
@@ -144,7 +145,7 @@ pub fn path(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8]>
     }
 }
 
-/// The path of what is removed: a column, a super column or a row.
+/// Checks the path of a removal: a column, a super column or a row.
 pub fn path_or_parent(table: &ApiTable, path: &ColumnPath) -> Result<()> {
     let (super_column, column) = (path.super_column.as_deref(), path.column.as_deref());
     match (table.def.is_super(), super_column, column) {
@@ -165,7 +166,7 @@ fn path_names(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8
     names(table, None, super_column)
 }
 
-/// The value of a column that is written, and its time to live.
+/// Checks the value and the TTL of a column to be written.
 pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Result<()> {
     check_ttl(column.ttl)?;
     let known = table.def.column(&column.name);
@@ -191,7 +192,7 @@ pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Resul
     }
 }
 
-/// The columns that a batch writes.
+/// Checks the columns to be written by a batch.
 pub fn column_or_super_column(table: &ApiTable, write: &ColumnOrSuperColumn) -> Result<()> {
     match write {
         ColumnOrSuperColumn::Column(c) => {
@@ -218,7 +219,7 @@ pub fn column_or_super_column(table: &ApiTable, write: &ColumnOrSuperColumn) -> 
     }
 }
 
-/// The columns that a batch deletes.
+/// Checks the columns to be deleted by a batch.
 pub fn deletion(table: &ApiTable, deletion: &Deletion) -> Result<()> {
     let super_column = deletion.super_column.as_deref();
     if super_column.is_some() && !table.def.is_super() {
@@ -243,7 +244,7 @@ pub fn deletion(table: &ApiTable, deletion: &Deletion) -> Result<()> {
     Ok(())
 }
 
-/// Which columns to read.
+/// Checks the predicate of a read.
 pub fn predicate(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -256,7 +257,7 @@ pub fn predicate(
     }
 }
 
-/// A range of names.
+/// Checks a range of names.
 pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
     for bound in [&range.start, &range.finish] {
         if !bound.is_empty() {
@@ -275,7 +276,7 @@ pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
     Ok(())
 }
 
-/// One of several ranges of a row, with its number.
+/// Checks one of several ranges of a row; `number` is its number.
 pub fn range_of_several(t: &Type, r: &SliceRange, number: usize) -> Result<()> {
     for bound in [&r.start, &r.finish] {
         if !bound.is_empty() {
@@ -295,7 +296,7 @@ pub fn range_of_several(t: &Type, r: &SliceRange, number: usize) -> Result<()> {
     }
 }
 
-/// An index clause, which must have something for an index to find.
+/// Checks an index clause, which must have an expression that an index answers.
 pub fn clause(table: &ApiTable, expressions: &[IndexExpression], count: i32) -> Result<()> {
     if table.def.is_super() {
         return Err(invalid("super columns are not supported for indexing"));
@@ -310,14 +311,14 @@ pub fn clause(table: &ApiTable, expressions: &[IndexExpression], count: i32) -> 
     {
         return Err(invalid("No indexed columns present in index clause with operator EQ"));
     }
-    // The article's servers end the conversation here.
+    // Cassandra 1.1 closes the connection here.
     if count < 0 {
         return Err(invalid("get_indexed_slices requires non-negative count"));
     }
     Ok(())
 }
 
-/// Expressions, whether there is an index for them or not.
+/// Checks filter expressions, whether they have an index or not.
 pub fn filter(table: &ApiTable, expressions: &[IndexExpression]) -> Result<()> {
     if !expressions.is_empty() && table.def.is_super() {
         return Err(invalid("super columns are not supported for indexing"));
@@ -344,7 +345,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The error for a full path that leads to nothing.
+/// Returns `NotFound` for a full path that does not exist.
 pub fn found<T>(it: Option<T>) -> Result<T> {
     it.ok_or(Error::NotFound)
 }

@@ -1,7 +1,7 @@
-//! Rows of columns into a family, in atomic chunks.
+//! Bulk writes of rows to a family, in atomic chunks.
 //!
-//! A chunk is one call of the store's: all of it or nothing. Its partitions are put into the order
-//! of their tokens, in which the store writes them fastest.
+//! Each chunk is written by one atomic call of the store. Its partitions are sorted by token, which
+//! is the fastest order for the store.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::schema::Family;
 use crate::store::{CellStore, StoreMutation};
 use crate::types::Wording;
 
-/// A chunk ends early when it holds so many bytes of names and values.
+/// Maximum bytes of names and values in a chunk.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// How much was read or written.
+/// Number of rows and columns read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rows that hold something. One that comes in two pieces counts twice.
+    /// Rows with content. A row in two parts counts twice.
     pub rows: u64,
-    /// Columns, tombstones among them.
+    /// Columns, including tombstones.
     pub columns: u64,
 }
 
@@ -43,7 +43,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// Collects rows, checks them, and writes them in chunks: the way in for many rows.
+/// Collects rows, validates them, and writes them in chunks. Use it to write many rows.
 ///
 /// ```
 /// use firn_wide::{CfDef, Chunks, KsDef, Wide};
@@ -64,21 +64,22 @@ impl std::ops::AddAssign for Counts {
 /// # Ok::<(), firn_wide::Error>(())
 /// ```
 ///
-/// What is refused was never written, but chunks before it may have been. What was not
-/// [flushed](Chunks::flush) is not written.
+/// Refused rows are not written, but earlier chunks may have been. Rows that are not
+/// [flushed](Chunks::flush) are not written.
 pub struct Chunks {
     store: CellStore,
     table: Arc<ApiTable>,
     durability: Durability,
     limit: usize,
-    /// The mutations of this chunk are the first `used`; others keep their memory for later.
+    /// The first `used` mutations belong to the current chunk; others are retained for their
+    /// memory.
     mutations: Vec<StoreMutation>,
     used: usize,
     cells: usize,
     bytes: usize,
     place: Vec<u8>,
     key: Vec<u8>,
-    /// Whether the row was begun and holds nothing yet.
+    /// Whether the row was begun and has no content yet.
     is_bare: bool,
     counts: Counts,
     written: Counts,
@@ -91,10 +92,10 @@ impl std::fmt::Debug for Chunks {
 }
 
 impl Chunks {
-    /// For a family, with `limit` columns in a chunk (at least 1).
+    /// Creates a writer for a family, with at most `limit` columns in a chunk (at least 1).
     ///
     /// # Errors
-    /// `InvalidRequest` when there is no such family.
+    /// `InvalidRequest` if there is no such family.
     pub fn new(
         keyspace: &Keyspace,
         family: &str,
@@ -118,40 +119,40 @@ impl Chunks {
         })
     }
 
-    /// The family's definition ([`internals::schema`](crate::internals::schema)).
+    /// Returns the family's definition ([`internals::schema`](crate::internals::schema)).
     pub fn family(&self) -> &Arc<Family> {
         &self.table.def
     }
 
-    /// A timestamp of now: larger than all that were given before.
+    /// Returns a timestamp of the current time, larger than all earlier ones.
     pub fn timestamp(&self) -> i64 {
         self.store.timestamp()
     }
 
-    /// Seconds since 1970.
+    /// Returns the current time in seconds since 1970.
     pub fn now(&self) -> i64 {
         self.store.now()
     }
 
-    /// The columns that were written.
+    /// Returns the number of rows and columns written.
     pub fn written(&self) -> Counts {
         self.written
     }
 
-    /// The columns that were taken, written or not.
+    /// Returns the number of rows and columns accepted, written or not.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Rows that were begun and are not written yet.
+    /// Returns the number of rows that are not written yet.
     pub fn pending(&self) -> usize {
         self.used
     }
 
-    /// Begins a row. What follows belongs to it.
+    /// Begins a row. The following cells belong to it.
     ///
     /// # Errors
-    /// `InvalidRequest` for a key that the family refuses; the errors of [`flush`](Chunks::flush).
+    /// `InvalidRequest` for an invalid key; errors of [`flush`](Chunks::flush).
     pub fn row(&mut self, key: &[u8]) -> Result<()> {
         check::key(&self.table, key)?;
         if self.is_full() {
@@ -164,7 +165,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// Whether the chunk is as large as it gets: it is written before anything is added.
+    /// Reports whether the chunk is full: it will be written before anything is added.
     pub fn is_full(&self) -> bool {
         self.cells >= self.limit || self.bytes >= CHUNK_BYTES
     }
@@ -177,12 +178,13 @@ impl Chunks {
         self.used += 1;
     }
 
-    /// Writes a record as a row, or as a super column of one, with a timestamp of now. Never split
-    /// over chunks; when it is refused, or one of its columns is an error, nothing of it is
-    /// written.
+    /// Writes a record as a row, or as a super column of one, with a current timestamp. A record is
+    /// never split over chunks. If it is refused, or if one of its columns is an error, nothing of
+    /// it is written.
     ///
     /// # Errors
-    /// As [`row`](Chunks::row) and [`cell`](Chunks::cell), and the first error among the columns.
+    /// Those of [`row`](Chunks::row) and [`cell`](Chunks::cell), and the first error among the
+    /// columns.
     pub fn record<'a>(
         &mut self,
         key: &[u8],
@@ -205,8 +207,8 @@ impl Chunks {
         done
     }
 
-    /// The state of a value that is written now without a time to live of its own: it expires where
-    /// the family has a default.
+    /// Returns the state of a value that is written now without a TTL: it expires if the family has
+    /// a default TTL.
     pub fn state_by_default<'v>(&self, value: &'v [u8]) -> CellState<'v> {
         match self.table.def.default_ttl() {
             Some(ttl) => {
@@ -217,11 +219,11 @@ impl Chunks {
         }
     }
 
-    /// Writes a column of the row: of a super column when one is named.
+    /// Writes a column of the row, in a super column if one is named.
     ///
     /// # Errors
-    /// `InvalidRequest` with the texts of an insert; the errors of [`flush`](Chunks::flush), when
-    /// the row goes over into another chunk.
+    /// `InvalidRequest` with the texts of an insert; errors of [`flush`](Chunks::flush), if the row
+    /// continues in another chunk.
     pub fn cell(&mut self, super_column: Option<&[u8]>, name: &[u8], cell: Cell<'_>) -> Result<()> {
         self.make_room()?;
         self.put(super_column, name, cell)
@@ -249,7 +251,7 @@ impl Chunks {
     /// Deletes the row, or a super column of it.
     ///
     /// # Errors
-    /// As [`cell`](Chunks::cell).
+    /// Those of [`cell`](Chunks::cell).
     pub fn delete(&mut self, super_column: Option<&[u8]>, deletion: CellDeletion) -> Result<()> {
         check::kind(&self.table, false)?;
         if let Some(name) = super_column {
@@ -268,12 +270,12 @@ impl Chunks {
         Ok(())
     }
 
-    /// Counts the row when it gets its first column or deletion.
+    /// Counts the row at its first column or deletion.
     fn count_row(&mut self) {
         self.counts.rows += u64::from(std::mem::take(&mut self.is_bare));
     }
 
-    /// Ends the chunk in the middle of a row when it is full.
+    /// Ends a full chunk in the middle of a row.
     fn make_room(&mut self) -> Result<()> {
         if self.is_full() {
             self.flush()?;
@@ -282,16 +284,16 @@ impl Chunks {
         Ok(())
     }
 
-    /// Writes what was collected.
+    /// Writes the collected rows.
     ///
     /// # Errors
-    /// Errors of the store; nothing of the chunk was written then.
+    /// Errors of the store. Then nothing of the chunk was written.
     pub fn flush(&mut self) -> Result<()> {
         let layout = self.table.layout();
         let chunk = &mut self.mutations[..self.used];
         chunk.sort_by_cached_key(|m| {
             let mut part = vec![];
-            // A key that can't be placed is refused when it is written.
+            // A key that cannot be encoded is refused when it is written.
             layout.put_partition(m.key(), &mut part).map(|()| part).unwrap_or_default()
         });
         (self.used, self.cells, self.bytes) = (0, 0, 0);

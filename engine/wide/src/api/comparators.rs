@@ -1,6 +1,6 @@
-//! Comparators that are scripts, stored with the definitions.
+//! Comparators defined by scripts, which are stored with the schema.
 //!
-//! Invariant: a script that a family names never changes, since the family is sorted by it.
+//! Invariant: a script that a family uses never changes, because the family is sorted by it.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::base::error::{Result, invalid};
 use crate::schema::{COMPARATORS, ComparatorRecord, Schema, language_of};
 use crate::types::{Registry, ScriptComparator, Type};
 
-/// Bytes that a script has at most.
+/// Maximum bytes of a script.
 const MAX_SCRIPT: usize = 64 << 10;
 
 impl Wide {
-    /// Makes a comparator of a script, which from now on is a type that definitions can name, also
-    /// for programs that open the store later. The script is stored; what it has to say is up to
-    /// the language.
+    /// Defines a comparator by a script. From now on it is a type that definitions can name, also
+    /// in programs that open the store later. The script is stored; its syntax depends on the
+    /// language.
     ///
     /// # Errors
-    /// `InvalidRequest` for a class that there is with another script, that is built in or is that
-    /// of a family already; for a language that there is not, and a script that can't be read.
+    /// `InvalidRequest` for a class that has another script, is built in, or is used by a family
+    /// already; for an unknown language; and for an invalid script.
     pub fn define_comparator(&self, class: &str, language: &str, script: &str) -> Result<()> {
         let _alone = self.shared.changes.lock();
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '$');
         if class.is_empty() || class.len() > 255 || !class.chars().all(is_name) {
             return Err(invalid(format!(
-                "'{class}' is no name of a class: give letters, digits, dots and underscores"
+                "'{class}' is not a class name: use letters, digits, dots and underscores"
             )));
         }
         if Registry::is_built_in(class) {
@@ -69,7 +69,7 @@ impl Wide {
     }
 }
 
-/// Whether a family is of this type, or of one with it.
+/// Reports whether a family uses this type.
 fn uses(schema: &Schema, class: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
     let names = |of: &Type| of.name().split(|c| !is_part(c)).any(|word| word == class);

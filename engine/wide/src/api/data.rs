@@ -1,14 +1,13 @@
-//! The structures of the operations, as Thrift's interface 19 names them (model 2.6), as plain
-//! data.
+//! Structures of the operations, named as in Thrift's interface 19 (model 2.6), as plain data.
 //!
-//! What Thrift can say but nobody can mean, such as a mutation that is both a write and a deletion,
-//! has no value here. Who decodes a wire format builds these by the `from_parts` functions, which
-//! refuse such things with the texts of the article's servers.
+//! Meaningless combinations that Thrift can express, such as a mutation that is both a write and a
+//! deletion, cannot be represented here. Decoders of a wire format build these structures with the
+//! `from_parts` functions, which refuse such combinations with Cassandra's texts.
 
 use crate::base::error::{Result, invalid};
 pub use crate::schema::MAX_TTL;
 
-/// The smallest increment of data: a name, a value and the timestamp that its writer gave.
+/// A column: a name, a value, and a timestamp set by the writer.
 ///
 /// ```
 /// use firn_wide::Column;
@@ -17,33 +16,33 @@ pub use crate::schema::MAX_TTL;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// The name, in the family's type of names: 1 to 65,535 bytes.
+    /// Name, in the family's comparator type: 1 to 65,535 bytes.
     pub name: Vec<u8>,
-    /// The value, in the column's type of values.
+    /// Value, in the column's type.
     pub value: Vec<u8>,
-    /// Microseconds since 1970 by convention. The larger one wins.
+    /// Timestamp; microseconds since 1970 by convention. The larger one wins.
     pub timestamp: i64,
-    /// How many seconds it lives, at most 630,720,000; 0 is for ever. `None` is what the family has
-    /// by default, which is for ever where nothing else was defined. Of a column that was read,
-    /// `None` is for ever.
+    /// TTL in seconds, at most 630,720,000; 0 means no expiration. `None` in a write is the
+    /// family's default, which is no expiration unless one is defined. `None` in a result means no
+    /// expiration.
     pub ttl: Option<i32>,
 }
 
 impl Column {
-    /// One that lives as long as the family's columns do by default.
+    /// Creates a column with the family's default TTL.
     pub fn new(name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, timestamp: i64) -> Column {
         Column { name: name.into(), value: value.into(), timestamp, ttl: None }
     }
 
-    /// The same, living for this many seconds.
+    /// Returns this column with a TTL in seconds.
     pub fn ttl(self, seconds: i32) -> Column {
         Column { ttl: Some(seconds), ..self }
     }
 
-    /// From a decoded structure, where value and timestamp may be missing.
+    /// Creates a column from a decoded structure, in which value and timestamp may be missing.
     ///
     /// # Errors
-    /// `InvalidRequest` when they are.
+    /// `InvalidRequest` if they are missing.
     pub fn from_parts(
         name: Vec<u8>,
         value: Option<Vec<u8>>,
@@ -57,8 +56,7 @@ impl Column {
     }
 }
 
-/// Refuses a number that is no time to live. 0 is one: the column lives for ever, whatever the
-/// family's default.
+/// Checks a TTL. 0 is valid: the column does not expire, whatever the family's default is.
 pub(super) fn check_ttl(ttl: Option<i32>) -> Result<()> {
     match ttl {
         Some(..0) => Err(invalid("ttl must be greater or equal to 0")),
@@ -69,65 +67,65 @@ pub(super) fn check_ttl(ttl: Option<i32>) -> Result<()> {
     }
 }
 
-/// A name and columns. It has no timestamp of its own.
+/// A super column: a name and columns. It has no timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuperColumn {
-    /// The name, in the family's type of names.
+    /// Name, in the family's comparator type.
     pub name: Vec<u8>,
-    /// Its columns, sorted by the family's type of names within super columns when it was read.
+    /// Columns; in a result they are sorted by the family's subcomparator.
     pub columns: Vec<Column>,
 }
 
 impl SuperColumn {
-    /// One with these columns.
+    /// Creates a super column with these columns.
     pub fn new(name: impl Into<Vec<u8>>, columns: impl Into<Vec<Column>>) -> SuperColumn {
         SuperColumn { name: name.into(), columns: columns.into() }
     }
 }
 
-/// A counter, or what is to be added to one.
+/// A counter, or an increment of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterColumn {
-    /// The name.
+    /// Name of the counter.
     pub name: Vec<u8>,
-    /// The sum that was read, or the increment that is to be written.
+    /// Value of a counter that was read, or increment to be written.
     pub value: i64,
 }
 
 impl CounterColumn {
-    /// This counter, with this sum or increment.
+    /// Creates a counter with this value or increment.
     pub fn new(name: impl Into<Vec<u8>>, value: i64) -> CounterColumn {
         CounterColumn { name: name.into(), value }
     }
 }
 
-/// A name and counters.
+/// A super column of counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterSuperColumn {
-    /// The name.
+    /// Name of the super column.
     pub name: Vec<u8>,
-    /// Its columns.
+    /// Counters in it.
     pub columns: Vec<CounterColumn>,
 }
 
 /// A part of a row: a column, or a super column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnOrSuperColumn {
-    /// Of a Standard family, or within a super column.
+    /// Column of a Standard family, or in a super column.
     Column(Column),
-    /// Of a Super family.
+    /// Super column of a Super family.
     SuperColumn(SuperColumn),
-    /// Of a Standard family of counters, or within a super column of counters.
+    /// Counter of a Standard family of counters, or in a super column of counters.
     CounterColumn(CounterColumn),
-    /// Of a Super family of counters.
+    /// Super column of a Super family of counters.
     CounterSuperColumn(CounterSuperColumn),
 }
 
 impl ColumnOrSuperColumn {
-    /// From a decoded structure with four members.
+    /// Creates it from a decoded structure with four members.
     ///
     /// # Errors
-    /// `InvalidRequest` unless one and only one is there.
+    /// `InvalidRequest` unless exactly one is set.
     pub fn from_parts(
         column: Option<Column>,
         super_column: Option<SuperColumn>,
@@ -145,7 +143,7 @@ impl ColumnOrSuperColumn {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &[u8] {
         match self {
             ColumnOrSuperColumn::Column(c) => &c.name,
@@ -155,22 +153,22 @@ impl ColumnOrSuperColumn {
         }
     }
 
-    /// The column, if it is one.
+    /// Returns the column, if it is one.
     pub fn column(&self) -> Option<&Column> {
         if let ColumnOrSuperColumn::Column(c) = self { Some(c) } else { None }
     }
 
-    /// The super column, if it is one.
+    /// Returns the super column, if it is one.
     pub fn super_column(&self) -> Option<&SuperColumn> {
         if let ColumnOrSuperColumn::SuperColumn(c) = self { Some(c) } else { None }
     }
 
-    /// The counter, if it is one.
+    /// Returns the counter, if it is one.
     pub fn counter_column(&self) -> Option<&CounterColumn> {
         if let ColumnOrSuperColumn::CounterColumn(c) = self { Some(c) } else { None }
     }
 
-    /// The super column of counters, if it is one.
+    /// Returns the super column of counters, if it is one.
     pub fn counter_super_column(&self) -> Option<&CounterSuperColumn> {
         if let ColumnOrSuperColumn::CounterSuperColumn(c) = self { Some(c) } else { None }
     }
@@ -200,80 +198,79 @@ impl From<CounterSuperColumn> for ColumnOrSuperColumn {
     }
 }
 
-/// Where columns or super columns lie in a row: in the family itself, or in one of its super
-/// columns.
+/// Location of columns or super columns in a row: the family itself, or one of its super columns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnParent {
-    /// The family.
+    /// Name of the family.
     pub column_family: String,
-    /// The super column, in a Super family.
+    /// Name of the super column, in a Super family.
     pub super_column: Option<Vec<u8>>,
 }
 
 impl ColumnParent {
-    /// The family itself.
+    /// Creates the parent for the family itself.
     pub fn new(column_family: impl Into<String>) -> ColumnParent {
         ColumnParent { column_family: column_family.into(), super_column: None }
     }
 
-    /// This super column of it.
+    /// Returns the parent for this super column.
     pub fn super_column(self, name: impl Into<Vec<u8>>) -> ColumnParent {
         ColumnParent { super_column: Some(name.into()), ..self }
     }
 }
 
-/// Where one column, one super column or (to remove it) a whole row of a family lies.
+/// Path of a column, of a super column, or (for removal) of a whole row of a family.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnPath {
-    /// The family.
+    /// Name of the family.
     pub column_family: String,
-    /// The super column, in a Super family.
+    /// Name of the super column, in a Super family.
     pub super_column: Option<Vec<u8>>,
-    /// The column.
+    /// Name of the column.
     pub column: Option<Vec<u8>>,
 }
 
 impl ColumnPath {
-    /// The family itself.
+    /// Creates the path of the family itself.
     pub fn new(column_family: impl Into<String>) -> ColumnPath {
         ColumnPath { column_family: column_family.into(), super_column: None, column: None }
     }
 
-    /// This super column of it.
+    /// Returns the path of this super column.
     pub fn super_column(self, name: impl Into<Vec<u8>>) -> ColumnPath {
         ColumnPath { super_column: Some(name.into()), ..self }
     }
 
-    /// This column of it.
+    /// Returns the path of this column.
     pub fn column(self, name: impl Into<Vec<u8>>) -> ColumnPath {
         ColumnPath { column: Some(name.into()), ..self }
     }
 }
 
-/// Which columns (or super columns) of a row are meant.
+/// Selects columns (or super columns) of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SlicePredicate {
-    /// Those with these names. They come in the family's order, each once.
+    /// Columns with these names. They are returned in the family's order, each once.
     Names(Vec<Vec<u8>>),
-    /// Those of a range.
+    /// Columns in a range.
     Range(SliceRange),
 }
 
 impl SlicePredicate {
-    /// Those with these names.
+    /// Selects columns with these names.
     pub fn names<N: Into<Vec<u8>>>(names: impl IntoIterator<Item = N>) -> SlicePredicate {
         SlicePredicate::Names(names.into_iter().map(Into::into).collect())
     }
 
-    /// All of them.
+    /// Selects all columns.
     pub fn all() -> SlicePredicate {
         SliceRange { count: i32::MAX, ..SliceRange::default() }.into()
     }
 
-    /// From a decoded structure with two members.
+    /// Creates it from a decoded structure with two members.
     ///
     /// # Errors
-    /// `InvalidRequest` unless one and only one is there.
+    /// `InvalidRequest` unless exactly one is set.
     pub fn from_parts(
         names: Option<Vec<Vec<u8>>>,
         range: Option<SliceRange>,
@@ -297,24 +294,24 @@ impl From<SliceRange> for SlicePredicate {
     }
 }
 
-/// The members of a decoded predicate: names and range.
+/// Members of a decoded predicate: names and range.
 pub type PredicateParts = (Option<Vec<Vec<u8>>>, Option<SliceRange>);
 
-/// A range of names, both ends in it.
+/// A range of names with inclusive bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SliceRange {
-    /// The name to begin with; empty begins at the end of the row that is met first.
+    /// First name; empty for no bound.
     pub start: Vec<u8>,
-    /// The name to end with; empty ends at the other end of the row.
+    /// Last name; empty for no bound.
     pub finish: Vec<u8>,
-    /// Whether the row is read from its last name; `start` is the larger name then.
+    /// Whether the row is read in reverse; then `start` is the larger name.
     pub reversed: bool,
-    /// How many live columns (or super columns) to return at most; not negative.
+    /// Maximum number of live columns (or super columns) to return; not negative.
     pub count: i32,
 }
 
 impl SliceRange {
-    /// Its two names in the order of the family, each with whether it is the second one.
+    /// Returns its two names in the order of the family, each with whether it is the upper bound.
     pub(super) fn ascending(&self) -> [(&[u8], bool); 2] {
         match self.reversed {
             false => [(&self.start, false), (&self.finish, true)],
@@ -324,13 +321,13 @@ impl SliceRange {
 }
 
 impl Default for SliceRange {
-    /// The first 100.
+    /// Returns the range of the first 100.
     fn default() -> SliceRange {
         SliceRange { start: vec![], finish: vec![], reversed: false, count: 100 }
     }
 }
 
-/// Which rows are meant.
+/// Selects rows.
 ///
 /// ```
 /// use firn_wide::{KeyBound, KeyRange};
@@ -340,36 +337,37 @@ impl Default for SliceRange {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// Start of the range.
     pub start: KeyBound,
-    /// Where it ends.
+    /// End of the range.
     pub end: KeyBound,
-    /// How many rows to return at most; positive.
+    /// Maximum number of rows to return; positive.
     pub count: i32,
-    /// Only rows for which all of these hold. Columns are looked at whether they are asked for or
-    /// not.
+    /// Conditions that the returned rows must meet. They may refer to columns that are not
+    /// returned.
     pub row_filter: Vec<IndexExpression>,
 }
 
-/// An end of a [`KeyRange`].
+/// A bound of a [`KeyRange`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyBound {
-    /// This key, which is in the range. Empty: no bound.
+    /// An inclusive key. Empty: no bound.
     Key(Vec<u8>),
-    /// A token, in the partitioner's notation. One that begins a range isn't in it, one that ends a
-    /// range is; a range between tokens of which the first is not smaller goes round the ring.
+    /// A token, in the partitioner's notation. A start token is exclusive, an end token inclusive.
+    /// If the start token is not smaller than the end token, the range wraps around the ring.
     Token(String),
 }
 
 impl Default for KeyRange {
-    /// The first 100 rows.
+    /// Returns the range of the first 100 rows.
     fn default() -> KeyRange {
         KeyRange::keys("", "")
     }
 }
 
 impl KeyRange {
-    /// The first 100 rows from `start` to `end`, both in it; empty is no bound.
+    /// Creates the range of the first 100 rows from `start` to `end`, both inclusive; empty is no
+    /// bound.
     pub fn keys(start: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) -> KeyRange {
         KeyRange {
             start: KeyBound::Key(start.into()),
@@ -379,7 +377,7 @@ impl KeyRange {
         }
     }
 
-    /// The first 100 rows after token `start`, up to token `end`.
+    /// Creates the range of the first 100 rows after token `start`, up to token `end`.
     pub fn tokens(start: impl Into<String>, end: impl Into<String>) -> KeyRange {
         KeyRange {
             start: KeyBound::Token(start.into()),
@@ -389,21 +387,21 @@ impl KeyRange {
         }
     }
 
-    /// The same, with at most this many rows.
+    /// Returns this range with a maximum number of rows.
     pub fn count(self, count: i32) -> KeyRange {
         KeyRange { count, ..self }
     }
 
-    /// The same, with only those rows for which this holds too.
+    /// Returns this range with an additional condition.
     pub fn filter(mut self, expression: IndexExpression) -> KeyRange {
         self.row_filter.push(expression);
         self
     }
 
-    /// From the decoded members for the two ends.
+    /// Creates a range from the decoded members of the two bounds.
     ///
     /// # Errors
-    /// `InvalidRequest` unless each end is given in one and only one way.
+    /// `InvalidRequest` unless each bound is given in exactly one way.
     pub fn from_parts(
         start_key: Option<Vec<u8>>,
         end_key: Option<Vec<u8>>,
@@ -428,16 +426,16 @@ impl KeyRange {
     }
 }
 
-/// A row, or as much of it as was asked for.
+/// A row, or the requested part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeySlice {
-    /// The row's key.
+    /// Key of the row.
     pub key: Vec<u8>,
-    /// The columns that were asked for and exist; none of a deleted row.
+    /// Requested columns that exist; none for a deleted row.
     pub columns: Vec<ColumnOrSuperColumn>,
 }
 
-/// How a column's value is compared.
+/// Comparison with a column's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexOperator {
     /// Equal.
@@ -453,13 +451,13 @@ pub enum IndexOperator {
 }
 
 impl IndexOperator {
-    /// By Thrift's number.
+    /// Returns the operator with this Thrift number.
     pub fn from_number(number: i32) -> Option<IndexOperator> {
         use IndexOperator::*;
         [Eq, Gte, Gt, Lte, Lt].into_iter().find(|&op| op as i32 == number)
     }
 
-    /// Whether it holds when the column's value stands in this order to the expression's.
+    /// Reports whether it holds for this order of the column's value and the expression's value.
     pub(super) fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             IndexOperator::Eq => order.is_eq(),
@@ -471,20 +469,20 @@ impl IndexOperator {
     }
 }
 
-/// A condition on a row: its column compared with a value, in the type of the column's values.
-/// A row without the column doesn't match.
+/// A condition on a row: the comparison of a column with a value, in the column's type. A row
+/// without the column does not match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexExpression {
-    /// The column.
+    /// Name of the column.
     pub column_name: Vec<u8>,
-    /// How.
+    /// Comparison operator.
     pub op: IndexOperator,
-    /// With what; at most 65,535 bytes.
+    /// Value to compare with; at most 65,535 bytes.
     pub value: Vec<u8>,
 }
 
 impl IndexExpression {
-    /// The column compared with the value.
+    /// Creates a comparison of the column with the value.
     pub fn new(
         column_name: impl Into<Vec<u8>>,
         op: IndexOperator,
@@ -494,38 +492,38 @@ impl IndexExpression {
     }
 }
 
-/// Which rows are meant, found by an index.
+/// Selects rows by an index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexClause {
-    /// All of these are to hold. At least one is an `Eq` on an indexed column.
+    /// Conditions that rows must meet. At least one must be an `Eq` on an indexed column.
     pub expressions: Vec<IndexExpression>,
-    /// The first row, in the order of the partitioner; empty for the first of all.
+    /// First key, in the order of the partitioner; empty for no bound.
     pub start_key: Vec<u8>,
-    /// How many rows to return at most; not negative.
+    /// Maximum number of rows to return; not negative.
     pub count: i32,
 }
 
 impl IndexClause {
-    /// The first 100 rows for which all of these hold.
+    /// Selects the first 100 rows that meet all of these.
     pub fn new(expressions: impl Into<Vec<IndexExpression>>) -> IndexClause {
         IndexClause { expressions: expressions.into(), start_key: vec![], count: 100 }
     }
 }
 
-/// One change of a row.
+/// A change of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// Writes a column or the columns of a super column, or adds to counters.
+    /// A write of a column or of the columns of a super column, or an increment of counters.
     Write(ColumnOrSuperColumn),
-    /// Deletes.
+    /// A deletion.
     Delete(Deletion),
 }
 
 impl Mutation {
-    /// From a decoded structure with two members.
+    /// Creates it from a decoded structure with two members.
     ///
     /// # Errors
-    /// `InvalidRequest` unless one and only one is there.
+    /// `InvalidRequest` unless exactly one is set.
     pub fn from_parts(
         write: Option<ColumnOrSuperColumn>,
         deletion: Option<Deletion>,
@@ -552,7 +550,7 @@ impl From<Deletion> for Mutation {
     }
 }
 
-/// A deletion in a row of one family: everything written with a timestamp up to this one.
+/// A deletion in a row of a family. It deletes everything written with a timestamp up to its own.
 ///
 /// | `super_column` | `predicate` | deletes |
 /// |---|---|---|
@@ -563,29 +561,29 @@ impl From<Deletion> for Mutation {
 /// | given | names, a range | its columns of these names, or with names in the range |
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Deletion {
-    /// The timestamp; families of counters, which have none, ignore it, others need it.
+    /// Timestamp; ignored in families of counters, required in others.
     pub timestamp: Option<i64>,
-    /// The super column.
+    /// Name of the super column.
     pub super_column: Option<Vec<u8>>,
-    /// Which columns. The count of a range does not matter.
+    /// Deleted columns. The count of a range is ignored.
     pub predicate: Option<SlicePredicate>,
 }
 
 impl Deletion {
-    /// Of the row.
+    /// Creates a deletion of the row.
     pub fn row(timestamp: i64) -> Deletion {
         Deletion { timestamp: Some(timestamp), ..Deletion::default() }
     }
 
-    /// Of the columns (super columns) with these names.
+    /// Creates a deletion of the columns (or super columns) with these names.
     pub fn names<N: Into<Vec<u8>>>(timestamp: i64, names: impl IntoIterator<Item = N>) -> Deletion {
         Deletion { predicate: Some(SlicePredicate::names(names)), ..Deletion::row(timestamp) }
     }
 
-    /// From a decoded structure, in which the predicate has two members.
+    /// Creates it from a decoded structure, in which the predicate has two members.
     ///
     /// # Errors
-    /// `InvalidRequest` for a predicate that has neither. Of one that has both, the names count.
+    /// `InvalidRequest` for a predicate with neither member. If it has both, the names are used.
     pub fn from_parts(
         timestamp: Option<i64>,
         super_column: Option<Vec<u8>>,
@@ -604,25 +602,25 @@ impl Deletion {
         Ok(Deletion { timestamp, super_column, predicate })
     }
 
-    /// The same, within this super column.
+    /// Returns this deletion in this super column.
     pub fn super_column(self, name: impl Into<Vec<u8>>) -> Deletion {
         Deletion { super_column: Some(name.into()), ..self }
     }
 }
 
-/// The changes of one row in one family, as part of a batch.
+/// Changes of one row in one family, as a part of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowMutation {
-    /// The row's key.
+    /// Key of the row.
     pub key: Vec<u8>,
-    /// The family.
+    /// Name of the family.
     pub column_family: String,
-    /// The changes. Their order doesn't matter: timestamps do, and at equal ones deletions win.
+    /// Changes. Their order does not matter: timestamps do, and at equal ones deletions win.
     pub mutations: Vec<Mutation>,
 }
 
 impl RowMutation {
-    /// These changes of this row.
+    /// Creates the mutation of a row with these changes.
     pub fn new<M: Into<Mutation>>(
         key: impl Into<Vec<u8>>,
         column_family: impl Into<String>,
@@ -633,13 +631,13 @@ impl RowMutation {
     }
 }
 
-/// A part of the ring and who has it.
+/// A part of the ring, with its owners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRange {
-    /// The part begins after this token.
+    /// Token after which the part begins.
     pub start_token: String,
-    /// It ends with this one. The same as the start: the whole ring.
+    /// Token with which it ends. If it equals the start token, the part is the whole ring.
     pub end_token: String,
-    /// Who has it.
+    /// Addresses of the owners.
     pub endpoints: Vec<String>,
 }

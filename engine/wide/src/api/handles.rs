@@ -1,4 +1,4 @@
-//! The handles of a database and of a keyspace, which all calls are made with.
+//! Handles of a database and of a keyspace, on which all calls are made.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,11 +12,11 @@ use crate::ring::Partitioner;
 use crate::store::CellStore;
 use crate::types::{ComparatorLanguage, Registry};
 
-/// An open database of keyspaces. Cheap to clone; all clones are one.
+/// An open database of keyspaces. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Wide {
     pub(super) shared: Arc<SharedApi>,
-    /// The store that this handle reads and builds through: it may be a stoppable one.
+    /// Store of this handle for reads and index builds; it may be stoppable.
     pub(super) store: CellStore,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct SharedApi {
     pub(super) registry: RwLock<Arc<Registry>>,
     pub(super) languages: Vec<Arc<dyn ComparatorLanguage>>,
     pub(super) state: RwLock<Arc<ApiState>>,
-    /// How often definitions were changed.
+    /// Number of schema changes.
     pub(super) serial: AtomicU64,
-    /// The lock for changes of definitions.
+    /// Lock for schema changes.
     pub(super) changes: Mutex<()>,
-    /// Who says which names in keyspaces are not free though no family has them.
+    /// Reports names in keyspaces that are in use although no family has them.
     pub(super) names: RwLock<Option<Arc<NamesElsewhere>>>,
 }
 
-/// Whether a layer above has given a name in a keyspace to something of its own.
+/// Reports whether a higher layer uses a name in a keyspace.
 pub type NamesElsewhere = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl std::fmt::Debug for Wide {
@@ -47,8 +47,8 @@ impl std::fmt::Debug for Wide {
     }
 }
 
-/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail once the keyspace
-/// has been dropped.
+/// A keyspace: reads and writes of its families' rows. Cheap to clone. Calls fail after the
+/// keyspace is dropped.
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     pub(super) wide: Wide,
@@ -56,12 +56,12 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// Its name.
+    /// Returns the name of the keyspace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The database that it is in.
+    /// Returns the database of the keyspace.
     pub fn wide(&self) -> &Wide {
         &self.wide
     }

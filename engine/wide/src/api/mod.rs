@@ -1,16 +1,16 @@
-//! Floor 3: the operations of the article's era over the [`store`], in the form of Thrift's
-//! interface 19 (Cassandra 1.1, model 2.6), and beside them an idiomatic [builder](ColumnFamily).
+//! Floor 3: operations on the [`store`], with the names and forms of Thrift's interface 19
+//! (Cassandra 1.1, model 2.6), and an idiomatic [builder](ColumnFamily).
 //!
-//! - [`Wide`]: the open database: definitions (`system_*`) and what describes it (`describe_*`).
-//! - [`Keyspace`]: what `set_keyspace` chooses: reads and writes.
-//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: what a Rust developer reaches for first.
-//!   [`Chunks`]: many rows at once.
+//! - [`Wide`]: the open database: schema changes (`system_*`) and descriptions (`describe_*`).
+//! - [`Keyspace`]: reads and writes in the keyspace that `set_keyspace` selects.
+//! - [`ColumnFamily`], [`Row`], [`Batch`], [`Find`]: the idiomatic interface for Rust. [`Chunks`]:
+//!   bulk writes.
 //!
 //! Invariants:
-//! - A call that is refused has written nothing. A call's writes, over rows and families, become
-//!   visible and durable together.
-//! - What one call returns is of one state.
-//! - Every call works with the definitions of the moment when it began.
+//! - A refused call has written nothing. The writes of a call, over rows and families, become
+//!   visible and durable atomically.
+//! - The result of a call is from one snapshot.
+//! - Every call uses the schema at its start.
 //!
 //! ```
 //! use firn_wide::{CfDef, Column, ColumnParent, ColumnPath, KsDef, SlicePredicate, Wide};
@@ -68,12 +68,12 @@ use crate::types::{ComparatorLanguage, Registry};
 use handles::SharedApi;
 use state::ApiState;
 
-/// The key of the partitioner's name in `system.schema`.
+/// Key of the partitioner's name in `system.schema`.
 pub const PARTITIONER: &[u8] = b"wide/partitioner";
-/// The key of the cluster's name.
+/// Key of the cluster's name.
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
 
-/// Languages of scripts.
+/// Script languages.
 #[derive(Clone, Default)]
 pub struct Languages(pub Vec<Arc<dyn ComparatorLanguage>>);
 
@@ -83,43 +83,43 @@ impl std::fmt::Debug for Languages {
     }
 }
 
-/// How a database is opened.
+/// Options of a database.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How row keys are spread: the partitioner's class name, short or in full. It is fixed when
-    /// the database is created, and must be the same later. `None`: what the database has; a new
-    /// one gets `Murmur3Partitioner`.
+    /// Class name of the partitioner, short or in full. It is fixed when the database is created,
+    /// and must be the same later. `None`: the partitioner of the database; a new one gets
+    /// `Murmur3Partitioner`.
     pub partitioner: Option<String>,
-    /// The answer of `describe_cluster_name`. `None`: what it is; of a new database `Firn`.
+    /// Result of `describe_cluster_name`. `None`: the stored name; `Firn` for a new database.
     pub cluster_name: Option<String>,
-    /// How durable a write is before the call returns.
+    /// Durability of a write before the call returns.
     pub durability: Durability,
-    /// Memory that each family may fill before it is written to a table, in bytes, 64 KiB to 2 GiB.
-    /// `None`: the engine's 64 MiB.
+    /// Memtable size of each family in bytes, 64 KiB to 2 GiB. `None`: the engine's default of 64
+    /// MiB.
     pub memtable_size: Option<usize>,
-    /// The types that definitions can name, custom comparators among them.
+    /// Types that definitions can name, including custom comparators.
     pub registry: Arc<Registry>,
-    /// The languages that comparators in the store may be written in. (The `rhai` of functions of
-    /// CQL is one: `firn_cql::with_scripts` adds it.)
+    /// Script languages for comparators. (One of them is `rhai`, also used by CQL functions:
+    /// `firn_cql::with_scripts` adds it.)
     pub languages: Languages,
-    /// The options of the engine beneath, and the clock.
+    /// Options of the engine, and the clock.
     pub store: StoreOptions,
 }
 
 impl Wide {
-    /// Opens the database in `dir`, creating it when the directory is missing or empty.
+    /// Opens the database in `dir`, and creates it if the directory is missing or empty.
     ///
     /// # Errors
-    /// As [`open_with`](Wide::open_with).
+    /// Those of [`open_with`](Wide::open_with).
     pub fn open(dir: impl AsRef<Path>) -> Result<Wide> {
         Wide::open_with(dir, Options::default())
     }
 
-    /// Opens the database in `dir` in this way.
+    /// Opens the database in `dir` with these options.
     ///
     /// # Errors
-    /// `Configuration` when the database has another partitioner; `Corrupt` when its records can't
-    /// be read, or that of the partitioner was lost and `options` names none; errors of the engine.
+    /// `Configuration` if the database has another partitioner; `Corrupt` if its records cannot be
+    /// read, or if the partitioner's record is lost and `options` names none; errors of the engine.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         Wide::open_in(OsEnv::new(), dir, options)
     }
@@ -127,7 +127,7 @@ impl Wide {
     /// Opens the database in `dir` of another environment.
     ///
     /// # Errors
-    /// As [`open_with`](Wide::open_with).
+    /// Those of [`open_with`](Wide::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         let store = CellStore::open_in(env, dir, options.store.clone())?;
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
@@ -155,11 +155,11 @@ impl Wide {
         Ok(Wide { shared, store })
     }
 
-    /// The same database, by a handle whose work can be stopped: what reads through it, or builds
-    /// an index, ends with [`Error::Stopped`] at its next cell as soon as `stop` is true. A
-    /// definition that is stopped while it builds an index leaves all as it was. What only writes
-    /// is not stopped. Keyspaces that this handle gives are like it. Whoever sets `stop` sets it
-    /// back.
+    /// Returns a handle of this database whose operations can be stopped. Once `stop` is true,
+    /// reads through it and index builds end with [`Error::Stopped`] at their next cell. A
+    /// definition that is stopped while it builds an index has no effect. Operations that only
+    /// write are not stopped. Keyspaces obtained from this handle can be stopped too. The setter
+    /// resets `stop`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -182,9 +182,8 @@ impl Wide {
         Wide { shared: self.shared.clone(), store: self.store.stoppable(stop) }
     }
 
-    /// Closes the database for all its handles, and says whether all that was written is safe:
-    /// [`firn_kv::Db::close`]. Dropping the last handle closes it too, and keeps the error to
-    /// itself.
+    /// Closes the database for all its handles, and reports whether all writes are durable:
+    /// [`firn_kv::Db::close`]. Dropping the last handle closes it too but ignores errors.
     ///
     /// ```
     /// use firn_wide::Wide;
@@ -197,52 +196,52 @@ impl Wide {
     /// ```
     ///
     /// # Errors
-    /// As [`firn_kv::Db::close`]: the database is closed all the same.
+    /// Those of [`firn_kv::Db::close`]: the database is closed even then.
     pub fn close(&self) -> Result<()> {
         self.store.close()
     }
 
-    /// The keyspace of this name: Thrift's `set_keyspace`.
+    /// Returns the keyspace with this name: Thrift's `set_keyspace`.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none.
+    /// `InvalidRequest` if there is none.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.state().schema.keyspace(name)?;
         Ok(Keyspace { wide: self.clone(), name: name.into() })
     }
 
-    /// All definitions, as they are now, resolved: for tools, and without promises
-    /// ([`internals::schema`](crate::internals::schema)). An application asks
+    /// Returns the current resolved schema, for tools and without stability promises
+    /// ([`internals::schema`](crate::internals::schema)). Applications use
     /// [`describe_keyspace`](Wide::describe_keyspace).
     pub fn schema(&self) -> Schema {
         self.state().schema.clone()
     }
 
-    /// How often definitions were changed since the database was opened: who keeps what it made of
-    /// them sees by it, at the cost of a look at a number, that it must look at them again. Without
-    /// promises, as [`schema`](Wide::schema).
+    /// Returns the number of schema changes since the database was opened. Caches of schema data
+    /// compare it, which is cheap, to see whether they are stale. Without stability promises, like
+    /// [`schema`](Wide::schema).
     pub fn definition_serial(&self) -> u64 {
         self.shared.serial.load(Ordering::Acquire)
     }
 
-    /// From now on no family is made of a name in a keyspace of which this says that a layer above
-    /// has given it to something of its own. It may be asked while definitions are changed. Without
-    /// promises, as [`schema`](Wide::schema).
+    /// Reserves names of a higher layer: from now on no family is created with a name in a keyspace
+    /// for which `is_taken` returns true. It may be called during schema changes. Without stability
+    /// promises, like [`schema`](Wide::schema).
     pub fn reserve_names(&self, is_taken: Arc<NamesElsewhere>) {
         *self.shared.names.write() = Some(is_taken);
     }
 
-    /// The types that definitions can name.
+    /// Returns the types that definitions can name.
     pub fn registry(&self) -> Arc<Registry> {
         self.shared.registry.read().clone()
     }
 
-    /// How durable writes are before the call returns.
+    /// Returns the durability of writes before a call returns.
     pub fn durability(&self) -> Durability {
         self.shared.durability
     }
 
-    /// The engine beneath: its statistics, checkpoints and checks.
+    /// Returns the underlying engine, with its statistics, checkpoints and checks.
     ///
     /// ```
     /// use firn_wide::Wide;
@@ -256,17 +255,18 @@ impl Wide {
         self.store.db()
     }
 
-    /// The store beneath, without promises ([`internals::store`](crate::internals::store)).
+    /// Returns the underlying store, without stability promises
+    /// ([`internals::store`](crate::internals::store)).
     pub fn store(&self) -> &CellStore {
         &self.store
     }
 
-    /// How row keys are spread.
+    /// Returns the partitioner.
     pub fn partitioner(&self) -> Partitioner {
         self.shared.partitioner
     }
 
-    /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
+    /// Returns a timestamp for a write: microseconds since 1970, larger than all earlier ones.
     pub fn timestamp(&self) -> i64 {
         self.store.timestamp()
     }
@@ -276,7 +276,7 @@ impl Wide {
     }
 }
 
-/// The text on record under a key: the given one, which is recorded where there is none or another.
+/// Returns the recorded text for a key. A given text is recorded if it differs.
 fn kept_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
     let kept = store.schema_tree().get(key)?;
     let kept =
@@ -293,13 +293,13 @@ fn kept_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Optio
     Ok(given.map(str::to_owned).or(kept))
 }
 
-/// The partitioner that the database has, or gets now.
+/// Returns the recorded partitioner of the database, or chooses and records one.
 fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partitioner> {
     let parse =
         |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
     let wanted = given.map(parse).transpose()?;
     let Some(kept) = kept_text(store, PARTITIONER, None)? else {
-        // It is on record before anything else but the store's own records, which begin with 0.
+        // It is the first record after the store's own records, whose keys begin with 0.
         let is_new =
             || Ok::<_, Error>(store.schema_tree().range([1]..).next().transpose()?.is_none());
         let partitioner = match wanted {
@@ -328,7 +328,7 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
     }
 }
 
-/// The registry of the options with the scripts of the store.
+/// Returns the registry of the options, extended by the scripts of the store.
 fn with_scripts(store: &CellStore, options: &Options) -> Result<Registry> {
     let records = store.records(COMPARATORS.as_bytes())?;
     let mut registry = Registry::clone(&options.registry);
@@ -342,7 +342,7 @@ fn stored_schema(store: &CellStore, registry: Arc<Registry>) -> Result<Schema> {
     Schema::from_records(registry, records.iter().map(|(k, v)| (&**k, &**v)))
 }
 
-/// Drops what a crash left of families and indexes that were being dropped or made.
+/// Drops remains of families and indexes whose creation or drop was interrupted by a crash.
 fn drop_orphans(store: &CellStore, schema: &Schema) -> Result<()> {
     let defined = |tree| match tree {
         TreeName::Schema => true,
@@ -351,6 +351,6 @@ fn drop_orphans(store: &CellStore, schema: &Schema) -> Result<()> {
             schema.families().any(|f| f.indexes().any(|(_, index)| index.id == id))
         }
     };
-    // What is left lost its definition: nobody can say here what it is.
+    // The remaining trees have lost their definitions, so their content is unknown.
     store.drop_undefined(0..FOREIGN_IDS, defined).map(|_left| ())
 }

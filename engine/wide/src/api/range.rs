@@ -1,7 +1,7 @@
 //! Reads of rows by ranges of keys and tokens, and by indexes (model 2.4, 2.5).
 //!
-//! A filter looks at the whole row: a column need not be asked for to be compared (Cassandra 1.1
-//! compared only what was read, so that such filters found nothing; model 6.5).
+//! A filter uses the whole row: the compared columns need not be selected. (Cassandra 1.1 compared
+//! only the selected columns, so that such filters found nothing; model 6.5.)
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,12 +16,10 @@ use crate::base::error::{Result, invalid};
 use crate::ring::{Partitioner, Token};
 use crate::store::{Partitions, SliceReader, StoreSlice, StoreView};
 
-/// How many entries of each index that could drive a query are looked at to choose the one with
-/// fewest.
+/// Maximum number of entries read in each candidate index to choose the one with the fewest.
 const PROBE: usize = 128;
 
-/// The partitions of a key range, in the order in which they are read: two ranges when it goes
-/// round the ring.
+/// Returns the partitions of a key range, in reading order; two ranges if it wraps around the ring.
 fn key_ranges(
     table: &ApiTable,
     partitioner: Partitioner,
@@ -69,7 +67,7 @@ fn key_ranges(
     Ok(vec![partitions])
 }
 
-/// The partitions after one token, up to another.
+/// Returns the partitions after one token, up to another.
 pub fn token_ranges(partitioner: Partitioner, start: &str, end: &str) -> Result<Vec<Partitions>> {
     let (start, end) = (token(partitioner, start)?, token(partitioner, end)?);
     let goes_round = start >= end && end.is_some();
@@ -84,7 +82,8 @@ pub fn token_ranges(partitioner: Partitioner, start: &str, end: &str) -> Result<
     ])
 }
 
-/// The smallest token as text: before all keys, and as the end of a range after all of them.
+/// Returns the text of the smallest token: before all keys, and at the end of a range after all of
+/// them.
 pub fn minimum_token(partitioner: Partitioner) -> &'static str {
     match partitioner {
         Partitioner::Murmur3 => "-9223372036854775808",
@@ -93,7 +92,7 @@ pub fn minimum_token(partitioner: Partitioner) -> &'static str {
     }
 }
 
-/// The token that a text means; none for the smallest.
+/// Parses a token; returns `None` for the smallest.
 fn token(partitioner: Partitioner, text: &str) -> Result<Option<Token>> {
     if text == minimum_token(partitioner) {
         Ok(None)
@@ -112,12 +111,12 @@ fn until_token(partitioner: Partitioner, token: Option<Token>) -> Bound<Vec<u8>>
     token.map_or(Bound::Unbounded, |t| Bound::Excluded(after_token(partitioner, &t)))
 }
 
-/// The position after all partitions that begin with these bytes.
+/// Returns the position after all partitions that begin with these bytes.
 fn after(bound: &[u8]) -> Vec<u8> {
     [bound, &[crate::key::BEYOND]].concat()
 }
 
-/// The first bytes after a range.
+/// Returns the first position after a range.
 fn end_of(range: &Partitions) -> Option<Vec<u8>> {
     match &range.until {
         Bound::Included(b) => Some(after(b)),
@@ -135,7 +134,7 @@ fn contains(range: &Partitions, partition: &[u8]) -> bool {
     begun && end_of(range).is_none_or(|end| partition < &*end)
 }
 
-/// Expressions with the places of their columns.
+/// Expressions with the positions of their columns.
 struct RangeFilter<'a> {
     table: &'a ApiTable,
     terms: Vec<(Vec<u8>, &'a IndexExpression)>,
@@ -152,7 +151,7 @@ impl<'a> RangeFilter<'a> {
         Ok(RangeFilter { table, terms })
     }
 
-    /// Whether all of them hold for a row.
+    /// Reports whether a row meets all of them.
     fn matches(&self, view: &StoreView, key: &[u8]) -> Result<bool> {
         for (place, e) in &self.terms {
             let Some(cell) = view.get(&self.table.cells, key, place)? else { return Ok(false) };
@@ -168,8 +167,8 @@ impl<'a> RangeFilter<'a> {
         Ok(true)
     }
 
-    /// The index, and the value in it, that finds the fewest rows; none when no expression asks an
-    /// index for one value.
+    /// Returns the index and the value that find the fewest rows; `None` if no expression has an
+    /// index.
     fn driver(&self, view: &StoreView) -> Result<Option<(u32, &'a [u8])>> {
         let equal = self.terms.iter().filter(|(_, e)| e.op == IndexOperator::Eq);
         let mut candidates = vec![];
@@ -181,7 +180,7 @@ impl<'a> RangeFilter<'a> {
         if candidates.len() < 2 {
             return Ok(candidates.pop());
         }
-        // One step in each, in turns: the first that ends is the shortest.
+        // Step through all candidates in turn: the first one to end is the shortest.
         let mut scans = vec![];
         for (id, value) in &candidates {
             scans.push(view.index(&self.table.cells, *id, value, None)?);
@@ -197,7 +196,7 @@ impl<'a> RangeFilter<'a> {
     }
 }
 
-/// A query for rows: what to read of each, of which, and how many.
+/// A query for rows: selected columns, filter and limit.
 struct Query<'a> {
     table: &'a ApiTable,
     parent: &'a ColumnParent,
@@ -214,7 +213,7 @@ impl Query<'_> {
         })
     }
 
-    /// Goes through all partitions of a range.
+    /// Reads all partitions of a range.
     fn scan(&self, view: &StoreView, range: &Partitions, out: &mut Vec<KeySlice>) -> Result<()> {
         let rows = StoreSlice::rows();
         let slice =
@@ -236,7 +235,7 @@ impl Query<'_> {
         Ok(())
     }
 
-    /// Goes through what an index has for a value, in a range.
+    /// Reads the rows that an index has for a value, in a range.
     fn lookup(
         &self,
         view: &StoreView,
@@ -261,14 +260,14 @@ impl Query<'_> {
     }
 }
 
-/// The rows of a key range, one by one.
+/// Iterator over the rows of a key range.
 pub struct RowReader {
     table: Arc<ApiTable>,
     parent: ColumnParent,
     count: usize,
     view: StoreView,
     slice: StoreSlice,
-    /// The ranges that are left, the next one last.
+    /// Remaining ranges, the next one last.
     ranges: Vec<Partitions>,
     reader: Option<SliceReader>,
 }
@@ -330,12 +329,12 @@ impl Keyspace {
         })
     }
 
-    /// Rows of a range, in the order of the partitioner. A deleted row comes without columns for as
-    /// long as anything is stored of it, as does one that has none of the columns that are asked
-    /// for.
+    /// Returns the rows of a range, in the order of the partitioner. A row is returned without
+    /// columns if it has none of the selected ones. That includes a deleted row, as long as
+    /// anything of it is stored.
     ///
     /// # Errors
-    /// `InvalidRequest` for a request that can't be; errors of the engine.
+    /// `InvalidRequest` for an invalid request; errors of the engine.
     pub fn get_range_slices(
         &self,
         parent: &ColumnParent,
@@ -343,7 +342,7 @@ impl Keyspace {
         range: &KeyRange,
     ) -> Result<Vec<KeySlice>> {
         let table = self.table(&parent.column_family)?;
-        // What is wrong with names is said before what is wrong with the range.
+        // Errors of names are reported before those of the range.
         ReadSelection::new(&table, parent, predicate)?;
         let partitions = key_ranges(&table, self.wide.shared.partitioner, range)?;
         let query = self.query(&table, parent, predicate, &range.row_filter, range.count)?;
@@ -366,13 +365,13 @@ impl Keyspace {
         Ok(out)
     }
 
-    /// Up to `range.count` columns of the rows of a range, which come whole but for the first and
-    /// the last: the row that the range's first key names (or with tokens the first row) is read
-    /// from `start_column` on, so that the next page begins where this one ended. Rows without
-    /// columns are left out.
+    /// Returns up to `range.count` columns of the rows of a range. All rows are complete except the
+    /// first and the last one. The row of the range's first key (with tokens, the first row) is
+    /// read from `start_column` on, so that the next page begins where this one ended. Rows without
+    /// columns are omitted.
     ///
     /// # Errors
-    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    /// Those of [`get_range_slices`](Keyspace::get_range_slices).
     pub fn get_paged_slice(
         &self,
         column_family: &str,
@@ -425,13 +424,13 @@ impl Keyspace {
         Ok(out)
     }
 
-    /// The rows that an index clause means, in the order of the partitioner.
+    /// Returns the rows that match an index clause, in the order of the partitioner.
     ///
-    /// Of several indexed columns that are to equal a value the one that finds the fewest rows
-    /// drives; the rest filters.
+    /// If several indexed columns have equality conditions, the one that finds the fewest rows
+    /// drives the query; the rest filters.
     ///
     /// # Errors
-    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    /// Those of [`get_range_slices`](Keyspace::get_range_slices).
     pub fn get_indexed_slices(
         &self,
         parent: &ColumnParent,
@@ -454,10 +453,10 @@ impl Keyspace {
         Ok(out)
     }
 
-    /// The keys of the rows of a range that have anything, as in Cassandra 0.4.
+    /// Returns the keys of the rows in a range that have any content, as in Cassandra 0.4.
     ///
     /// # Errors
-    /// As [`get_range_slices`](Keyspace::get_range_slices).
+    /// Those of [`get_range_slices`](Keyspace::get_range_slices).
     pub fn get_key_range(
         &self,
         column_family: &str,

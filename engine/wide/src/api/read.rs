@@ -1,5 +1,5 @@
-//! Reads of rows whose keys are known: `get`, `get_slice`, `get_count` and their forms for many
-//! keys (model 2.4).
+//! Reads of rows by key: `get`, `get_slice`, `get_count` and their variants for several keys (model
+//! 2.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::key::Layout;
 use crate::store::{CellStore, SliceReader, StoreSlice, StoreView};
 use crate::types::Type;
 
-/// The part of each row to read, in the store's terms.
+/// Part of each row to read, in the store's terms.
 pub enum ReadSelection {
-    /// The first of a slice.
+    /// The first `count` columns of a slice.
     Slice { slice: StoreSlice, count: usize },
-    /// The cells at these places.
+    /// The cells at these positions.
     Cells(Vec<Vec<u8>>),
-    /// The super columns that these slices are.
+    /// The super columns in these slices.
     SuperColumns(Vec<StoreSlice>),
 }
 
@@ -71,13 +71,13 @@ impl ReadSelection {
         Ok(ReadSelection::Cells(places))
     }
 
-    /// Whether what is read are super columns.
+    /// Reports whether super columns are read.
     fn of_super_columns(table: &ApiTable, parent: &ColumnParent) -> bool {
         table.def.is_super() && parent.super_column.is_none()
     }
 }
 
-/// The slice of all of a super column.
+/// Returns the slice of a whole super column.
 fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<StoreSlice> {
     let (mut from, mut until) = (vec![], vec![]);
     layout.put_row(&[name], &mut from)?;
@@ -85,7 +85,7 @@ fn super_column_slice(layout: &Layout, name: &[u8]) -> Result<StoreSlice> {
     Ok(StoreSlice::between(from, until))
 }
 
-/// The slice of a range of names, be they of columns or of super columns.
+/// Returns the slice of a range of names of columns or super columns.
 fn range_slice(
     table: &ApiTable,
     super_column: Option<&[u8]>,
@@ -94,8 +94,8 @@ fn range_slice(
     let layout = table.layout();
     let mut slice = match super_column {
         Some(s) => super_column_slice(layout, s)?,
-        // Families have no static cells; from the very start, a deletion of the row is met on the
-        // way.
+        // Families have no static cells. The slice begins at the start, so that it includes a
+        // deletion of the row.
         None => StoreSlice::all(),
     };
     slice.reverse = range.reversed;
@@ -113,14 +113,13 @@ fn range_slice(
     Ok(slice)
 }
 
-/// Ranges that may overlap as ranges that do not, in the order of their traversal. They have one
-/// direction.
+/// Returns disjoint ranges equivalent to these, in the order of traversal. All have one direction.
 fn joined(of: &Type, mut ranges: Vec<SliceRange>) -> Vec<SliceRange> {
     let ordered = |a: &[u8], b: &[u8], reversed: bool| match reversed {
         true => of.compare(b, a),
         false => of.compare(a, b),
     };
-    // An empty start is before all names, whichever way.
+    // An empty start is before all names in either direction.
     ranges.sort_by(|a, b| match (a.start.is_empty(), b.start.is_empty()) {
         (false, false) => ordered(&a.start, &b.start, a.reversed),
         (a, b) => b.cmp(&a),
@@ -151,7 +150,7 @@ fn column(name: Vec<u8>, cell: Cell<'_>) -> Column {
     Column { name, value: cell.value().to_vec(), timestamp: cell.timestamp, ttl }
 }
 
-/// The column at a place, or the counter.
+/// Returns the column or counter in a cell.
 fn one(layout: &Layout, name: &[u8], cell: Cell<'_>) -> Result<ColumnOrSuperColumn> {
     let mut raw = Vec::with_capacity(name.len());
     layout.name_of(name, &mut raw)?;
@@ -178,8 +177,8 @@ fn read_columns(
     Ok(out)
 }
 
-/// Reads up to `count` super columns of the reader's partition. Their columns are in order
-/// whichever way the reader goes.
+/// Reads up to `count` super columns of the reader's partition. Their columns are in ascending
+/// order in either direction.
 fn read_super_columns(
     table: &ApiTable,
     reader: &mut SliceReader,
@@ -227,7 +226,7 @@ fn read_super_columns(
     Ok(out)
 }
 
-/// The columns that a reader of a selection's slice finds in the partition where it stands.
+/// Reads the columns of a selection's slice in the reader's current partition.
 pub fn read_slice(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -242,7 +241,7 @@ pub fn read_slice(
     }
 }
 
-/// The part of a row that is read, in a frozen state.
+/// Reads a part of a row, in a snapshot.
 pub fn read_row(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -276,7 +275,7 @@ pub fn read_row(
     }
 }
 
-/// As [`read_row`], at the newest state: without freezing one where a single look is enough.
+/// Like [`read_row`], at the newest state; takes no snapshot if a single lookup is sufficient.
 fn read_row_now(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -308,7 +307,7 @@ fn cells(
     let mut out = vec![];
     for (place, cell) in places.iter().zip(&found) {
         if let Some(cell) = cell {
-            // The name's component lies between the row and the last byte.
+            // The name's component is between the row and the last byte.
             let row = layout.row_len(place)?;
             out.push(one(layout, &place[row..place.len() - 1], cell.cell())?);
         }
@@ -316,7 +315,7 @@ fn cells(
     Ok(out)
 }
 
-/// Counts what [`read_row`] would return.
+/// Returns the number of columns that [`read_row`] would return.
 fn count_row(
     table: &ApiTable,
     parent: &ColumnParent,
@@ -347,7 +346,7 @@ fn count_row(
     Ok(i32::try_from(n).unwrap_or(i32::MAX))
 }
 
-/// The columns of a slice, one by one.
+/// Iterator over the columns of a slice.
 pub struct ColumnReader {
     table: Arc<ApiTable>,
     reader: SliceReader,
@@ -388,11 +387,10 @@ impl ColumnReader {
 }
 
 impl Keyspace {
-    /// One column or super column.
+    /// Returns a column or super column.
     ///
     /// # Errors
-    /// `NotFound` when it isn't there; `InvalidRequest` for a path that can't be; errors of the
-    /// engine.
+    /// `NotFound` if it does not exist; `InvalidRequest` for an invalid path; errors of the engine.
     pub fn get(&self, key: &[u8], path: &ColumnPath) -> Result<ColumnOrSuperColumn> {
         let table = self.table(&path.column_family)?;
         let (super_column, name) = (path.super_column.as_deref(), path.column.as_deref());
@@ -411,11 +409,11 @@ impl Keyspace {
         one(layout, &place[layout.row_len(&place)?..place.len() - 1], cell.cell())
     }
 
-    /// Columns or super columns of one row, in the order of their names (or the reverse, if asked
-    /// for). Those that aren't there are left out.
+    /// Returns columns or super columns of a row, in the order of their names or in reverse.
+    /// Missing ones are omitted.
     ///
     /// # Errors
-    /// `InvalidRequest` for a request that can't be; errors of the engine.
+    /// `InvalidRequest` for an invalid request; errors of the engine.
     pub fn get_slice(
         &self,
         key: &[u8],
@@ -428,9 +426,9 @@ impl Keyspace {
         read_row_now(&table, parent, &selection, self.store(), key)
     }
 
-    /// The columns (or super columns) of several ranges of one row: each once, at most `count` over
-    /// all ranges, in the order of their names or, `reversed`, from the last. Ranges are a start
-    /// and a finish in that order; they may overlap and come in any order.
+    /// Returns the columns (or super columns) of several ranges of a row. Each is returned once, at
+    /// most `count` in total, in the order of their names or, if `reversed`, in reverse. Ranges
+    /// have a start and a finish in that order; they may overlap and come in any order.
     ///
     /// ```
     /// use firn_wide::{CfDef, ColumnParent, KsDef, Wide};
@@ -451,8 +449,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// As [`get_slice`](Keyspace::get_slice), with the number of the range that ends before it
-    /// begins.
+    /// Those of [`get_slice`](Keyspace::get_slice), with the number of a range whose end is before
+    /// its start.
     pub fn get_multi_slice(
         &self,
         key: &[u8],
@@ -485,10 +483,10 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// The same of several rows, by their keys. A row that isn't there has nothing.
+    /// Like `get_slice` for several rows; returns them by key. A missing row has no columns.
     ///
     /// # Errors
-    /// As [`get_slice`](Keyspace::get_slice).
+    /// Those of [`get_slice`](Keyspace::get_slice).
     pub fn multiget_slice(
         &self,
         keys: &[impl AsRef<[u8]>],
@@ -498,10 +496,11 @@ impl Keyspace {
         self.for_keys(keys, parent, predicate, read_row)
     }
 
-    /// How many columns (or super columns) [`get_slice`](Keyspace::get_slice) would return.
+    /// Returns the number of columns (or super columns) that [`get_slice`](Keyspace::get_slice)
+    /// would return.
     ///
     /// # Errors
-    /// As [`get_slice`](Keyspace::get_slice).
+    /// Those of [`get_slice`](Keyspace::get_slice).
     pub fn get_count(
         &self,
         key: &[u8],
@@ -512,10 +511,10 @@ impl Keyspace {
         Ok(counts.into_values().next().unwrap_or(0))
     }
 
-    /// The same for several rows, by their keys.
+    /// Like `get_count` for several rows; returns the numbers by key.
     ///
     /// # Errors
-    /// As [`get_slice`](Keyspace::get_slice).
+    /// Those of [`get_slice`](Keyspace::get_slice).
     pub fn multiget_count(
         &self,
         keys: &[impl AsRef<[u8]>],
@@ -540,11 +539,10 @@ impl Keyspace {
         keys.iter().map(|k| read(k.as_ref())).collect()
     }
 
-    /// One column of several rows, by their keys, as in Cassandra 0.4: rows without it are left
-    /// out.
+    /// Returns one column of several rows by key, as in Cassandra 0.4. Rows without it are omitted.
     ///
     /// # Errors
-    /// As [`get`](Keyspace::get), except `NotFound`.
+    /// Those of [`get`](Keyspace::get), except `NotFound`.
     pub fn multiget(
         &self,
         keys: &[impl AsRef<[u8]>],

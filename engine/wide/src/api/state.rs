@@ -1,5 +1,5 @@
-//! The open state: the schema with the store's handles of its families, replaced as a whole when a
-//! definition changes.
+//! Open state of a database: the schema with the store's handles of its families. A schema change
+//! replaces it as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::schema::{self, Index, Schema};
 use crate::store::{self, CellStore, FamilySpec, IndexPart, IndexSpec, TreeName};
 use crate::types::{Registry, Type};
 
-/// One column family: its definition, and where its cells are.
+/// A column family: its definition, and its store handle.
 pub struct ApiTable {
     pub def: Arc<schema::Family>,
     pub cells: store::StoreFamily,
 }
 
 impl ApiTable {
-    /// The type of the names in a super column, or in the row itself.
+    /// Returns the type of the names in a super column, or in the row itself.
     #[inline]
     pub fn name_type(&self, in_super_column: bool) -> &Type {
         if in_super_column { self.def.cell_comparator() } else { self.def.comparator() }
     }
 
-    /// The index on a column.
+    /// Returns the index on a column.
     pub fn index(&self, column: &[u8]) -> Option<&Index> {
         self.def.column(column)?.index()
     }
 
-    /// The seconds that a column is to live which is written now; `None` is for ever.
+    /// Returns the TTL in seconds of a column that is written now; `None` for no expiration.
     pub fn ttl_of(&self, column: &Column) -> Option<u32> {
         match column.ttl {
             Some(ttl) => u32::try_from(ttl).ok().filter(|ttl| *ttl > 0),
@@ -45,17 +45,17 @@ impl ApiTable {
     }
 }
 
-/// The definitions of one moment, open.
+/// An immutable snapshot of the open definitions.
 pub struct ApiState {
     pub schema: Schema,
-    /// By keyspace and name: looked up by each call, and cheaper in order than by hashing two
-    /// names.
+    /// By keyspace and name. Every call looks up a family; an ordered map is cheaper than hashing
+    /// two names.
     tables: BTreeMap<String, BTreeMap<String, Arc<ApiTable>>>,
 }
 
 impl ApiState {
-    /// Opens the families of the schema, but those that are open with these definitions `before`.
-    /// What is open already stays; new indexes are built.
+    /// Opens the families of the schema, except those that were open with the same definitions in
+    /// `before`. Existing handles are reused; new indexes are built.
     pub fn open(
         schema: Schema,
         store: &CellStore,
@@ -83,12 +83,12 @@ impl ApiState {
         Ok(ApiState { schema, tables })
     }
 
-    /// The same state, with more types.
+    /// Returns this state with more types.
     pub fn with_registry(&self, registry: Arc<Registry>) -> ApiState {
         ApiState { schema: self.schema.with_registry(registry), tables: self.tables.clone() }
     }
 
-    /// The family of this name.
+    /// Returns the family with this name.
     pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<ApiTable>> {
         let families = self
             .tables
@@ -115,7 +115,7 @@ fn spec(
         Some(sub) => Layout::super_columns(partitioner, def.comparator().clone(), sub.clone()),
     };
     let layout = match store.family(def.id()) {
-        // A comparator changes only to one that sorts and codes what is there alike.
+        // A comparator can only change to one with the same order and encoding of existing names.
         Some(open) if !wanted.extends(open.layout()) => open.layout().clone(),
         _ => wanted,
     };
@@ -126,7 +126,7 @@ fn spec(
         part: IndexPart::Value,
         value: column.validator().clone(),
     });
-    // The options of a table's tree are CQL's: there are more of them than a family has.
+    // The options of a table's tree come from CQL, which has more of them than a family.
     let name = def.is_table().then(|| TreeName::Family(def.id()).to_string());
     let tree = match name.and_then(|name| store.db().existing_tree(&name).ok()) {
         Some(tree) => tree.options(),

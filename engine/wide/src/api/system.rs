@@ -1,8 +1,8 @@
-//! Definitions and descriptions: `system_*` and `describe_*`.
+//! Schema changes and descriptions: `system_*` and `describe_*`.
 //!
-//! Families are created and indexes built before their definitions are recorded, durably, and seen:
-//! one that can't be built is refused, and a crash leaves trees that the next opening drops. What
-//! is dropped is unseen before its data goes.
+//! Families are created and indexes built before their definitions are recorded durably and become
+//! visible. If building fails, the change is refused; after a crash the next opening drops
+//! unfinished trees. A dropped object becomes invisible before its data is dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::base::error::{Error, Result};
 use crate::schema::{CfDef, KsDef, Schema, SchemaDiff, TableNumbers, already_there};
 use crate::store::DroppedFamilies;
 
-/// The version of Thrift's interface that has all of the operations.
+/// Version of Thrift's interface with all of the operations.
 const API_VERSION: &str = "20.1.0";
-/// The one endpoint of the ring.
+/// The only endpoint of the ring.
 const ENDPOINT: &str = "127.0.0.1";
 
 impl Wide {
-    /// Makes the definitions those of `change`. The new version.
+    /// Applies a schema change and returns the new version.
     fn change(&self, change: impl FnOnce(&Schema) -> Result<Schema>) -> Result<Uuid> {
         let _alone = self.shared.changes.lock();
         let before = self.state();
@@ -66,8 +66,8 @@ impl Wide {
         Ok(version)
     }
 
-    /// Makes the open families those of the definitions of before again, as far as it can be done:
-    /// the reason why not is told already. Nobody stops this.
+    /// Reverts the open families to the definitions of `before`, as far as possible. The error that
+    /// caused this is already reported. It cannot be stopped.
     fn take_back(&self, before: &ApiState, diff: &SchemaDiff) {
         let store = self.store.unstoppable();
         for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
@@ -83,35 +83,35 @@ impl Wide {
         .ok();
     }
 
-    /// Adds a keyspace with its families. The new schema version.
+    /// Creates a keyspace with its families. Returns the new schema version.
     ///
     /// # Errors
-    /// `InvalidRequest` for a definition that can't be; nothing is defined then.
+    /// `InvalidRequest` for an invalid definition. Then nothing is defined.
     pub fn system_add_keyspace(&self, def: &KsDef) -> Result<Uuid> {
         self.change(|s| s.add_keyspace(def))
     }
 
-    /// Changes a keyspace's own attributes. The new schema version.
+    /// Changes the attributes of a keyspace. Returns the new schema version.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace); it must be there, and `cf_defs` must
-    /// be empty.
+    /// Those of [`system_add_keyspace`](Wide::system_add_keyspace). The keyspace must exist, and
+    /// `cf_defs` must be empty.
     pub fn system_update_keyspace(&self, def: &KsDef) -> Result<Uuid> {
         self.change(|s| s.update_keyspace(def))
     }
 
-    /// Drops a keyspace with all its families. The new schema version.
+    /// Drops a keyspace with all its families. Returns the new schema version.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none; errors of the engine.
+    /// `InvalidRequest` if there is none; errors of the engine.
     pub fn system_drop_keyspace(&self, name: &str) -> Result<Uuid> {
         self.change(|s| s.drop_keyspace(name))
     }
 
-    /// Adds a family. The new schema version.
+    /// Creates a family. Returns the new schema version.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace).
+    /// Those of [`system_add_keyspace`](Wide::system_add_keyspace).
     pub fn system_add_column_family(&self, def: &CfDef) -> Result<Uuid> {
         let names = self.shared.names.read().clone();
         let is_taken = names.is_some_and(|is_taken| is_taken(&def.keyspace, &def.name));
@@ -121,77 +121,76 @@ impl Wide {
         })
     }
 
-    /// Makes a family's definition this one. Returns when new indexes have been built over what is
-    /// there. The new schema version.
+    /// Changes the definition of a family. Returns the new schema version, after new indexes have
+    /// been built over the existing data.
     ///
     /// # Errors
-    /// As [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for what can't
-    /// change, and `Stopped`, by a [`stoppable`](Wide::stoppable) handle: the definition is what it
-    /// was then, and of the index nothing is left.
+    /// Those of [`system_add_keyspace`](Wide::system_add_keyspace); `InvalidRequest` also for
+    /// attributes that cannot change; `Stopped` with a [`stoppable`](Wide::stoppable) handle. Then
+    /// the definition is unchanged, and nothing remains of the index.
     pub fn system_update_column_family(&self, def: &CfDef) -> Result<Uuid> {
         self.change(|s| s.update_family(def))
     }
 
-    /// Makes a family of a compact table of CQL, or makes its definition this one: for CQL, which
-    /// has given the numbers, and sets the options of the tree. Without promises, as
-    /// [`schema`](Wide::schema).
+    /// Creates or changes the family of a compact table of CQL. CQL has assigned the ids, and sets
+    /// the options of the tree. Without stability promises, like [`schema`](Wide::schema).
     ///
     /// # Errors
-    /// As [`system_update_column_family`](Wide::system_update_column_family).
+    /// Those of [`system_update_column_family`](Wide::system_update_column_family).
     pub fn system_put_table(&self, def: &CfDef, numbers: &TableNumbers) -> Result<Uuid> {
         self.change(|s| s.put_table(def, numbers))
     }
 
-    /// Drops a family with its rows and indexes. The new schema version.
+    /// Drops a family with its rows and indexes. Returns the new schema version.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none; errors of the engine.
+    /// `InvalidRequest` if there is none; errors of the engine.
     pub fn system_drop_column_family(&self, keyspace: &str, name: &str) -> Result<Uuid> {
         self.change(|s| s.drop_family(keyspace, name))
     }
 
-    /// The definitions of all keyspaces, by name.
+    /// Returns the definitions of all keyspaces by name.
     pub fn describe_keyspaces(&self) -> Vec<KsDef> {
         self.state().schema.keyspaces().map(|k| k.def()).collect()
     }
 
-    /// The definition of a keyspace.
+    /// Returns the definition of a keyspace.
     ///
     /// # Errors
-    /// `NotFound` when there is none.
+    /// `NotFound` if there is none.
     pub fn describe_keyspace(&self, name: &str) -> Result<KsDef> {
         self.state().schema.keyspace(name).map(|k| k.def()).map_err(|_| Error::NotFound)
     }
 
-    /// The name that was given to the database.
+    /// Returns the cluster name of the database.
     pub fn describe_cluster_name(&self) -> &str {
         &self.shared.cluster_name
     }
 
-    /// The version of Thrift's interface whose operations these are.
+    /// Returns the version of Thrift's interface that is implemented.
     pub fn describe_version(&self) -> &'static str {
         API_VERSION
     }
 
-    /// The version of the schema and who has it.
+    /// Returns the version of the schema and its endpoints.
     pub fn describe_schema_versions(&self) -> BTreeMap<String, Vec<String>> {
         BTreeMap::from([(self.state().schema.version().to_string(), vec![ENDPOINT.into()])])
     }
 
-    /// The partitioner's class.
+    /// Returns the partitioner's class.
     pub fn describe_partitioner(&self) -> String {
         self.shared.partitioner.full_name()
     }
 
-    /// The class that would tell which nodes are near: there is one.
+    /// Returns the class of the snitch. There is only one node.
     pub fn describe_snitch(&self) -> &'static str {
         "org.apache.cassandra.locator.SimpleSnitch"
     }
 
-    /// The one node's part of the ring: all of it.
+    /// Returns the only node's part of the ring, which is all of it.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is no such keyspace.
+    /// `InvalidRequest` if there is no such keyspace.
     pub fn describe_ring(&self, keyspace: &str) -> Result<Vec<TokenRange>> {
         self.state().schema.keyspace(keyspace)?;
         let token = minimum_token(self.shared.partitioner).to_owned();
@@ -202,19 +201,19 @@ impl Wide {
         }])
     }
 
-    /// The one node by its token.
+    /// Returns the only node by its token.
     pub fn describe_token_map(&self) -> BTreeMap<String, String> {
         BTreeMap::from([(minimum_token(self.shared.partitioner).to_owned(), ENDPOINT.into())])
     }
 }
 
 impl Keyspace {
-    /// Tokens that divide the rows after `start_token`, up to `end_token`, into parts of about this
-    /// many rows, with both of these.
+    /// Returns tokens that split the rows after `start_token`, up to `end_token`, into parts of
+    /// about this many rows. Both given tokens are included.
     ///
     /// # Errors
-    /// `InvalidRequest` for a family that isn't there, or tokens that are none; errors of the
-    /// engine. It reads all keys of the range.
+    /// `InvalidRequest` for an unknown family or invalid tokens; errors of the engine. It reads all
+    /// keys of the range.
     pub fn describe_splits(
         &self,
         column_family: &str,

@@ -1,4 +1,4 @@
-//! Rust's types as keys, names and values: the bytes that the family's types expect.
+//! Conversion of Rust types to keys, names and values, and back.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::base::error::{Result, invalid};
 
 /// Types that can be a key, a name or a value.
 ///
-/// | Rust | bytes | types that take it |
+/// | Rust | bytes | accepted by |
 /// |---|---|---|
 /// | `str`, `String` | UTF-8 | `UTF8Type`, `AsciiType`, `BytesType` |
 /// | `[u8]`, `Vec<u8>`, `[u8; N]` | as they are | any |
@@ -19,16 +19,16 @@ use crate::base::error::{Result, invalid};
 /// | `bool` | 1 | `BooleanType` |
 /// | `Uuid` | 16 | `UUIDType`, `TimeUUIDType`, `LexicalUUIDType` |
 pub trait ToBytes {
-    /// Its bytes.
+    /// Returns its bytes.
     fn to_bytes(&self) -> Cow<'_, [u8]>;
 }
 
-/// Types that a name or a value can be read as.
+/// Types to which a name or a value can be converted.
 pub trait FromBytes: Sized {
-    /// The value that these bytes mean.
+    /// Converts these bytes.
     ///
     /// # Errors
-    /// `InvalidRequest` when they don't mean any.
+    /// `InvalidRequest` if they are invalid for the type.
     fn from_bytes(bytes: &[u8]) -> Result<Self>;
 }
 
@@ -114,18 +114,18 @@ impl FromBytes for Uuid {
 }
 
 impl Column {
-    /// Its name as a Rust value.
+    /// Converts its name to a Rust value.
     ///
     /// # Errors
-    /// `InvalidRequest` when it is none of that type.
+    /// `InvalidRequest` if it is invalid for the type.
     pub fn name_as<T: FromBytes>(&self) -> Result<T> {
         T::from_bytes(&self.name)
     }
 
-    /// Its value as a Rust value.
+    /// Converts its value to a Rust value.
     ///
     /// # Errors
-    /// `InvalidRequest` when it is none of that type.
+    /// `InvalidRequest` if it is invalid for the type.
     pub fn value_as<T: FromBytes>(&self) -> Result<T> {
         T::from_bytes(&self.value)
     }

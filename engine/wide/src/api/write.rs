@@ -18,11 +18,11 @@ use crate::key::ROWS;
 use crate::store;
 
 thread_local! {
-    /// The place of this thread's last insert: its memory is used again.
+    /// Buffer of this thread for the position of an insert, reused for its memory.
     static PLACE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Builds the store's mutation of one row; the place of each operation is made in the same buffer.
+/// Builds the store's mutation of a row. The positions of all operations are built in one buffer.
 struct CallWriter<'a> {
     mutation: &'a mut store::StoreMutation,
     table: &'a ApiTable,
@@ -103,7 +103,7 @@ impl CallWriter<'_> {
         }
     }
 
-    /// Deletes the columns, or the super columns, of a range of names.
+    /// Deletes the columns, or the super columns, in a range of names.
     fn delete_range(
         &mut self,
         super_column: Option<&[u8]>,
@@ -126,8 +126,8 @@ impl CallWriter<'_> {
     }
 }
 
-/// What the engine refuses before it writes is the caller's: keys and names always fit, but not in
-/// every form that a custom comparator may give them.
+/// Converts an error of the engine about lengths to one of the request. Keys and names normally
+/// fit, but a custom comparator may encode them in a longer form.
 pub fn refused(e: Error) -> Error {
     match e {
         Error::Store(e) if e.kind() == ErrorKind::InvalidArgument => {
@@ -138,10 +138,10 @@ pub fn refused(e: Error) -> Error {
 }
 
 impl Keyspace {
-    /// Writes one column.
+    /// Writes a column.
     ///
     /// # Errors
-    /// `InvalidRequest` for a column, key or place that can't be; errors of the engine.
+    /// `InvalidRequest` for an invalid column, key or path; errors of the engine.
     pub fn insert(&self, key: &[u8], parent: &ColumnParent, column: &Column) -> Result<()> {
         let table = self.table(&parent.column_family)?;
         check::kind(&table, false)?;
@@ -163,11 +163,11 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Adds to a counter, wrapping at 64 bits. Not idempotent: repeated after an error it may count
-    /// twice.
+    /// Adds to a counter, wrapping at 64 bits. Not idempotent: if it is repeated after an error, it
+    /// may count twice.
     ///
     /// # Errors
-    /// As [`insert`](Keyspace::insert).
+    /// Those of [`insert`](Keyspace::insert).
     pub fn add(&self, key: &[u8], parent: &ColumnParent, column: &CounterColumn) -> Result<()> {
         let table = self.table(&parent.column_family)?;
         check::kind(&table, true)?;
@@ -176,20 +176,19 @@ impl Keyspace {
         self.write_one(&table, key, |w| w.counter(parent.super_column.as_deref(), column))
     }
 
-    /// Deletes a column, a super column or a row, by its path: all that was written there with a
-    /// timestamp up to this one.
+    /// Deletes a column, a super column or a row, by its path. It deletes everything written there
+    /// with a timestamp up to this one.
     ///
     /// # Errors
-    /// As [`insert`](Keyspace::insert).
+    /// Those of [`insert`](Keyspace::insert).
     pub fn remove(&self, key: &[u8], path: &ColumnPath, timestamp: i64) -> Result<()> {
         self.remove_from(key, path, timestamp, false)
     }
 
-    /// Removes a counter, a super column or a row of counters. What is added afterwards counts
-    /// from 0.
+    /// Removes a counter, a super column or a row of counters. Later increments start at 0.
     ///
     /// # Errors
-    /// As [`insert`](Keyspace::insert).
+    /// Those of [`insert`](Keyspace::insert).
     pub fn remove_counter(&self, key: &[u8], path: &ColumnPath) -> Result<()> {
         self.remove_from(key, path, self.wide.timestamp(), true)
     }
@@ -221,11 +220,10 @@ impl Keyspace {
         self.apply(std::slice::from_ref(&mutation))
     }
 
-    /// Changes rows of several families: all of it or, after an error, nothing, for readers and
-    /// after a crash.
+    /// Changes rows of several families atomically, for readers and after a crash.
     ///
     /// # Errors
-    /// As [`insert`](Keyspace::insert).
+    /// Those of [`insert`](Keyspace::insert).
     pub fn batch_mutate(&self, rows: &[RowMutation]) -> Result<()> {
         let mutations = self.mutations(rows)?;
         if mutations.is_empty() { Ok(()) } else { self.apply(&mutations) }
@@ -246,7 +244,7 @@ impl Keyspace {
             }
             tables.push(table);
         }
-        // One mutation for each key: what is said of a row is decided together.
+        // One mutation for each key, because all operations on a row are resolved together.
         let mut numbers: HashMap<&[u8], usize> = HashMap::new();
         let mut mutations: Vec<store::StoreMutation> = vec![];
         let mut place = vec![];
@@ -275,8 +273,8 @@ impl Keyspace {
         Ok(mutations)
     }
 
-    /// A deletion of a range of counters as one of the names that are there: families of counters
-    /// know no deletions of ranges. `None` for other deletions.
+    /// Translates a range deletion of counters to a deletion of the existing names: counter
+    /// families have no range deletions. Returns `None` for other deletions.
     fn of_counters(
         &self,
         table: &ApiTable,
@@ -300,11 +298,11 @@ impl Keyspace {
         self.store().apply(mutations, self.wide.shared.durability).map_err(refused)
     }
 
-    /// Removes all rows of a family. What is written later counts, whatever its timestamps.
+    /// Deletes all rows of a family. Later writes are visible whatever their timestamps are.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is no such family (Cassandra 1.1 said nothing then); errors of
-    /// the engine.
+    /// `InvalidRequest` if there is no such family (Cassandra 1.1 ignored that); errors of the
+    /// engine.
     pub fn truncate(&self, column_family: &str) -> Result<()> {
         let table = self.table(column_family)?;
         self.store().truncate(&table.cells)?;

@@ -1,27 +1,26 @@
-//! The errors of the data model: the exceptions of the article's era with their texts, and what the
-//! engine beneath says.
+//! Errors of the data model: Thrift's exceptions with their texts, and errors of the engine.
 
 use std::fmt;
 
-/// The result of every fallible call of this crate.
+/// Result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call did nothing.
+/// Error of a call, which had no effect.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// `NotFoundException`: what was asked for by its full path does not exist.
+    /// `NotFoundException`: the full path of the request does not exist.
     NotFound,
-    /// `InvalidRequestException`: the request can't be right, with the reason. Nothing was written.
+    /// `InvalidRequestException`: the request is invalid, with the reason. Nothing was written.
     InvalidRequest(String),
-    /// A configuration that can't be used (`storage-conf.xml`, an unknown comparator), with the
+    /// A configuration that cannot be used (`storage-conf.xml`, an unknown comparator), with the
     /// reason.
     Configuration(String),
-    /// The store holds bytes that this version can't understand: where, and what.
+    /// The store contains bytes that this version cannot decode, with their location.
     Corrupt(String),
-    /// The engine beneath failed.
+    /// Error of the engine.
     Store(firn_kv::Error),
-    /// Somebody stopped it ([`Wide::stoppable`](crate::Wide::stoppable)).
+    /// Another thread stopped the call ([`Wide::stoppable`](crate::Wide::stoppable)).
     Stopped,
 }
 
@@ -53,7 +52,7 @@ impl From<firn_kv::Error> for Error {
     }
 }
 
-/// An [`Error::InvalidRequest`] with this reason.
+/// Creates an [`Error::InvalidRequest`] with this reason.
 pub fn invalid(why: impl Into<String>) -> Error {
     Error::InvalidRequest(why.into())
 }

@@ -1,3 +1,3 @@
-//! Floor 0: what every room uses.
+//! Floor 0: common definitions of all modules.
 
 pub mod error;

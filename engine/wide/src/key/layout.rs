@@ -1,5 +1,5 @@
-//! One family's layout: its partitioner and the types of its clusterings and names, between what
-//! clients send and places.
+//! The key layout of a family: its partitioner, and the types of its clustering components and
+//! names. It converts between client values and positions.
 
 use crate::base::error::{Error, Result, invalid};
 use crate::ring::Partitioner;
@@ -8,25 +8,25 @@ use crate::types::{EMPTY, NEXT, NULL, Type};
 
 use super::{AFTER, BEFORE, DELETION, END, ROWS, STATIC, partition_len};
 
-/// The form of the names of cells.
+/// Form of the names of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyNameList {
-    /// Values of a type: the columns of a Standard family, the subcolumns of a Super family.
+    /// Values of a type: columns of a Standard family, subcolumns of a Super family.
     Typed(Type),
-    /// Numbers of a table's columns, two bytes; the empty name is the row's marker. Cells may have
-    /// a path.
+    /// Column ids of a table, two bytes; the empty name is the row marker. Cells may have a path.
     Columns,
-    /// None: each cell of a Standard or Super family is a row by itself. Its clusterings from this
-    /// one on, the last ones, are the cell's name.
+    /// No names: each cell of a Standard or Super family is a row. The last clustering components
+    /// form the cell's name.
     Rows {
-        /// How many clusterings come before the name: that of the super column.
+        /// Number of clustering components before the name: that of the super column.
         before: usize,
-        /// Whether the name is a composite, whose components the others are; else there is one.
+        /// Whether the name is a composite, whose components are the rest; otherwise the rest is
+        /// one.
         composite: bool,
     },
 }
 
-/// How the keys of one family are made and read.
+/// Encodes and decodes the keys of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     partitioner: Partitioner,
@@ -34,27 +34,27 @@ pub struct Layout {
     names: KeyNameList,
 }
 
-/// The parts of a cell's place, as components.
+/// Parts of a cell's position, as encoded components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlace<'a> {
     /// Whether it is a static cell.
     pub is_static: bool,
-    /// The components of the row: empty in a Standard family and for static cells.
+    /// Components of the row; empty in a Standard family and for static cells.
     pub row: &'a [u8],
-    /// The component of the name.
+    /// Component of the name.
     pub name: &'a [u8],
-    /// The component of the path, of an element of a complex column.
+    /// Component of the path, for an element of a complex column.
     pub path: Option<&'a [u8]>,
 }
 
-/// Appends the value of a component; `None` when it isn't one.
+/// Appends the value of a component; returns `None` if it is malformed.
 #[inline]
 fn take(t: &Type, component: &[u8], out: &mut Vec<u8>) -> Option<()> {
     t.whole_component(component, out).ok().map(|_| ())
 }
 
 impl KeyPlace<'_> {
-    /// Appends the place itself.
+    /// Appends the encoded position.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.push(if self.is_static { STATIC } else { ROWS });
         out.extend_from_slice(self.row);
@@ -75,12 +75,12 @@ fn damaged(what: &str, bytes: &[u8]) -> Error {
 }
 
 impl Layout {
-    /// A Standard family.
+    /// Creates the layout of a Standard family.
     pub fn standard(partitioner: Partitioner, comparator: Type) -> Layout {
         Layout { partitioner, clustering: vec![], names: KeyNameList::Typed(comparator) }
     }
 
-    /// A Super family: the super column is the row.
+    /// Creates the layout of a Super family: the super column is the row.
     pub fn super_columns(
         partitioner: Partitioner,
         comparator: Type,
@@ -93,14 +93,14 @@ impl Layout {
         }
     }
 
-    /// A table with these clustering columns.
+    /// Creates the layout of a table with these clustering columns.
     pub fn table(partitioner: Partitioner, clustering: Vec<Type>) -> Layout {
         Layout { partitioner, clustering, names: KeyNameList::Columns }
     }
 
-    /// The cells of a family as rows, for who looks at them so. The clusterings behind the first
-    /// `before` ones, which are the super column's name, are the components of the cell's name where
-    /// it is a composite; else there is one, the name.
+    /// Creates the layout of a family whose cells are seen as rows. The first `before` clustering
+    /// components are the super column's name. The rest are the components of the cell's name if it
+    /// is a composite; otherwise the rest is one, the name.
     pub fn rows_of_cells(
         partitioner: Partitioner,
         clustering: Vec<Type>,
@@ -110,8 +110,8 @@ impl Layout {
         Layout { partitioner, clustering, names: KeyNameList::Rows { before, composite } }
     }
 
-    /// Whether it makes the keys that `before` makes, and reads them: the types of its components
-    /// [extend](Type::extends) those.
+    /// Reports whether it encodes and decodes all keys of `before` identically: the types of its
+    /// components [extend](Type::extends) those of `before`.
     pub fn extends(&self, before: &Layout) -> bool {
         let components = self.clustering.iter().zip(&before.clustering);
         let names = match (&self.names, &before.names) {
@@ -124,28 +124,29 @@ impl Layout {
             && components.into_iter().all(|(of, then)| of.extends(then))
     }
 
-    /// The partitioner.
+    /// Returns the partitioner.
     pub fn partitioner(&self) -> Partitioner {
         self.partitioner
     }
 
-    /// The types of the clustering components.
+    /// Returns the types of the clustering components.
     pub fn clustering(&self) -> &[Type] {
         &self.clustering
     }
 
-    /// The form of names.
+    /// Returns the form of names.
     pub fn names(&self) -> &KeyNameList {
         &self.names
     }
 
-    /// Whether it is of a Standard or Super family, whose cells have names of a type.
+    /// Reports whether it is the layout of a Standard or Super family, whose cell names have a
+    /// type.
     #[inline]
     pub fn has_typed_names(&self) -> bool {
         matches!(self.names, KeyNameList::Typed(_))
     }
 
-    /// Bytes of a token.
+    /// Returns the bytes of a token.
     #[inline]
     pub fn token_len(&self) -> usize {
         self.partitioner.token_len()
@@ -169,34 +170,33 @@ impl Layout {
     /// Appends the key of a partition part.
     ///
     /// # Errors
-    /// `Corrupt` when it is none.
+    /// `Corrupt` if it is malformed.
     pub fn key_of(&self, partition: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let escaped = partition.get(self.token_len() + 1..).unwrap_or_default();
         if unescape(escaped, out) { Ok(()) } else { Err(damaged("partition", partition)) }
     }
 
-    /// Length of the partition part at the start of `key`.
+    /// Returns the length of the partition part at the start of `key`.
     ///
     /// # Errors
-    /// `Corrupt` when there is none.
+    /// `Corrupt` if there is none.
     #[inline]
     pub fn partition_len(&self, key: &[u8]) -> Result<usize> {
         partition_len(key, self.token_len()).ok_or_else(|| damaged("partition", key))
     }
 
-    /// Appends the place of a row, which all places in it begin with; values that are left out at
-    /// its end are null. Of a Standard family: of all its cells.
+    /// Appends the position of a row, which is a prefix of all positions in it. Values omitted at
+    /// its end are null. In a Standard family it is the prefix of all cells.
     ///
     /// # Errors
-    /// `InvalidRequest` for a value that isn't one of its type, and for a row that is a cell and
-    /// has no name.
+    /// `InvalidRequest` for an invalid value, and for a row that is a cell without a name.
     pub fn put_row(&self, clustering: &[impl AsRef<[u8]>], out: &mut Vec<u8>) -> Result<()> {
         self.put_clustering(clustering, out)?;
         match self.names {
             KeyNameList::Rows { before, .. } if clustering.len() <= before => {
                 return Err(invalid("the name of a column is missing"));
             }
-            // Components that are left out at the end of a composite are not in it.
+            // Components omitted at the end of a composite are not encoded.
             KeyNameList::Rows { composite, .. } => out.extend(composite.then_some(END)),
             _ => {
                 let missing = self.clustering.len().saturating_sub(clustering.len());
@@ -216,7 +216,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What stands before the component of this clustering, besides what belongs to it.
+    /// Returns the separator bytes before this clustering component.
     #[inline]
     fn before_clustering(&self, number: usize) -> &'static [u8] {
         match self.names {
@@ -226,11 +226,12 @@ impl Layout {
         }
     }
 
-    /// Reads the clustering values of a row from its components, all that its place has between its
-    /// first and its last byte: each into its buffer, with whether it is one. Else it is null.
+    /// Decodes the clustering values of a row from its components, which are the bytes of its
+    /// position between the first and the last one. Each value goes to its buffer, with whether it
+    /// is set; otherwise it is null.
     ///
     /// # Errors
-    /// `Corrupt` when they can't be read.
+    /// `Corrupt` if they are malformed.
     #[inline]
     pub fn read_row(&self, components: &[u8], values: &mut [(Vec<u8>, bool)]) -> Result<()> {
         let mut rest = components;
@@ -238,7 +239,7 @@ impl Layout {
             value.clear();
             let before = self.before_clustering(number);
             rest = rest.strip_prefix(before).ok_or_else(|| damaged("row", components))?;
-            // What ends a composite stands where another component of it could.
+            // The end of a composite is in the position of a next component.
             let is_left_out = self.is_composite() && matches!(rest, [END | BEFORE | AFTER]);
             *there = !is_left_out
                 && t.take_component(&mut rest, value).map_err(|_| damaged("row", components))?;
@@ -246,8 +247,8 @@ impl Layout {
         Ok(())
     }
 
-    /// The place of the deletion that this row goes with, of the super column that it is a cell of;
-    /// `None` where it is no such cell.
+    /// Returns the position of the deletion of the super column that contains this row; `None` if
+    /// the row is not a cell of a super column.
     pub fn super_deletion(&self, row: &[u8]) -> Option<Vec<u8>> {
         let KeyNameList::Rows { before: 1, .. } = self.names else { return None };
         let len = self.clustering.first()?.component_len(row.get(1..)?)?;
@@ -273,28 +274,28 @@ impl Layout {
         Ok(())
     }
 
-    /// Appends the place of a cell.
+    /// Appends the position of a cell.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_cell(&self, clustering: &[&[u8]], name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.put_row(clustering, out)?;
         self.put_name(name, out)
     }
 
-    /// Appends the place of a static cell.
+    /// Appends the position of a static cell.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_static(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.push(STATIC);
         self.put_name(name, out)
     }
 
-    /// Appends a path to the place of a cell: an element of a complex column.
+    /// Appends a path to the position of a cell, for an element of a complex column.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_path(&self, path_type: &Type, path: &[u8], out: &mut Vec<u8>) -> Result<()> {
         path_type.put_component(path, out)?;
         out.push(END);
@@ -305,7 +306,7 @@ impl Layout {
     /// values.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_bound(
         &self,
         clustering: &[impl AsRef<[u8]>],
@@ -317,10 +318,10 @@ impl Layout {
         Ok(())
     }
 
-    /// Appends a bound between the cells of a row: before or after the cells of this name.
+    /// Appends a bound between the cells of a row: before or after the cells with this name.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_name_bound(
         &self,
         clustering: &[&[u8]],
@@ -330,17 +331,17 @@ impl Layout {
     ) -> Result<()> {
         self.put_cell(clustering, name, out)?;
         if after {
-            // Everything of the name continues its END with less.
+            // All positions of the name have a smaller byte after its END.
             out.push(AFTER);
         }
         Ok(())
     }
 
-    /// Appends a bound of a range deletion between the cells of a row: before or after the cells of
-    /// this name.
+    /// Appends a bound of a range deletion between the cells of a row: before or after the cells
+    /// with this name.
     ///
     /// # Errors
-    /// As [`put_row`](Layout::put_row).
+    /// Those of [`put_row`](Layout::put_row).
     pub fn put_deletion_bound(
         &self,
         clustering: &[&[u8]],
@@ -349,26 +350,27 @@ impl Layout {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         self.put_cell(clustering, name, out)?;
-        // In the place of the byte that ends the name of a cell.
+        // It replaces the byte that ends the name of a cell.
         if let Some(end) = out.last_mut() {
             *end = if after { AFTER } else { BEFORE };
         }
         Ok(())
     }
 
-    /// Length of the row at the start of a place, of a row or a cell in one.
+    /// Returns the length of the row at the start of a position, which is that of a row or of a
+    /// cell in one.
     ///
     /// # Errors
-    /// `Corrupt` when it isn't one.
+    /// `Corrupt` if it is malformed.
     #[inline]
     pub fn row_len(&self, place: &[u8]) -> Result<usize> {
         self.find_row(place).ok_or_else(|| damaged("row", place))
     }
 
-    /// The same; `None` where there is none.
+    /// Like [`row_len`](Layout::row_len); returns `None` if there is no row.
     pub(crate) fn find_row(&self, place: &[u8]) -> Option<usize> {
         if let KeyNameList::Rows { .. } = self.names {
-            // A cell's place is the row's, unless it is that of a deletion.
+            // A cell's position is that of the row, unless it is a deletion.
             return matches!(place, [ROWS, _, .., END]).then_some(place.len());
         }
         let mut at = 1;
@@ -378,10 +380,10 @@ impl Layout {
         (place.first() == Some(&ROWS) && place.get(at) == Some(&END)).then_some(at + 1)
     }
 
-    /// One component of the row at the start of a place.
+    /// Returns a clustering component of the row at the start of a position.
     ///
     /// # Errors
-    /// `Corrupt` when it can't be read.
+    /// `Corrupt` if it is malformed.
     pub(crate) fn clustering_component<'p>(
         &self,
         place: &'p [u8],
@@ -400,8 +402,8 @@ impl Layout {
         Err(damaged("row", place))
     }
 
-    /// Length of a cell's place without its path; `None` where cells have no paths, and for places
-    /// that are not of a cell.
+    /// Returns the length of a cell's position without its path; `None` if cells have no paths, or
+    /// if the position is not that of a cell.
     pub(crate) fn find_column(&self, place: &[u8]) -> Option<usize> {
         let row = match place.first() {
             Some(&STATIC) => 1,
@@ -415,10 +417,10 @@ impl Layout {
         Some(row + self.find_name(rest)? + 1)
     }
 
-    /// The length of the name's component at the start of what follows a row.
+    /// Returns the length of the name's component at the start of the bytes after a row.
     ///
     /// # Errors
-    /// `Corrupt` when there is none.
+    /// `Corrupt` if there is none.
     #[inline]
     pub fn name_len(&self, rest: &[u8]) -> Result<usize> {
         self.find_name(rest).ok_or_else(|| damaged("name", rest))
@@ -427,7 +429,7 @@ impl Layout {
     #[inline]
     fn find_name(&self, rest: &[u8]) -> Option<usize> {
         let len = match &self.names {
-            // Nothing comes after the name.
+            // The name is last.
             KeyNameList::Typed(_) => rest.len().checked_sub(1),
             KeyNameList::Columns if rest.first() == Some(&EMPTY) => Some(1),
             KeyNameList::Columns => Some(3),
@@ -436,10 +438,10 @@ impl Layout {
         len.filter(|&n| n > 0 && rest.get(n) == Some(&END))
     }
 
-    /// Appends the raw values of a row's clustering, one buffer each.
+    /// Appends the decoded clustering values of a row, one buffer each.
     ///
     /// # Errors
-    /// As [`read_row`](Layout::read_row).
+    /// Those of [`read_row`](Layout::read_row).
     pub fn clustering_of(&self, row: &[u8], out: &mut Vec<Vec<u8>>) -> Result<()> {
         let mut values = vec![Default::default(); self.clustering.len()];
         self.read_row(row, &mut values)?;
@@ -447,10 +449,10 @@ impl Layout {
         Ok(())
     }
 
-    /// Appends the raw name of a name's component.
+    /// Appends the decoded name of a name's component.
     ///
     /// # Errors
-    /// `Corrupt` when it can't be read.
+    /// `Corrupt` if it is malformed.
     pub fn name_of(&self, name: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let good = match &self.names {
             KeyNameList::Typed(t) => take(t, name, out),
@@ -460,10 +462,10 @@ impl Layout {
         good.ok_or_else(|| damaged("name", name))
     }
 
-    /// Appends the raw value of a path's component.
+    /// Appends the decoded value of a path's component.
     ///
     /// # Errors
-    /// `Corrupt` when it can't be read.
+    /// `Corrupt` if it is malformed.
     pub fn path_of(&self, path_type: &Type, path: &[u8], out: &mut Vec<u8>) -> Result<()> {
         take(path_type, path, out).ok_or_else(|| damaged("path", path))
     }

@@ -1,5 +1,5 @@
-//! Floor 1: the layout of keys: where a cell or a deletion of a partition lies in a family's tree
-//! (model 2.1, 2.12).
+//! Floor 1: the layout of keys: the positions of cells and deletions of a partition in a family's
+//! tree (model 2.1, 2.12).
 //!
 //! ```text
 //! key        ::= partition place
@@ -16,10 +16,11 @@
 //! component  ::= 0x40 bytes | 0x3F (empty) | 0x41 (empty, reversed type) | 0x3E (null)
 //! ```
 //! Invariants:
-//! - Keys sort as what they name does, and a deletion sorts before everything that it covers.
-//! - The partition part is found in any key without knowing types ([`partition_len`]), a deletion's
-//!   container is its key without the last byte, and what lies in a container continues it with a
-//!   byte below [`BEYOND`]. (The escaped form of a key may be a prefix of another's, which then
+//! - Keys sort like the objects that they name, and a deletion sorts before everything that it
+//!   covers.
+//! - The partition part is found in any key without the types ([`partition_len`]). A deletion's
+//!   container is its key without the last byte, and keys in a container continue it with a byte
+//!   below [`BEYOND`]. (The escaped form of a key may be a prefix of another's, which then
 //!   continues with 0xFE.)
 //! - No bytes make a function of this module panic.
 
@@ -30,26 +31,26 @@ pub use layout::{KeyNameList, KeyPlace, Layout};
 use crate::types::NEXT;
 use crate::types::escape::escaped_len;
 
-/// Section of the deletion of a partition; the last byte of a row's and a complex column's
-/// deletion.
+/// Section of the deletion of a partition; also the last byte of the deletion of a row or of a
+/// complex column.
 pub const DELETION: u8 = 0x20;
-/// Section of the deletions of ranges.
+/// Section of range deletions.
 pub const RANGES: u8 = 0x24;
-/// Section of the static cells.
+/// Section of static cells.
 pub const STATIC: u8 = 0x30;
 /// Ends a sequence of components.
 pub const END: u8 = 0x38;
-/// Section of the rows.
+/// Section of rows.
 pub const ROWS: u8 = 0x40;
 /// Larger than every byte that continues a partition, a row or a complex column.
 pub const BEYOND: u8 = 0x42;
-/// Ends a bound that lies before all rows with its components.
+/// Ends a bound before all rows with its components.
 pub const BEFORE: u8 = 0x20;
-/// Ends a bound that lies after all rows with its components.
+/// Ends a bound after all rows with its components.
 pub const AFTER: u8 = 0x60;
 
-/// Length of the partition part at the start of `key`, for tokens of this many bytes; `None` when
-/// it has none.
+/// Returns the length of the partition part at the start of `key`, for tokens of this many bytes;
+/// `None` if it has none.
 #[inline]
 pub fn partition_len(key: &[u8], token_len: usize) -> Option<usize> {
     if key.get(token_len) != Some(&NEXT) {
@@ -58,7 +59,7 @@ pub fn partition_len(key: &[u8], token_len: usize) -> Option<usize> {
     Some(token_len + 1 + escaped_len(&key[token_len + 1..])?)
 }
 
-/// Whether `key` lies in the container whose deletion has the key `prefix` and one byte more.
+/// Reports whether `key` is in the container whose deletion has the key `prefix` and one byte more.
 #[inline]
 pub fn is_inside(key: &[u8], prefix: &[u8]) -> bool {
     key.starts_with(prefix) && key.get(prefix.len()).is_some_and(|&b| b < BEYOND)

@@ -1,9 +1,10 @@
-//! Floor 0: partitioners: the token of a key, which orders the partitions of a family (model 2.4).
+//! Floor 0: partitioners, which compute the token of a key. Tokens order the partitions of a family
+//! (model 2.4).
 //!
-//! A partition part of a key begins with the token: 8 bytes for Murmur3 (sign flipped), 16 for
-//! Random, none for the order-preserving ones, where the key that follows is the order.
-//! `CollatingOrderPreservingPartitioner` is known by name and refused: its order is that of one
-//! Java version's English collation tables, which no short rule gives.
+//! The partition part of a key begins with the token: 8 bytes for Murmur3 (with inverted sign), 16
+//! for Random. The order-preserving partitioners have no token: the key that follows is the order.
+//! `CollatingOrderPreservingPartitioner` is refused by name. Its order is defined by the English
+//! collation tables of one Java version, which cannot be reproduced by a short rule.
 
 mod murmur3;
 
@@ -17,10 +18,10 @@ use num_bigint::BigInt;
 
 use crate::types::{Type, TypeError, escape};
 
-/// The package of the partitioners.
+/// Package of the partitioners.
 pub const PACKAGE: &str = "org.apache.cassandra.dht.";
 
-/// How keys are spread over the ring.
+/// Distribution of keys over the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Partitioner {
@@ -35,25 +36,25 @@ pub enum Partitioner {
     OrderPreserving,
 }
 
-/// What the bytes of a token say that a client gives as the end of a range.
+/// Meaning of a token that a client specifies as a bound of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenEnd {
-    /// A token that keys may have, or one larger than theirs.
+    /// A token that keys may have, or a larger one.
     At(Token),
-    /// Smaller than those of all keys.
+    /// Smaller than the tokens of all keys.
     BeforeAll,
-    /// The smallest token, that of no key: where the ring begins and ends.
+    /// The smallest token, which no key has: the start and end of the ring.
     Ring,
 }
 
-/// A place on the ring. Tokens of one partitioner can be compared.
+/// A token. Tokens of one partitioner can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Token {
-    /// Of Murmur3.
+    /// Token of Murmur3.
     Long(i64),
-    /// Of Random: 0 to 2^127.
+    /// Token of Random: 0 to 2^127.
     Big(u128),
-    /// Of the order-preserving ones: a key.
+    /// Token of the order-preserving ones: a key.
     Key(Vec<u8>),
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for Partitioner {
 }
 
 impl Partitioner {
-    /// All that there are.
+    /// All partitioners.
     pub const ALL: [Partitioner; 4] = [
         Partitioner::Murmur3,
         Partitioner::Random,
@@ -72,10 +73,10 @@ impl Partitioner {
         Partitioner::OrderPreserving,
     ];
 
-    /// The partitioner of this class name, with or without its package.
+    /// Returns the partitioner with this class name, with or without its package.
     ///
     /// # Errors
-    /// `Unable to find partitioner class '<full name>'` with the names that exist.
+    /// `Unable to find partitioner class '<full name>'` with the existing names.
     pub fn parse(name: &str) -> Result<Partitioner, TypeError> {
         let short = name.strip_prefix(PACKAGE).unwrap_or(name);
         if let Some(found) = Partitioner::ALL.into_iter().find(|p| p.name() == short) {
@@ -86,7 +87,7 @@ impl Partitioner {
         Err(TypeError(format!("Unable to find partitioner class '{full}'; known are {known}")))
     }
 
-    /// The class name without its package.
+    /// Returns the class name without its package.
     pub fn name(self) -> &'static str {
         match self {
             Partitioner::Murmur3 => "Murmur3Partitioner",
@@ -96,17 +97,18 @@ impl Partitioner {
         }
     }
 
-    /// The class name with its package.
+    /// Returns the class name with its package.
     pub fn full_name(self) -> String {
         format!("{PACKAGE}{}", self.name())
     }
 
-    /// Whether keys lie in their own order, so that ranges of keys mean something.
+    /// Reports whether partitions are in the order of their keys, so that ranges of keys are
+    /// meaningful.
     pub fn preserves_order(self) -> bool {
         matches!(self, Partitioner::ByteOrdered | Partitioner::OrderPreserving)
     }
 
-    /// Bytes that a token takes at the start of a key.
+    /// Returns the number of token bytes at the start of a key.
     #[inline]
     pub fn token_len(self) -> usize {
         match self {
@@ -116,10 +118,10 @@ impl Partitioner {
         }
     }
 
-    /// The token of a key.
+    /// Returns the token of a key.
     ///
     /// # Errors
-    /// A key that is not UTF-8 under `OrderPreservingPartitioner`.
+    /// Errors for a key that is not UTF-8 with `OrderPreservingPartitioner`.
     pub fn token(self, key: &[u8]) -> Result<Token, TypeError> {
         Ok(match self {
             Partitioner::Murmur3 => Token::Long(murmur3::token(key)),
@@ -135,7 +137,7 @@ impl Partitioner {
     /// Appends the byte-comparable token of a key: [`token_len`](Partitioner::token_len) bytes.
     ///
     /// # Errors
-    /// As [`token`](Partitioner::token).
+    /// Those of [`token`](Partitioner::token).
     #[inline]
     pub fn put_token(self, key: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
@@ -147,26 +149,26 @@ impl Partitioner {
         Ok(())
     }
 
-    /// Appends a bound that lies before (or after) every partition of this token: bytes to compare
-    /// partition parts with.
+    /// Appends a bound before (or after) every partition with this token, for comparison with
+    /// partition parts.
     pub fn put_token_bound(self, token: &Token, after: bool, out: &mut Vec<u8>) {
         match token {
             Token::Long(n) => put_long(*n, out),
             Token::Big(n) => out.extend_from_slice(&n.to_be_bytes()),
-            // A component as keys have it; the empty key is before all.
+            // A component as in keys; the empty key is before all.
             Token::Key(key) if key.is_empty() => out.push(crate::types::EMPTY),
             Token::Key(key) => {
                 out.push(crate::types::NEXT);
                 escape::put_escaped(key, out);
             }
         }
-        // The component of a key begins with 3F or 40, what follows it with at most 60.
+        // The component of a key begins with 3F or 40; the byte after it is at most 60.
         if after {
             out.push(0x61);
         }
     }
 
-    /// The type of tokens as values of CQL.
+    /// Returns the CQL type of tokens.
     pub fn token_type(self) -> Type {
         match self {
             Partitioner::Murmur3 => Type::Long,
@@ -176,7 +178,7 @@ impl Partitioner {
         }
     }
 
-    /// The bytes of a token, a value of [`token_type`](Partitioner::token_type).
+    /// Returns the bytes of a token, as a value of [`token_type`](Partitioner::token_type).
     pub fn token_bytes(self, token: Token) -> Vec<u8> {
         match token {
             Token::Long(n) => n.to_be_bytes().to_vec(),
@@ -185,11 +187,11 @@ impl Partitioner {
         }
     }
 
-    /// What the bytes of a token say as the end of a range.
+    /// Decodes a token that is a bound of a range.
     ///
     /// # Errors
-    /// Bytes that are none of [`token_type`](Partitioner::token_type), or none at all where that is
-    /// a number.
+    /// Errors for bytes that are not a value of [`token_type`](Partitioner::token_type), and for
+    /// empty bytes if that is a number.
     pub fn read_token(self, bytes: &[u8]) -> Result<TokenEnd, TypeError> {
         let wrong = || TypeError(format!("{} bytes are no token of {}", bytes.len(), self.name()));
         let token = match self {
@@ -216,11 +218,10 @@ impl Partitioner {
         })
     }
 
-    /// The token that a text means: a decimal number, hex (ByteOrdered), the key itself
-    /// (OrderPreserving).
+    /// Parses a token: a decimal number, hex (ByteOrdered), or the key itself (OrderPreserving).
     ///
     /// # Errors
-    /// Another text.
+    /// Errors for other texts.
     pub fn parse_token(self, text: &str) -> Result<Token, TypeError> {
         let wrong = || TypeError(format!("'{text}' is not a token of {}", self.name()));
         Ok(match self {
@@ -236,7 +237,7 @@ impl Partitioner {
         })
     }
 
-    /// A token as text; [`parse_token`](Partitioner::parse_token) reads it.
+    /// Returns a token as text; [`parse_token`](Partitioner::parse_token) parses it.
     pub fn token_text(self, token: &Token) -> String {
         match (self, token) {
             (Partitioner::OrderPreserving, Token::Key(key)) => {

@@ -1,11 +1,11 @@
-//! Cassandra's variant of MurmurHash3 x64 128 with seed 0: in the last, incomplete block bytes are
-//! taken as signed.
+//! Cassandra's variant of MurmurHash3 x64 128 with seed 0: the bytes of the last, incomplete block
+//! are treated as signed.
 
 const C1: u64 = 0x87C3_7B91_1142_53D5;
 const C2: u64 = 0x4CF5_AD43_2745_937F;
 
-/// The token of a key: the first half of the hash. `i64::MIN` is no token of a key: the empty key
-/// has it, as the smallest of all, and a hash that is it becomes `i64::MAX`.
+/// Returns the token of a key: the first half of the hash. `i64::MIN` is the smallest token, which
+/// only the empty key has; a hash equal to it becomes `i64::MAX`.
 #[inline]
 pub(super) fn token(key: &[u8]) -> i64 {
     if key.is_empty() {
@@ -31,12 +31,12 @@ fn finish(mut h: u64) -> u64 {
     h ^ h >> 33
 }
 
-/// The bytes of an incomplete half block, each with its sign spread over what is above it.
+/// Returns the bytes of an incomplete half block, each sign-extended.
 fn tail(bytes: &[u8]) -> u64 {
     bytes.iter().enumerate().fold(0, |k, (i, &b)| k ^ (i64::from(b as i8) as u64) << (8 * i))
 }
 
-/// Both halves of the hash, as a node's filters use them; the token is the first.
+/// Returns both halves of the hash, as a node's filters use them; the first one is the token.
 pub fn murmur3(key: &[u8]) -> [u64; 2] {
     let (mut h1, mut h2) = (0u64, 0u64);
     let (blocks, rest) = key.as_chunks::<16>();

@@ -1,4 +1,4 @@
-//! Changes: each makes a new [`Schema`] or says why not; and what a change means for the store.
+//! Schema changes. Each returns a new [`Schema`] or an error, and a [`SchemaDiff`] for the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::typing::Type;
 use super::{KeyspaceSchema, Schema, rules};
 use crate::base::error::{Error, Result, invalid};
 
-/// The numbers of a family that is defined now: those it has, and new ones. An index whose values
-/// change their type is a new one, since it must be built anew.
+/// Ids of a family: existing and new ones. An index whose values change their type gets a new id,
+/// because it must be rebuilt.
 struct NewNumbers<'a> {
     present: Option<&'a Family>,
     next: &'a mut u32,
@@ -49,14 +49,14 @@ impl Numbers for NewNumbers<'_> {
     }
 }
 
-/// The numbers of a family that is a table of CQL too: CQL gives them.
+/// Ids of a family that is also a CQL table; CQL assigns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableNumbers {
-    /// That of the table: [`FOREIGN_IDS`] or larger.
+    /// Id of the table: [`FOREIGN_IDS`] or larger.
     pub table: u32,
-    /// Those of its indexes, by the names of their columns.
+    /// Ids of its indexes, by column name.
     pub indexes: BTreeMap<Vec<u8>, u32>,
-    /// Whether it has materialized views, which only CQL keeps.
+    /// Whether it has materialized views, which only CQL maintains.
     pub has_views: bool,
 }
 
@@ -71,17 +71,16 @@ impl Numbers for &TableNumbers {
     }
 }
 
-/// The refusal of a family whose name is given.
+/// Returns the error for a family name that is in use.
 pub fn already_there(keyspace: &str, name: &str) -> Error {
     invalid(format!("Cannot add already existing column family '{name}' to keyspace '{keyspace}'."))
 }
 
 impl Schema {
-    /// With this keyspace and its families.
+    /// Adds a keyspace and its families.
     ///
     /// # Errors
-    /// `InvalidRequest` with the reason: a name that is taken or can't be one, or whatever is wrong
-    /// with a family.
+    /// `InvalidRequest` with the reason: a name that is invalid or in use, or an invalid family.
     pub fn add_keyspace(&self, def: &KsDef) -> Result<Schema> {
         rules::check_unique(&def.name, self.keyspaces().map(|k| k.name()))?;
         rules::check_strategy_of_clients(def)?;
@@ -109,7 +108,7 @@ impl Schema {
         Ok(schema)
     }
 
-    /// With other attributes of a keyspace; its families stay.
+    /// Changes the attributes of a keyspace, but not its families.
     ///
     /// # Errors
     /// `InvalidRequest` with the reason: no such keyspace, or the definition contains families.
@@ -121,7 +120,7 @@ impl Schema {
         if !def.cf_defs.is_empty() {
             return Err(invalid("Keyspace update must not contain any column family definitions."));
         }
-        // One that was made so by an earlier version may keep it.
+        // A keyspace created with it by an earlier version may retain it.
         if !present.strategy_class.ends_with("LocalStrategy") {
             rules::check_strategy_of_clients(def)?;
         }
@@ -135,10 +134,10 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Without a keyspace and its families.
+    /// Drops a keyspace and its families.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none of this name.
+    /// `InvalidRequest` if there is none with this name.
     pub fn drop_keyspace(&self, name: &str) -> Result<Schema> {
         rules::check_modifiable(name)?;
         let mut schema = self.clone();
@@ -148,7 +147,7 @@ impl Schema {
         }
     }
 
-    /// With this family. An id in the definition is not looked at: the schema gives one.
+    /// Adds a family. The schema assigns its id and ignores one in the definition.
     ///
     /// # Errors
     /// `InvalidRequest` with the reason.
@@ -160,8 +159,8 @@ impl Schema {
                 "Cannot add column family '{name}' to non existing keyspace '{keyspace}'."
             )));
         };
-        // The servers look at the definition, index names included, before they look whether there
-        // is such a family already.
+        // As in Cassandra, the definition, including index names, is checked before the existence
+        // of such a family.
         let namesake = present.family(name).map(|f| &**f);
         let mut schema = self.clone();
         let around = self.around(present, namesake, name);
@@ -177,12 +176,12 @@ impl Schema {
         Ok(schema)
     }
 
-    /// With another definition of a family; begin with its [`Family::def`], since it is all
-    /// replaced.
+    /// Replaces the definition of a family. Start from its [`Family::def`], because all attributes
+    /// are replaced.
     ///
     /// # Errors
-    /// `InvalidRequest` with the reason: no such family, another id, other sorts of rows, an order
-    /// of names that is not compatible, or a definition that can't be.
+    /// `InvalidRequest` with the reason: no such family, another id, another kind of rows, an
+    /// incompatible order of names, or an invalid definition.
     pub fn update_family(&self, def: &CfDef) -> Result<Schema> {
         rules::check_modifiable(&def.keyspace)?;
         let (keyspace, name) = (&def.keyspace, &def.name);
@@ -214,12 +213,11 @@ impl Schema {
         Ok(schema)
     }
 
-    /// With a family that is a table of CQL, under the numbers that CQL has given, in place of what
-    /// the table was before.
+    /// Adds or replaces a family that is also a CQL table, with the ids that CQL has assigned.
     ///
     /// # Errors
-    /// `InvalidRequest` with the reason: another family has the name, or a definition that can't be
-    /// or does not fit what it was before.
+    /// `InvalidRequest` with the reason: another family has the name, or the definition is invalid
+    /// or incompatible with the previous one.
     pub fn put_table(&self, def: &CfDef, numbers: &TableNumbers) -> Result<Schema> {
         rules::check_modifiable(&def.keyspace)?;
         let home = self.keyspace(&def.keyspace)?;
@@ -227,10 +225,10 @@ impl Schema {
         if before.is_some_and(|f| f.id() != numbers.table) || numbers.table < FOREIGN_IDS {
             return Err(already_there(&def.keyspace, &def.name));
         }
-        // What CQL names an index is for CQL to check.
+        // CQL checks the names of its indexes.
         let around = Surroundings { is_stored: true, ..self.around(home, before, &def.name) };
         let family = family::resolve(def, &around, &mut &*numbers)?.with_views(numbers.has_views);
-        // Types of users that are in names may get more fields.
+        // User-defined types in names may get more fields.
         if before.is_some_and(|before| !family.comparator().extends(before.comparator())) {
             return Err(invalid("comparators do not match or are not compatible."));
         }
@@ -239,10 +237,10 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Without a family.
+    /// Drops a family.
     ///
     /// # Errors
-    /// `InvalidRequest` when there is none of this name.
+    /// `InvalidRequest` if there is none with this name.
     pub fn drop_family(&self, keyspace: &str, name: &str) -> Result<Schema> {
         rules::check_modifiable(keyspace)?;
         let mut changed = match self.keyspaces.get(keyspace) {
@@ -288,25 +286,25 @@ impl Schema {
     }
 }
 
-/// The changes from one schema to a later one.
+/// Differences between a schema and a later one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchemaDiff {
-    /// The records to put, and those to delete (`None`), by key.
+    /// Records to write, and those to delete (`None`), by key.
     pub records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Families that are new.
+    /// New families.
     pub added_families: Vec<Arc<Family>>,
-    /// Families that are gone, as they were.
+    /// Dropped families, with their old definitions.
     pub dropped_families: Vec<Arc<Family>>,
-    /// Families with another definition, as they are now.
+    /// Families with changed definitions, in their new form.
     pub changed_families: Vec<Arc<Family>>,
-    /// Indexes that are new, with their family; those of new families too.
+    /// New indexes with their families, including those of new families.
     pub added_indexes: Vec<(Arc<Family>, u32)>,
-    /// Indexes that are gone; those of families that are gone too.
+    /// Dropped indexes, including those of dropped families.
     pub dropped_indexes: Vec<u32>,
 }
 
 impl Schema {
-    /// The records and trees to change so that this schema becomes `newer`.
+    /// Returns the records and trees to change so that this schema becomes `newer`.
     pub fn diff(&self, newer: &Schema) -> SchemaDiff {
         let mut diff = SchemaDiff::default();
         let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (by_id(self), by_id(newer));

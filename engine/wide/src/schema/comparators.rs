@@ -1,4 +1,4 @@
-//! The stored form of comparators that are scripts: JSON records in the kv tree `system.schema`.
+//! Stored form of scripted comparators: JSON records in the kv tree `system.schema`.
 //!
 //! - `wide/comparator/<class>`: `{"format":1,"language":…,"script":…}`.
 
@@ -9,38 +9,38 @@ use serde::{Deserialize, Serialize};
 use crate::base::error::{Error, Result};
 use crate::types::{ComparatorLanguage, Registry, ScriptComparator};
 
-/// The prefix of the keys of the records.
+/// Prefix of the keys of the records.
 pub const COMPARATORS: &str = "wide/comparator/";
-/// The version of the records that this code writes and reads.
+/// Version of the records that this code writes and reads.
 const FORMAT: u32 = 1;
 
-/// A comparator that is a script.
+/// Record of a scripted comparator.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparatorRecord {
     format: u32,
-    /// The language, by its name.
+    /// Name of the language.
     pub language: String,
     /// The script.
     pub script: String,
 }
 
 impl ComparatorRecord {
-    /// A script of a language.
+    /// Creates the record of a script.
     pub fn new(language: String, script: String) -> ComparatorRecord {
         ComparatorRecord { format: FORMAT, language, script }
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // A number and texts: there is nothing that could fail.
+        // A number and texts can always be encoded as JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The record under a key.
+    /// Parses a record.
     ///
     /// # Errors
-    /// `Corrupt` with the name of the record where it can't be read.
+    /// `Corrupt` with the key of the record if it cannot be parsed.
     pub fn read(key: &[u8], value: &[u8]) -> Result<ComparatorRecord> {
         let corrupt = |why: String| {
             Error::Corrupt(format!("system.schema, record {}: {why}", key.escape_ascii()))
@@ -56,7 +56,7 @@ impl ComparatorRecord {
     }
 }
 
-/// The language of this name.
+/// Returns the language with this name.
 pub fn language_of<'l>(
     languages: &'l [Arc<dyn ComparatorLanguage>],
     name: &str,
@@ -64,12 +64,11 @@ pub fn language_of<'l>(
     languages.iter().map(|language| &**language).find(|language| language.name() == name)
 }
 
-/// Registers the scripts that are among these records of the tree. A type that is registered stands
-/// before a script of the same name. Without its language a script's values can be read all the
-/// same.
+/// Registers the scripts in these records of the tree. A registered type takes precedence over a
+/// script with the same name. Values of a script whose language is missing can still be read.
 ///
 /// # Errors
-/// `Corrupt` with the name of a record that can't be read.
+/// `Corrupt` with the key of a record that cannot be parsed.
 pub fn register_scripts<'a>(
     registry: &mut Registry,
     records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

@@ -1,36 +1,36 @@
-//! Definitions as clients give and get them: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6)
+//! Definitions in the form that clients use: Thrift's `KsDef`, `CfDef` and `ColumnDef` (model 2.6)
 //! and cassandra-cli's attributes (model 2.10).
 //!
-//! Plain data, types by their names. What an unset Thrift field means is what `new` gives: the
-//! values that 1.1.12 shows for a family that was created with nothing but a name.
-//! [`super::Schema`] checks them and resolves the names.
+//! Plain data, with types as names. `new` has the defaults of unset Thrift fields: the values that
+//! 1.1.12 shows for a family created with only a name. [`super::Schema`] validates definitions and
+//! resolves the names.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Families and indexes with this number or a larger one are tables of CQL, which keep their own
-/// records. Of a compact table there is a family here, too.
+/// First id of families and indexes that belong to CQL tables, which have their own records. A
+/// compact table also has a family here.
 pub const FOREIGN_IDS: u32 = 1 << 31;
 
 /// A keyspace and its families.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KsDef {
-    /// 1 to 48 letters, digits and underscores; unique whatever the case.
+    /// Name: 1 to 48 letters, digits and underscores; unique regardless of case.
     pub name: String,
-    /// The class that places replicas; a name without a dot is one of Cassandra's own. Kept for
-    /// clients: there is one copy here.
+    /// Class of the replication strategy; a name without a dot is one of Cassandra's own. Stored
+    /// for clients only: there is one replica here.
     pub strategy_class: String,
-    /// Its options, such as `replication_factor`.
+    /// Options of the strategy, such as `replication_factor`.
     pub strategy_options: BTreeMap<String, String>,
-    /// Whether writes go through the log.
+    /// Whether writes are logged.
     pub durable_writes: bool,
-    /// The column families.
+    /// Column families.
     pub cf_defs: Vec<CfDef>,
 }
 
 impl KsDef {
-    /// A keyspace of one replica, durable, without families.
+    /// Creates a durable keyspace with one replica, without families.
     pub fn new(name: impl Into<String>) -> KsDef {
         KsDef {
             name: name.into(),
@@ -49,73 +49,72 @@ impl KsDef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CfDef {
-    /// The keyspace it is in. Empty inside of a [`KsDef`] means that one.
+    /// Keyspace of the family. Empty in a [`KsDef`], whose keyspace it then is.
     pub keyspace: String,
-    /// 1 to 48 letters, digits and underscores; unique in the keyspace.
+    /// Name: 1 to 48 letters, digits and underscores; unique in the keyspace.
     pub name: String,
     /// `Standard` or `Super`.
     pub column_type: String,
-    /// The type of the names of columns, or of super columns.
+    /// Type of the names of columns, or of super columns.
     pub comparator_type: String,
-    /// The type of the names within super columns; `None` in a super family means `BytesType`, a
-    /// standard family must have none.
+    /// Type of the names in super columns. `None` in a Super family means `BytesType`; a Standard
+    /// family must have none.
     pub subcomparator_type: Option<String>,
-    /// For people.
+    /// Comment for users.
     pub comment: String,
-    /// The columns about which something is known. A name that stands twice counts as it stands
-    /// last.
+    /// Defined columns. If a name occurs twice, the last definition counts.
     pub column_metadata: Vec<ColumnDef>,
-    /// The type of values; `CounterColumnType` makes a family of counters.
+    /// Type of values; `CounterColumnType` makes a family of counters.
     pub default_validation_class: String,
-    /// The type of row keys.
+    /// Type of row keys.
     pub key_validation_class: String,
-    /// The key's name in CQL 2.
+    /// Name of the key in CQL 2.
     #[serde(with = "hex_option")]
     pub key_alias: Option<Vec<u8>>,
-    /// The family's number: given by the schema, never reused. On an update it must be the
-    /// family's, where it is set.
+    /// Id of the family, assigned by the schema and never reused. In an update it must match if it
+    /// is set.
     pub id: Option<u32>,
-    /// Seconds for which deletions are remembered; not negative.
+    /// Time in seconds for which tombstones are retained; not negative.
     pub gc_grace_seconds: i32,
-    /// 0 to 1. Kept for clients.
+    /// 0 to 1. Stored for clients only.
     pub read_repair_chance: f64,
-    /// 0 to 1. Kept for clients.
+    /// 0 to 1. Stored for clients only.
     pub dclocal_read_repair_chance: f64,
-    /// At least 2: files of about a size that make a merge. (4 with the other's 32 means what the
-    /// engine finds best.)
+    /// Minimum number of files of similar size for a compaction, at least 2. (4 together with 32
+    /// selects the engine's default.)
     pub min_compaction_threshold: i32,
-    /// At least the smaller one: files in one merge at most. 0, no automatic compaction, is what
-    /// the engine finds best too.
+    /// Maximum number of files in a compaction, at least the minimum. 0, which disables automatic
+    /// compaction, selects the engine's default too.
     pub max_compaction_threshold: i32,
-    /// Kept for clients: counters here have one copy.
+    /// Stored for clients only: counters here have one replica.
     pub replicate_on_write: bool,
     /// `SizeTieredCompactionStrategy` or `LeveledCompactionStrategy`.
     pub compaction_strategy: String,
-    /// Its options, of which `sstable_size_in_mb` has an effect.
+    /// Options of the strategy, of which `sstable_size_in_mb` has an effect.
     pub compaction_strategy_options: BTreeMap<String, String>,
-    /// `sstable_compression` and its options: every compressor means LZ4, none that blocks are
-    /// stored as they are.
+    /// `sstable_compression` and its options. Every compressor means LZ4; none means uncompressed
+    /// blocks.
     pub compression_options: BTreeMap<String, String>,
-    /// Above 0, at most 1. `None`: as the engine finds best.
+    /// Above 0, at most 1. `None`: the engine's default.
     pub bloom_filter_fp_chance: Option<f64>,
-    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`. Kept for clients.
+    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`. Stored for clients only.
     pub caching: String,
-    /// Seconds that a column lives where its writer names no time to live; 0 is for ever.
+    /// TTL in seconds of columns written without one; 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub default_time_to_live: i32,
-    /// `NONE`, `ALWAYS`, `99PERCENTILE` or `50ms`. Kept for clients.
+    /// `NONE`, `ALWAYS`, `99PERCENTILE` or `50ms`. Stored for clients only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculative_retry: Option<String>,
-    /// Milliseconds, not negative. Kept for clients: the engine flushes by size and by log.
+    /// Milliseconds, not negative. Stored for clients only: the engine flushes by size and by log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable_flush_period_in_ms: Option<i32>,
-    /// At least 1. Kept for clients, as the next one.
+    /// At least 1. Stored for clients only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_index_interval: Option<i32>,
-    /// At least the smaller one.
+    /// At least the minimum. Stored for clients only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_index_interval: Option<i32>,
-    /// `ALL`, `NONE` or a number. Kept for clients.
+    /// `ALL`, `NONE` or a number. Stored for clients only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cells_per_row_to_cache: Option<String>,
 }
@@ -125,7 +124,7 @@ fn is_zero(n: &i32) -> bool {
 }
 
 impl CfDef {
-    /// A standard family of bytes with 1.1.12's defaults.
+    /// Creates a Standard family of bytes with 1.1.12's defaults.
     pub fn new(keyspace: impl Into<String>, name: impl Into<String>) -> CfDef {
         CfDef {
             keyspace: keyspace.into(),
@@ -164,25 +163,25 @@ impl CfDef {
     }
 }
 
-/// One column's definition: the type of its values, and its index.
+/// Definition of a column: the type of its values, and its index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnDef {
-    /// The name, in the family's type of cell names (of a super family: the subcomparator's).
+    /// Name, in the family's type of cell names (the subcomparator in a Super family).
     #[serde(with = "hex")]
     pub name: Vec<u8>,
-    /// The type of its values.
+    /// Type of its values.
     pub validation_class: String,
-    /// An index on its values.
+    /// Index on its values.
     pub index_type: Option<IndexType>,
-    /// The index's name; `None` means `<family>_<column>_idx`. Without an index there is none.
+    /// Name of the index; `None` means `<family>_<column>_idx`. Unset without an index.
     pub index_name: Option<String>,
-    /// The index's options.
+    /// Options of the index.
     pub index_options: BTreeMap<String, String>,
 }
 
 impl ColumnDef {
-    /// A column without an index.
+    /// Creates a column without an index.
     pub fn new(name: impl Into<Vec<u8>>, validation_class: impl Into<String>) -> ColumnDef {
         ColumnDef {
             name: name.into(),
@@ -193,40 +192,40 @@ impl ColumnDef {
         }
     }
 
-    /// The same with a KEYS index of the default name.
+    /// Returns this column with a KEYS index of the default name.
     pub fn indexed(mut self) -> ColumnDef {
         self.index_type = Some(IndexType::Keys);
         self
     }
 }
 
-/// The kinds of index that Thrift knows.
+/// Kinds of indexes in Thrift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum IndexType {
-    /// From value to row keys.
+    /// Maps values to row keys.
     Keys = 0,
-    /// A class of the server's owner; none exists here.
+    /// A custom class; none exists here.
     Custom = 1,
-    /// On the columns of CQL tables.
+    /// Index on a column of a CQL table.
     Composites = 2,
 }
 
 impl IndexType {
     const ALL: [IndexType; 3] = [IndexType::Keys, IndexType::Custom, IndexType::Composites];
 
-    /// By Thrift's number.
+    /// Returns the kind with this Thrift number.
     pub fn from_number(number: i32) -> Option<IndexType> {
         IndexType::ALL.into_iter().find(|&t| t as i32 == number)
     }
 
-    /// By its name, as `KEYS`.
+    /// Returns the kind with this name, such as `KEYS`.
     pub fn from_name(name: &str) -> Option<IndexType> {
         IndexType::ALL.into_iter().find(|t| t.name() == name)
     }
 
-    /// Its name, as `KEYS`.
+    /// Returns its name, such as `KEYS`.
     pub fn name(self) -> &'static str {
         match self {
             IndexType::Keys => "KEYS",
@@ -236,7 +235,7 @@ impl IndexType {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Serialises bytes as hexadecimal digits.
 pub(super) mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -260,7 +259,7 @@ pub(super) mod hex {
     }
 }
 
-/// The same, or null.
+/// Serialises optional bytes as hexadecimal digits or null.
 mod hex_option {
     use serde::{Deserialize, Deserializer, Serializer, de};
 

@@ -1,16 +1,19 @@
-//! Floor 1: the schema: which keyspaces, column families, columns and indexes there are (model 2.5,
-//! 2.6, 2.9 to 2.11, 6).
+//! Floor 1: the schema: keyspaces, column families, columns and indexes (model 2.5, 2.6, 2.9 to
+//! 2.11, 6).
 //!
-//! - [`KsDef`], [`CfDef`], [`ColumnDef`]: definitions as clients give and get them, types by name.
-//! - [`Schema`]: what is defined, checked and resolved: [`KeyspaceSchema`], [`Family`],
-//!   [`SchemaColumn`], [`Index`]. It never changes: every change makes a new one or refuses with
-//!   the text of the article's servers. A store keeps the present one behind an `Arc`.
+//! - [`KsDef`], [`CfDef`], [`ColumnDef`]: definitions in the form that clients use, with types as
+//!   names.
+//! - [`Schema`]: validated and resolved definitions: [`KeyspaceSchema`], [`Family`],
+//!   [`SchemaColumn`], [`Index`]. It is immutable: a change returns a new one, or an error with
+//!   Cassandra's text. A store has the current one in an `Arc`.
 //! - [`Schema::records`], [`Schema::from_records`], [`Schema::diff`]: the stored form.
 //!
-//! Invariants of a [`Schema`]: keyspaces are unique whatever the case; names of indexes are unique
-//! in a keyspace; the numbers of families and indexes are unique, below the next one to be given,
-//! and never reused, so that what is dropped and created again is another thing. A family that is a
-//! table of CQL too has numbers that CQL gives ([`FOREIGN_IDS`]); CQL alone changes it.
+//! Invariants of a [`Schema`]:
+//! - Names of keyspaces are unique regardless of case; names of indexes are unique in a keyspace.
+//! - Ids of families and indexes are unique, below the next id, and never reused, so that an object
+//!   that is dropped and created again is a new one.
+//! - A family that is also a CQL table has ids assigned by CQL ([`FOREIGN_IDS`]); only CQL changes
+//!   it.
 
 mod change;
 mod comparators;

@@ -1,15 +1,15 @@
-//! The stored form of the schema: JSON records in the kv tree `system.schema`, written in the batch
-//! of what they describe.
+//! Stored form of the schema: JSON records in the kv tree `system.schema`, written in the batch of
+//! the change.
 //!
-//! - `schema/head`: `{"format":1,"next_id":n}`, the number that the next family or index gets;
-//! - `schema/keyspace/<name>`: a keyspace's own attributes;
-//! - `schema/family/<id, 10 digits>`: a family's definition ([`CfDef`], classes in full) and the
-//!   numbers of its indexes by the hexadecimal name of their column; `"has_views":true` where CQL
-//!   keeps materialized views of it. Numbers from 2^31 on are those
-//!   of a compact table of CQL, which has its own record besides.
+//! - `schema/head`: `{"format":1,"next_id":n}`, the id of the next family or index;
+//! - `schema/keyspace/<name>`: attributes of a keyspace;
+//! - `schema/family/<id, 10 digits>`: definition of a family ([`CfDef`], classes in full) and the
+//!   ids of its indexes by the hexadecimal name of their column; `"has_views":true` if CQL
+//!   maintains materialized views of it. Ids from 2^31 on belong to compact tables of CQL, which
+//!   have their own records too.
 //!
-//! Each names the version of its format. Nothing read is trusted: what does not parse, does not
-//! satisfy the rules or does not fit together is [`Error::Corrupt`] with the record's name.
+//! Each record has its format version. Records are validated: one that cannot be parsed, violates
+//! the rules or is inconsistent is [`Error::Corrupt`] with its key.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +29,12 @@ use super::{rules, typing};
 use crate::base::error::{Error, Result};
 use crate::types::ForeignType;
 
-/// The prefix of the keys of all records.
+/// Prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"schema/";
 const HEAD: &str = "schema/head";
 const KEYSPACE: &str = "schema/keyspace/";
 const FAMILY: &str = "schema/family/";
-/// The version of the records that this code writes and reads.
+/// Version of the records that this code writes and reads.
 const FORMAT: u32 = 1;
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ struct FamilyRecord {
     has_views: bool,
 }
 
-/// The numbers that a record gives.
+/// The ids in a record.
 impl Numbers for &FamilyRecord {
     fn family(&mut self) -> Result<u32> {
         Ok(self.id)
@@ -88,12 +88,12 @@ impl Numbers for &FamilyRecord {
 /// A key and its record.
 pub type SchemaRecord = (Vec<u8>, Vec<u8>);
 
-/// The record of a schema as a whole.
+/// Returns the head record of a schema.
 pub fn head(schema: &Schema) -> SchemaRecord {
     record(HEAD.into(), &HeadRecord { format: FORMAT, next_id: schema.next_id })
 }
 
-/// The record of a keyspace.
+/// Returns the record of a keyspace.
 pub fn keyspace(keyspace: &KeyspaceSchema) -> SchemaRecord {
     let value = KeyspaceRecord {
         format: FORMAT,
@@ -105,7 +105,7 @@ pub fn keyspace(keyspace: &KeyspaceSchema) -> SchemaRecord {
     record(format!("{KEYSPACE}{}", keyspace.name), &value)
 }
 
-/// The record of a family.
+/// Returns the record of a family.
 pub fn family(family: &Family) -> SchemaRecord {
     let indexes =
         family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
@@ -124,8 +124,7 @@ fn family_key(id: u32) -> String {
 }
 
 fn record(key: String, value: &impl Serialize) -> SchemaRecord {
-    // Strings, whole numbers, finite fractions and maps by strings: there is nothing that could
-    // fail.
+    // Strings, integers, finite fractions and maps keyed by strings can always be encoded as JSON.
     (key.into_bytes(), serde_json::to_vec(value).unwrap_or_default())
 }
 
@@ -147,7 +146,7 @@ fn read<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
     serde_json::from_slice(value).map_err(|e| corrupt(key, e))
 }
 
-/// The schema that these records describe; none at all are an empty one.
+/// Loads the schema in these records; no records mean an empty schema.
 pub fn load<'a>(
     registry: Arc<Registry>,
     records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -234,7 +233,7 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
     Ok(())
 }
 
-/// The types of a family, as its definition names them.
+/// Returns the types of a family as its definition names them.
 fn classes(def: &CfDef) -> impl Iterator<Item = &String> {
     let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
     own.into_iter()
@@ -242,18 +241,18 @@ fn classes(def: &CfDef) -> impl Iterator<Item = &String> {
         .chain(def.column_metadata.iter().map(|c| &c.validation_class))
 }
 
-/// The words of a class that may be names of types.
+/// Returns the words of a class name that may be names of types.
 fn words(class: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
-    // Aliases and properties stand on the left of a sign, hexadecimal names of fields too.
+    // Aliases, properties and hexadecimal field names are on the left of a sign.
     let pieces = class.split(move |c| !is_part(c) && !matches!(c, '=' | '>' | ':'));
     let words = pieces.filter_map(|piece| piece.rsplit(['>', ':']).next());
     words.filter(move |word| !word.is_empty() && word.chars().all(is_part))
 }
 
-/// The types that a family of a store needs: types that are not there are not damage, since whoever
-/// opens the store has not said what they are. They stand for bytes in the order of their stored
-/// forms; one of them comes beside.
+/// Returns a registry with all types that a stored family needs. Missing types are not corruption,
+/// because the program may lack them. They are replaced by bytes in the order of their stored
+/// forms; one of them is returned.
 fn with_unknown_types<'r>(
     def: &CfDef,
     registry: &'r Arc<Registry>,
@@ -275,7 +274,7 @@ fn with_unknown_types<'r>(
 }
 
 impl Schema {
-    /// The version: a digest of all records, equal for equal schemas.
+    /// Returns the version: a digest of all records, equal for equal schemas.
     pub fn version(&self) -> Uuid {
         let mut digest = Md5::new();
         for (key, value) in self.records() {
@@ -287,14 +286,14 @@ impl Schema {
         uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid()
     }
 
-    /// All records, by key: what [`Schema::from_records`] makes this schema of. A schema in which
-    /// nothing was ever defined has none.
+    /// Returns all records by key: the input of [`Schema::from_records`]. A schema in which nothing
+    /// was ever defined has none.
     pub fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.records_where(|_| true)
     }
 
-    /// The records of the families that another schema does not share, and all others: what may
-    /// differ. To write out thousands of families for each that is defined would take long.
+    /// Returns all records except those of families shared with `other`. Encoding thousands of
+    /// families at each change would be slow.
     pub(super) fn records_beside(&self, other: &Schema) -> Vec<SchemaRecord> {
         self.records_where(|of| {
             let there = other.keyspaces.get(of.keyspace()).and_then(|k| k.family(of.name()));
@@ -313,11 +312,11 @@ impl Schema {
         records
     }
 
-    /// The names of all classes in the types of families, built-in ones among them: what a registry
-    /// must have for [`from_records`](Schema::from_records) of the same records is here, too.
+    /// Returns the names of all classes in the types of families, including built-in ones. A
+    /// registry needs them for [`from_records`](Schema::from_records) of the same records.
     ///
     /// # Errors
-    /// `Corrupt` with the name of a record that can't be read.
+    /// `Corrupt` with the key of a record that cannot be parsed.
     pub fn class_names<'a>(
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<BTreeSet<String>> {
@@ -333,11 +332,14 @@ impl Schema {
         Ok(names)
     }
 
-    /// What must be beside these records for [`from_records`](Schema::from_records) to read them,
-    /// for tools that save stores: the head, where it is missing, with a next number above all that
-    /// these families have and above `largest`; and of each keyspace without a record that one of
-    /// them is in, or that `named` has, the record of a new one. A record that can't be read tells
-    /// nothing.
+    /// Returns records that are missing for [`from_records`](Schema::from_records) to load these
+    /// ones, for tools that repair stores:
+    ///
+    /// - the head, if it is missing, with a next id above those of all families and above
+    ///   `largest`;
+    /// - a new record of each keyspace without one that contains a family or is in `named`.
+    ///
+    /// A record that cannot be parsed is skipped.
     pub fn lacking<'a>(
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
         mut named: BTreeSet<String>,
@@ -365,8 +367,8 @@ impl Schema {
             let format = FORMAT;
             let new =
                 KeyspaceRecord { format, name, strategy_class, strategy_options, durable_writes };
-            // What is no name, or that of another one but for its case, is left out: nothing could
-            // be read with it.
+            // Skip invalid names, and names that differ from another one only in case: nothing
+            // could be loaded with them.
             drop(add_keyspace(&mut schema, KEYSPACE, &new.name.clone(), new));
         }
         let added = schema.keyspaces().filter(|k| !there.contains(k.name()));
@@ -378,13 +380,13 @@ impl Schema {
         lacking
     }
 
-    /// The schema that these records describe. They are all those of the tree whose key begins with
+    /// Loads the schema in these records, which are all those of the tree whose key begins with
     /// [`RECORD_PREFIX`].
     ///
     /// # Errors
-    /// `Corrupt` with the name of the record that can't be read or contradicts another one. A
-    /// family whose types are not all in the registry is there, and
-    /// [refuses](Family::check_registered) to be used.
+    /// `Corrupt` with the key of a record that cannot be parsed or contradicts another one. A
+    /// family with types missing in the registry is loaded, but [refuses](Family::check_registered)
+    /// to be used.
     pub fn from_records<'a>(
         registry: Arc<Registry>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

@@ -1,5 +1,5 @@
-//! The rules that need nothing but the definition itself: names, numbers, classes (model 2.10,
-//! 2.11, 6), with their texts.
+//! Rules for definitions by themselves: names, numbers, classes (model 2.10, 2.11, 6), with
+//! Cassandra's texts.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use super::def::{CfDef, ColumnDef, IndexType, KsDef};
 use crate::base::error::Result;
 use crate::base::error::invalid;
 
-/// The longest name of a keyspace, a family, or an index that a client named.
+/// Maximum bytes of the name of a keyspace, of a family, and of an index named by a client.
 pub const MAX_NAME_LEN: usize = 48;
-/// The longest time to live, in seconds: 20 years.
+/// Maximum TTL in seconds: 20 years.
 pub const MAX_TTL: i32 = 20 * 365 * 24 * 3600;
-/// `min_index_interval` where it is not set.
+/// Default of `min_index_interval`.
 const MIN_INDEX_INTERVAL: i32 = 128;
-/// Cassandra's own keyspace: nobody else's.
+/// Cassandra's own keyspace, which is reserved.
 const RESERVED: &str = "system";
 
-/// Replica placement: the name, and the one that it had before 0.7.
+/// Replication strategies: name, and name before 0.7.
 const STRATEGIES: [(&str, Option<&str>); 4] = [
     ("SimpleStrategy", Some("RackUnawareStrategy")),
     ("OldNetworkTopologyStrategy", Some("RackAwareStrategy")),
@@ -27,7 +27,7 @@ const COMPACTIONS: [&str; 2] = ["SizeTieredCompactionStrategy", "LeveledCompacti
 const COMPRESSORS: [&str; 3] = ["SnappyCompressor", "DeflateCompressor", "LZ4Compressor"];
 const CACHING: [&str; 4] = ["ALL", "KEYS_ONLY", "ROWS_ONLY", "NONE"];
 
-/// Letters, digits and underscores, at least one.
+/// Reports whether a name consists of letters, digits and underscores, at least one.
 pub fn is_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
@@ -42,7 +42,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     )))
 }
 
-/// Refuses to touch Cassandra's own keyspace.
+/// Refuses changes of Cassandra's own keyspace.
 pub fn check_modifiable(keyspace: &str) -> Result<()> {
     if keyspace.eq_ignore_ascii_case(RESERVED) {
         return Err(invalid("system keyspace is not user-modifiable."));
@@ -50,7 +50,7 @@ pub fn check_modifiable(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a name that another keyspace has in any case; `existing` are their names.
+/// Refuses a name that equals one of the `existing` keyspace names, ignoring case.
 pub fn check_unique<'a>(keyspace: &str, existing: impl Iterator<Item = &'a str>) -> Result<()> {
     for other in existing.chain([RESERVED]) {
         if other.eq_ignore_ascii_case(keyspace) {
@@ -62,7 +62,7 @@ pub fn check_unique<'a>(keyspace: &str, existing: impl Iterator<Item = &'a str>)
     Ok(())
 }
 
-/// The full name of a class of this package, if it is one of those known.
+/// Returns the full name of a class of this package, if it is one of the known ones.
 fn class(package: &str, known: &[&str], name: &str) -> Option<String> {
     let short = name.strip_prefix(package).unwrap_or(name);
     known.contains(&short).then(|| format!("{package}{short}"))
@@ -72,7 +72,7 @@ fn full_name(package: &str, name: &str) -> String {
     if name.contains('.') { name.to_owned() } else { format!("{package}{name}") }
 }
 
-/// Checks a keyspace's own attributes; returns the strategy's full class name.
+/// Validates the attributes of a keyspace; returns the strategy's full class name.
 pub fn check_keyspace(def: &KsDef) -> Result<String> {
     const PACKAGE: &str = "org.apache.cassandra.locator.";
     check_name("Keyspace", &def.name)?;
@@ -116,7 +116,7 @@ fn check_factor(text: &str) -> Result<()> {
     }
 }
 
-/// Refuses the strategy of Cassandra's own keyspaces in a definition that is new.
+/// Refuses the strategy of Cassandra's own keyspaces in a new definition.
 pub fn check_strategy_of_clients(def: &KsDef) -> Result<()> {
     if def.strategy_class.rsplit('.').next() == Some("LocalStrategy") {
         return Err(invalid(
@@ -126,7 +126,7 @@ pub fn check_strategy_of_clients(def: &KsDef) -> Result<()> {
     Ok(())
 }
 
-/// Checks a family's name, numbers and classes, and writes the classes in full.
+/// Validates a family's name, numbers and classes, and writes the classes in full.
 pub fn check_attributes(def: &mut CfDef) -> Result<()> {
     check_name("ColumnFamily", &def.name)?;
     if def.gc_grace_seconds < 0 {
@@ -195,13 +195,13 @@ fn check_thresholds(def: &CfDef) -> Result<()> {
     Ok(())
 }
 
-/// Classes that are the index of the kind `KEYS`.
+/// Class names of indexes of the kind `KEYS`.
 const KEYS_INDEXES: [&str; 2] = [
     "org.apache.cassandra.db.index.keys.KeysIndex",
     "org.apache.cassandra.index.internal.keys.KeysIndex",
 ];
 
-/// Makes of an index whose class is a built-in one an index of that kind.
+/// Converts an index with the class of a built-in kind to that kind.
 pub fn name_built_in_index(column: &mut ColumnDef) {
     const CLASS: &str = "class_name";
     let class = column.index_options.get(CLASS);
@@ -220,7 +220,7 @@ fn check_least(what: &str, least: i32, n: i32) -> Result<()> {
     Err(invalid(format!("{what} must be greater than or equal to {least} (got {n})")))
 }
 
-/// Times to live and periods.
+/// Validates TTLs and periods.
 fn check_times(def: &CfDef) -> Result<()> {
     let ttl = def.default_time_to_live;
     check_least("default_time_to_live", 0, ttl)?;
@@ -232,7 +232,7 @@ fn check_times(def: &CfDef) -> Result<()> {
     check_least("memtable_flush_period_in_ms", 0, def.memtable_flush_period_in_ms.unwrap_or(0))
 }
 
-/// Attributes that are only kept.
+/// Validates attributes that are only stored.
 fn check_notes(def: &CfDef) -> Result<()> {
     let min = def.min_index_interval.unwrap_or(MIN_INDEX_INTERVAL);
     check_least("min_index_interval", 1, min)?;
@@ -259,7 +259,7 @@ fn check_notes(def: &CfDef) -> Result<()> {
     }
 }
 
-/// Words and numbers with a unit, of the interface and of CQL.
+/// Reports whether a text is a retry policy, in the form of Thrift or of CQL.
 fn is_retry_policy(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let number = |unit: &str| text.strip_suffix(unit)?.parse::<f64>().ok();
@@ -270,7 +270,7 @@ fn is_retry_policy(text: &str) -> bool {
         || (text.starts_with("min(") || text.starts_with("max(")) && text.ends_with(')')
 }
 
-/// The compressor's name in full; an empty name and no name mean none.
+/// Writes the compressor's name in full; an empty or missing name means none.
 fn check_compression(options: &mut BTreeMap<String, String>) -> Result<()> {
     const PACKAGE: &str = "org.apache.cassandra.io.compress.";
     let Some(name) = options.get_mut("sstable_compression") else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! All definitions at one moment.
+//! An immutable snapshot of all definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::base::error::invalid;
 
 pub(super) const FIRST_ID: u32 = 1;
 
-/// All definitions, at one moment. A clone shares its keyspaces.
+/// An immutable snapshot of all definitions. A clone shares its keyspaces.
 #[derive(Clone)]
 pub struct Schema {
     pub(super) registry: Arc<Registry>,
@@ -32,27 +32,27 @@ pub struct KeyspaceSchema {
 }
 
 impl KeyspaceSchema {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its writes go through the log.
+    /// Reports whether its writes are logged.
     pub fn durable_writes(&self) -> bool {
         self.durable_writes
     }
 
-    /// Its families, by name.
+    /// Returns its families by name.
     pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
         self.families.values()
     }
 
-    /// The family of this name.
+    /// Returns the family with this name.
     pub fn family(&self, name: &str) -> Option<&Arc<Family>> {
         self.families.get(name)
     }
 
-    /// Its definition, with those of its families.
+    /// Returns its definition with those of its families.
     pub fn def(&self) -> KsDef {
         KsDef { cf_defs: self.families().map(|f| f.def().clone()).collect(), ..self.own_def() }
     }
@@ -71,7 +71,7 @@ impl KeyspaceSchema {
         rules::check_keyspace(&self.own_def()).map(drop)
     }
 
-    /// The names of the indexes of all families but this one.
+    /// Returns the names of the indexes of all families except this one.
     pub(super) fn index_names(&self, except: &str) -> BTreeSet<&str> {
         let others = self.families().filter(|f| f.name() != except);
         others
@@ -91,38 +91,38 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// One without keyspaces, whose types come from `registry`.
+    /// Creates a schema without keyspaces, whose types come from `registry`.
     pub fn new(registry: Arc<Registry>) -> Schema {
         Schema { registry, next_id: FIRST_ID, keyspaces: BTreeMap::new() }
     }
 
-    /// The types that definitions can name.
+    /// Returns the types that definitions can name.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// The same definitions, to which changes may bring more types.
+    /// Returns the same definitions with more types for later changes.
     pub(crate) fn with_registry(&self, registry: Arc<Registry>) -> Schema {
         Schema { registry, ..self.clone() }
     }
 
-    /// The keyspaces, by name.
+    /// Returns the keyspaces by name.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
         self.keyspaces.values()
     }
 
-    /// The keyspace of this name.
+    /// Returns the keyspace with this name.
     ///
     /// # Errors
-    /// `InvalidRequest` where there is none.
+    /// `InvalidRequest` if there is none.
     pub fn keyspace(&self, name: &str) -> Result<&Arc<KeyspaceSchema>> {
         self.keyspaces.get(name).ok_or_else(|| invalid(format!("Keyspace {name} does not exist")))
     }
 
-    /// The family of this name in this keyspace.
+    /// Returns the family with this name in this keyspace.
     ///
     /// # Errors
-    /// `InvalidRequest` where there is none, or no name is given.
+    /// `InvalidRequest` if there is none, or if the name is empty.
     pub fn family(&self, keyspace: &str, name: &str) -> Result<&Arc<Family>> {
         let keyspace = self.keyspace(keyspace)?;
         if name.is_empty() {
@@ -131,12 +131,12 @@ impl Schema {
         keyspace.family(name).ok_or_else(|| invalid(format!("unconfigured columnfamily {name}")))
     }
 
-    /// The families of all keyspaces.
+    /// Returns the families of all keyspaces.
     pub fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
         self.keyspaces().flat_map(|k| k.families())
     }
 
-    /// The family of this number. Looks through all of them.
+    /// Returns the family with this id. Searches all families.
     pub fn family_by_id(&self, id: u32) -> Option<&Arc<Family>> {
         self.families().find(|f| f.id() == id)
     }

@@ -1,31 +1,31 @@
-//! The storage options of a family's definition, in the engine's terms.
+//! Converts the storage attributes of a family's definition to options of the engine.
 //!
 //! | attribute | option of the tree |
 //! |---|---|
-//! | `SizeTieredCompactionStrategy` | `Tiered` of the two thresholds; at the servers' defaults (4 and 32), or without automatic compaction, the engine's own |
+//! | `SizeTieredCompactionStrategy` | `Tiered` with the two thresholds; with Cassandra's defaults (4 and 32), or without automatic compaction, the engine's own |
 //! | `LeveledCompactionStrategy` | `Leveled`: tables of `sstable_size_in_mb`, ten of them in level 1 |
-//! | `compression_options` | none, or no compressor: blocks as they are; every compressor means LZ4 |
+//! | `compression_options` | none, or no compressor: uncompressed blocks; every compressor means LZ4 |
 //! | `bloom_filter_fp_chance` | 1: no filter; below 0.0039: the larger one |
 //!
-//! The other attributes are kept and shown only. Invariant: whatever was defined, what is made of
-//! it is within the engine's bounds.
+//! Other attributes are only stored and shown. Invariant: for any definition, the resulting engine
+//! options are within the engine's bounds.
 
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 
 use super::Family;
 
-/// The rate of false positives of the usual filter.
+/// False-positive rate of the default filter.
 const USUAL_FP_CHANCE: f64 = 0.0039;
-/// `sstable_size_in_mb` where it is not said.
+/// Default of `sstable_size_in_mb`.
 const TABLE_MB: u64 = 160;
-/// `LeveledCompactionStrategy`'s size of a level over the one above.
+/// Size ratio of adjacent levels of `LeveledCompactionStrategy`.
 const FANOUT: u64 = 10;
-/// `bucket_high` where it is not said.
+/// Default of `bucket_high`.
 const BUCKET_HIGH: f64 = 1.5;
 
 impl Family {
-    /// How the engine is to store it.
+    /// Returns the engine's options for the family.
     pub fn tree(&self) -> TreeOptions {
         let (def, mut options) = (self.def(), TreeOptions::default());
         if def.compaction_strategy.ends_with("LeveledCompactionStrategy") {
@@ -49,7 +49,7 @@ impl Family {
     }
 }
 
-/// The filter that a wanted rate of false positives means.
+/// Returns the filter for a false-positive rate.
 pub fn filter_of_chance(chance: f64) -> FilterKind {
     match chance {
         _ if chance >= 1.0 => FilterKind::None,
@@ -58,7 +58,7 @@ pub fn filter_of_chance(chance: f64) -> FilterKind {
     }
 }
 
-/// The policy of size-tiered thresholds and `bucket_high`: the engine's own at the servers'
+/// Returns the policy of size-tiered thresholds and `bucket_high`; the engine's own for Cassandra's
 /// defaults.
 pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
     if (min, max, bucket_high) == (4, 32, BUCKET_HIGH) {
@@ -68,8 +68,8 @@ pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
     Policy::from(Tiered { min_runs: min, max_runs: max.max(min), bucket }).clamped()
 }
 
-/// The policy of leveled tables of so many MiB, `fanout` of them in level 1, and the size of tables
-/// in bytes.
+/// Returns the policy of leveled tables of `table_mb` MiB with `fanout` of them in level 1, and the
+/// table size in bytes.
 pub fn leveled(table_mb: u64, fanout: u64) -> (Policy, u64) {
     let (table, fanout) = (table_mb.clamp(1, 1 << 20) << 20, fanout.clamp(2, 64));
     (Leveled { ratio: fanout as u32, base: fanout * table, ..Leveled::default() }.into(), table)

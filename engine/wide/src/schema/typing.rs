@@ -1,32 +1,32 @@
-//! The schema's rules for types, and the texts of its refusals.
+//! Rules for types in the schema, with the error texts.
 
 use super::def::hex;
 use crate::base::error::{Result, invalid};
 use crate::types::PACKAGE;
 pub use crate::types::{Registry, Type};
 
-/// A name that no type has.
+/// Error for an unknown type.
 #[derive(Debug)]
 pub struct UnknownType {
-    /// The name, with Cassandra's package where it has none.
+    /// Name of the type, with Cassandra's package if it has none.
     pub class: String,
-    /// The names that there are.
+    /// Existing names.
     pub known: Vec<String>,
 }
 
-/// How the refusal of a type that there is none of begins.
+/// Start of the error for an unknown type.
 pub const NO_SUCH_TYPE: &str = "Unable to find abstract-type class '";
 
-/// What makes a class known that is none of the built-in ones.
+/// Explains how to provide a class that is not built in.
 pub const OWN_TYPES: &str = "a class of your own is a script (`firn define --comparator NAME=FILE`) or a type that the program registers \
                              (types::Registry)";
 
-/// The type of this name.
+/// Parses the name of a type.
 pub fn parse(text: &str, registry: &Registry) -> Result<Type> {
     lookup(text, registry).map_err(|e| invalid(format!("{NO_SUCH_TYPE}{}'", e.class)))
 }
 
-/// The same; an error says which types there are.
+/// Like [`parse`]; an error has the existing types.
 pub fn lookup(text: &str, registry: &Registry) -> std::result::Result<Type, UnknownType> {
     Type::parse(text, registry).map_err(|_| UnknownType {
         class: if text.contains('.') { text.to_owned() } else { format!("{PACKAGE}{text}") },
@@ -34,7 +34,7 @@ pub fn lookup(text: &str, registry: &Registry) -> std::result::Result<Type, Unkn
     })
 }
 
-/// Refuses a name in `column_metadata` that is not of the family's type of names.
+/// Refuses a name in `column_metadata` that is invalid in the family's comparator type.
 pub fn check_name(comparator: &Type, name: &[u8]) -> Result<()> {
     match comparator {
         _ if comparator.validate(name).is_ok() => Ok(()),
@@ -48,7 +48,7 @@ pub fn check_name(comparator: &Type, name: &[u8]) -> Result<()> {
     }
 }
 
-/// The one spelling of names that compare equal, where it is another one.
+/// Returns the canonical spelling of a name, if it differs.
 pub fn respelled(comparator: &Type, name: &[u8]) -> Option<Vec<u8>> {
     if name.is_empty() || comparator.validate(name).is_err() {
         return None;
@@ -59,8 +59,8 @@ pub fn respelled(comparator: &Type, name: &[u8]) -> Option<Vec<u8>> {
     (spelling != name).then_some(spelling)
 }
 
-/// Whether what is sorted by `old` is sorted by `new` too, in the same bytes, and every name valid
-/// in it.
+/// Reports whether `new` has the same order and the same encoding as `old` for all names of `old`,
+/// and all of them are valid in it.
 pub fn is_compatible(new: &Type, old: &Type) -> bool {
     new == old
         || matches!((new, old), (Type::Dynamic(_), Type::Dynamic(_)) if new.extends(old))

@@ -1,11 +1,11 @@
-//! The names of classes that name types.
+//! Class names of types.
 
 use super::Type;
 
-/// The package of the built-in types.
+/// Package of the built-in types.
 pub const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
-/// Types without parameters: the class, CQL's word.
+/// Types without parameters: type, class name, CQL name.
 pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
     (Type::Bytes, "BytesType", "blob"),
     (Type::Ascii, "AsciiType", "ascii"),
@@ -46,7 +46,7 @@ pub(super) const PARAMETRIC: [&str; 10] = [
     "FrozenType",
 ];
 
-/// A class name in full: one without a dot gets Cassandra's package.
+/// Returns the full class name: without a dot, Cassandra's package is added.
 pub(super) fn with_package(class: &str) -> String {
     if class.contains('.') { class.to_owned() } else { format!("{PACKAGE}{class}") }
 }

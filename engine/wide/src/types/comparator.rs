@@ -1,50 +1,49 @@
-//! Comparators of the embedder.
+//! Custom comparators.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::errors::{Malformed, TypeError};
 
-/// A type that an embedder brings. What it says must not change for as long as data of it is
-/// stored.
+/// A custom type. Its behaviour must not change as long as data of the type is stored.
 pub trait Comparator: Send + Sync {
-    /// The name of its class, with or without a package.
+    /// Returns its class name, with or without a package.
     fn name(&self) -> &str;
 
-    /// Refuses what is not a value.
+    /// Checks whether bytes are a value of the type.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why they are not.
     fn validate(&self, value: &[u8]) -> Result<(), TypeError>;
 
-    /// Appends bytes that sort (unsigned, shorter first) as the valid value (never empty) does.
-    /// They are escaped afterwards, so that they need not be prefix-free.
+    /// Appends bytes that sort (unsigned, shorter first) like the value, which is valid and not
+    /// empty. They are escaped afterwards, so they need not be prefix-free.
     ///
     /// # Errors
-    /// When the value is invalid.
+    /// An error if the value is invalid.
     fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError>;
 
-    /// Appends the value that these bytes stand for. Any bytes may come; it must not panic.
+    /// Appends the value of an encoded form. It must not panic on any input.
     ///
     /// # Errors
-    /// When there is none.
+    /// An error if the bytes are not an encoded form.
     fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed>;
 
-    /// Appends the value that a text means.
+    /// Parses a text and appends its value.
     ///
     /// # Errors
-    /// When it means none.
+    /// An error if the text is invalid.
     #[expect(
         clippy::wrong_self_convention,
         reason = "the type is what reads, the text what is read"
     )]
     fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError>;
 
-    /// The value as text.
+    /// Returns the value as text.
     fn to_text(&self, value: &[u8]) -> String;
 }
 
-/// A shared [`Comparator`]; two are equal when their names are.
+/// A shared [`Comparator`]. Two are equal if their names are.
 #[derive(Clone)]
 pub struct Custom(pub Arc<dyn Comparator>);
 

@@ -1,4 +1,4 @@
-//! The order of values.
+//! Order of values.
 
 use std::cmp::Ordering;
 
@@ -6,8 +6,8 @@ use super::encode::{double_form, float_form};
 use super::{Type, uuids};
 
 impl Type {
-    /// The order of two valid values; the empty one is before all others (after them in a reversed
-    /// type). Values that are not valid order by their bytes.
+    /// Compares two valid values. The empty value is before all others (after them in a reversed
+    /// type). Invalid values are compared by their bytes.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         if let Type::Reversed(inner) = self {
             return inner.compare(b, a);

@@ -1,9 +1,9 @@
-//! Dates and times of day as text: the proleptic Gregorian calendar, always in UTC where no zone is
-//! written.
+//! Text formats of dates and times of day, in the proleptic Gregorian calendar. The default time
+//! zone is UTC.
 
 use super::zone;
 
-/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
+/// Returns the number of days from 1970-01-01 to a day of the proleptic Gregorian calendar.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March, so that the leap day is the last one.
     let y = if month <= 2 { year - 1 } else { year };
@@ -11,7 +11,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     y * 365 + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + in_year - 719_468
 }
 
-/// Year, month, day of a day since 1970-01-01.
+/// Returns year, month and day of a day number since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
@@ -23,9 +23,9 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// The time that is a duration (months, days, nanoseconds) after another one, both in milliseconds
-/// since 1970: the months first, where a day that the month doesn't have becomes its last one, then
-/// days and time, without what is less than a millisecond. `None`: none that 64 bits could tell.
+/// Returns the time a duration (months, days, nanoseconds) after another one, both in milliseconds
+/// since 1970. Months are added first; a day that the month does not have becomes its last one.
+/// Then days and time are added, rounded to milliseconds. `None` if the result exceeds 64 bits.
 pub fn after(millis: i64, duration: (i64, i64, i64)) -> Option<i64> {
     const DAY: i64 = 86_400_000;
     let (months, days, nanos) = duration;
@@ -48,7 +48,7 @@ impl DateReader<'_> {
         after.is_some()
     }
 
-    /// A number of `min` to `max` digits, and how many they are.
+    /// Reads a number of `min` to `max` digits, and returns it with its number of digits.
     fn number(&mut self, min: usize, max: usize) -> Option<(i64, usize)> {
         let len = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
         let (digits, after) = self.0.split_at(len);
@@ -60,7 +60,7 @@ impl DateReader<'_> {
         self.number(1, 2).map(|n| n.0).filter(|n| *n < limit)
     }
 
-    /// `2011-2-3`, years with a sign.
+    /// Reads `2011-2-3`; years may have a sign.
     fn date(&mut self) -> Option<i64> {
         let negative = self.eat('-');
         let (year, _) = self.number(1, 7)?;
@@ -71,7 +71,8 @@ impl DateReader<'_> {
         (civil(days) == (year, month, day)).then_some(days)
     }
 
-    /// Nanoseconds of `.123456789`, of at most nine digits; 0 when there is no point.
+    /// Reads a fraction such as `.123456789`, of at most nine digits, and returns nanoseconds; 0 if
+    /// there is no point.
     fn fraction(&mut self) -> Option<i64> {
         if !self.eat('.') {
             return Some(0);
@@ -80,8 +81,9 @@ impl DateReader<'_> {
         Some(n * 10i64.pow(9 - len as u32))
     }
 
-    /// Seconds east of UTC at a local time, in seconds since 1970: `Z`, `UTC`, `GMT`, `+0100`,
-    /// `+01:00`, `+01`, `GMT+01:00`, or behind a blank the name of a zone; nothing is UTC.
+    /// Reads a time zone and returns its offset in seconds east of UTC at a local time in seconds
+    /// since 1970. Forms are `Z`, `UTC`, `GMT`, `+0100`, `+01:00`, `+01`, `GMT+01:00`, or a blank
+    /// and the name of a zone; nothing means UTC.
     fn zone(&mut self, local: i64) -> Option<i64> {
         let is_apart = self.0.starts_with(' ');
         self.0 = self.0.trim_start();
@@ -105,8 +107,8 @@ impl DateReader<'_> {
     }
 }
 
-/// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the
-/// time, which may be missing, as may seconds, fraction and zone. `24:00` is the end of the day.
+/// Parses a text such as `2011-02-03 04:05:06.789+0100` to milliseconds since 1970. `T` or a blank
+/// precedes the time. Time, seconds, fraction and zone are optional. `24:00` is the end of the day.
 pub(super) fn timestamp(text: &str) -> Option<i64> {
     let mut r = DateReader(text);
     let midnight = r.date()? * 86_400;
@@ -132,14 +134,14 @@ pub(super) fn timestamp(text: &str) -> Option<i64> {
     r.0.is_empty().then_some(seconds * 1000 + nanos / 1_000_000)
 }
 
-/// Days since 1970-01-01 of a text like `2012-2-3`.
+/// Parses a text such as `2012-2-3` to days since 1970-01-01.
 pub(super) fn date(text: &str) -> Option<i64> {
     let mut r = DateReader(text);
     let days = r.date()?;
     r.0.is_empty().then_some(days)
 }
 
-/// Nanoseconds since midnight of a text like `8:12:54.123456789`.
+/// Parses a text such as `8:12:54.123456789` to nanoseconds since midnight.
 pub(super) fn time(text: &str) -> Option<i64> {
     let mut r = DateReader(text);
     let hours = r.below(24)?;
@@ -149,14 +151,14 @@ pub(super) fn time(text: &str) -> Option<i64> {
     r.0.is_empty().then_some((hours * 3600 + minutes * 60 + seconds) * 1_000_000_000 + nanos)
 }
 
-/// `2012-02-03`.
+/// Formats a date as `2012-02-03`.
 pub(super) fn date_text(days: i64) -> String {
     let (y, m, d) = civil(days);
     let sign = if y < 0 { "-" } else { "" };
     format!("{sign}{:04}-{m:02}-{d:02}", y.abs())
 }
 
-/// `2009-08-16 15:53:24+0000`, as cassandra-cli prints; with `.mmmZ` at the end instead when
+/// Formats a time as `2009-08-16 15:53:24+0000`, as cassandra-cli does; with `.mmmZ` at the end if
 /// `precise`, as newer tools do.
 pub(super) fn timestamp_text(millis: i64, precise: bool) -> String {
     let (days, left) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
@@ -165,7 +167,7 @@ pub(super) fn timestamp_text(millis: i64, precise: bool) -> String {
     format!("{} {h:02}:{m:02}:{s:02}{end}", date_text(days))
 }
 
-/// `08:12:54.123456789`.
+/// Formats a time of day as `08:12:54.123456789`.
 pub(super) fn time_text(nanos: i64) -> String {
     let s = nanos / 1_000_000_000;
     format!("{:02}:{:02}:{:02}.{:09}", s / 3600, s / 60 % 60, s % 60, nanos % 1_000_000_000)
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(timestamp_text(1_250_438_004_000, false), "2009-08-16 15:53:24+0000");
     }
 
-    /// What Cassandra 5.0.9 makes of names, in summer and in winter, and where clocks change.
+    /// Results of Cassandra 5.0.9 for zone names, in summer, in winter, and at clock changes.
     #[test]
     fn zones_have_names() {
         for (text, utc) in [

@@ -1,25 +1,25 @@
-//! Decimals: `<4-byte scale><integer>`, their byte-comparable form with base-100 exponent and
-//! mantissa (OSS50; model 2.1), and text.
+//! Decimals: the encoding `<4-byte scale><integer>`, the byte-comparable form with base-100
+//! exponent and mantissa (OSS50; model 2.1), and text.
 //!
-//! A header byte holds the sign and the length of the exponent, the exponent follows (turned round
-//! for negative numbers), then the mantissa in [0.01, 1) as digits of base 100, each with 0x80
-//! added, and 00. The digits of a negative mantissa are rounded down, so that all after the first
-//! are positive. Zero is the single byte 80. An integer of no bytes counts as zero, as no server
-//! can read it.
+//! The form begins with a header byte, which has the sign and the length of the exponent. The
+//! exponent follows (inverted for negative numbers), then the mantissa in [0.01, 1) as digits of
+//! base 100, each with 0x80 added, and 00. The digits of a negative mantissa are rounded down, so
+//! that all after the first are positive. Zero is the single byte 80. An integer of zero bytes
+//! counts as zero; no Cassandra version can read it.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// A positive power of ten is spelled out in zeros up to this many digits; beyond, the scale is
-/// negative.
+/// Maximum number of zeros of a positive power of ten that is written out; for larger powers the
+/// scale is negative.
 const PLAIN_ZEROS: i64 = 20;
 
-/// The most digits that a number which is written as text has: to write or read one takes time that
-/// grows with the square of them.
+/// Maximum number of digits of a number in text form: conversion takes time quadratic in the
+/// digits.
 pub const MAX_DIGITS: usize = 100_000;
-/// The bytes of the largest integer of so many digits.
+/// Bytes of the largest integer with this number of digits.
 const MAX_DIGIT_BYTES: usize = 41_525;
 
-/// Whether an integer of these bytes has so many digits that it is not written as text.
+/// Reports whether an integer of these bytes has too many digits for the text form.
 pub fn has_many_digits(integer: &[u8]) -> bool {
     integer.len() > MAX_DIGIT_BYTES
 }
@@ -29,7 +29,7 @@ fn parts(value: &[u8]) -> Option<(i64, BigInt)> {
     Some((i64::from(i32::from_be_bytes(*scale)), BigInt::from_signed_bytes_be(integer)))
 }
 
-/// Appends the form; `None` for values that are too short.
+/// Appends the form; returns `None` for values that are too short.
 pub(super) fn put(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (mut scale, integer) = parts(value)?;
     let (sign, mut magnitude) = integer.into_parts();
@@ -65,14 +65,14 @@ pub(super) fn put(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The sign of a header that is not zero's, the length and the sign of its exponent.
+/// Parses a header other than that of zero: the sign, and the length and the sign of the exponent.
 fn header(byte: u8) -> Option<(bool, usize, bool)> {
     let negative = byte < 0x80;
     let len = i16::from(byte) - if negative { 0x40 } else { 0xC0 };
     (len.abs() <= 8).then_some((negative, usize::from(len.unsigned_abs()), len < 0))
 }
 
-/// Length of the form at the start of `bytes`.
+/// Returns the length of the form at the start of `bytes`.
 pub(super) fn form_len(bytes: &[u8]) -> Option<usize> {
     if *bytes.first()? == 0x80 {
         return Some(1);
@@ -81,7 +81,7 @@ pub(super) fn form_len(bytes: &[u8]) -> Option<usize> {
     Some(1 + len + memchr::memchr(0, bytes.get(1 + len..)?)? + 1)
 }
 
-/// Appends the canonical spelling of the value of which `form` is the whole form.
+/// Decodes a form, and appends the value in canonical spelling.
 pub(super) fn take(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
     if form == [0x80] {
         out.extend_from_slice(&[0; 5]);
@@ -116,14 +116,13 @@ pub(super) fn take(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
     )
 }
 
-/// Appends a decimal without zeros at the end of its fraction; whole numbers without an exponent up
-/// to [`PLAIN_ZEROS`] zeros.
+/// Appends a decimal without trailing zeros in its fraction. Integers have no exponent, up to
+/// [`PLAIN_ZEROS`] zeros.
 fn spell(mut scale: i64, mut integer: BigInt, out: &mut Vec<u8>) -> Option<()> {
     if integer.magnitude().bits() == 0 {
         scale = 0;
     } else {
-        // The form holds at most one zero at the end (base 100), and none of the mantissa's digits
-        // is lost.
+        // A form has at most one zero at its end (base 100), and no digit of the mantissa is lost.
         while &integer % 10u8 == BigInt::ZERO {
             integer /= 10u8;
             scale -= 1;
@@ -133,8 +132,7 @@ fn spell(mut scale: i64, mut integer: BigInt, out: &mut Vec<u8>) -> Option<()> {
         integer *= BigInt::from(10u8).pow(scale.unsigned_abs() as u32);
         scale = 0;
     }
-    // At the two ends of the range of scales the zeros are needed to reach a scale that can be
-    // written.
+    // At both ends of the range of scales, zeros are needed to get a valid scale.
     if scale < i64::from(i32::MIN) {
         let zeros = u32::try_from(i64::from(i32::MIN) - scale).ok().filter(|z| *z <= 1 << 20)?;
         integer *= BigInt::from(10u8).pow(zeros);
@@ -145,7 +143,7 @@ fn spell(mut scale: i64, mut integer: BigInt, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Appends the decimal that a text like `-1.50e3` means, with the scale that it is written with.
+/// Parses a text such as `-1.50e3`, and appends the decimal with the scale as written.
 pub(super) fn from_text(text: &str, out: &mut Vec<u8>) -> Option<()> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((n, e)) => (n, e.parse::<i32>().ok()?),
@@ -164,8 +162,8 @@ pub(super) fn from_text(text: &str, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// As Java's `BigDecimal.toString`: plain while the exponent is at least -6 and not positive, else
-/// scientific.
+/// Formats a decimal like Java's `BigDecimal.toString`: plain if the scale is not negative and the
+/// adjusted exponent is at least -6, else scientific.
 pub(super) fn to_text(value: &[u8]) -> Option<String> {
     let (scale, integer) = parts(value)?;
     let digits = integer.magnitude().to_string();

@@ -1,5 +1,5 @@
-//! Durations: months, days and nanoseconds, each a zigzag varint (model 3); text in the three
-//! spellings of CQL.
+//! Durations: months, days and nanoseconds, each a zigzag varint (model 3), and the three text
+//! forms of CQL.
 
 use super::errors::TypeError;
 
@@ -8,10 +8,10 @@ pub type DurationParts = (i64, i64, i64);
 
 const NAMES: [(&str, i64); 3] = [("months", 32), ("days", 32), ("nanoseconds", 64)];
 
-/// Reads a duration. What follows is ignored, as the servers do.
+/// Decodes a duration. As in Cassandra, trailing bytes are ignored.
 ///
 /// # Errors
-/// The reason when it isn't one.
+/// The reason if the bytes are not a duration.
 pub fn parse(value: &[u8]) -> Result<DurationParts, TypeError> {
     if value.len() < 3 {
         return super::errors::error(format!(
@@ -63,10 +63,10 @@ pub(super) fn put(parts: DurationParts, out: &mut Vec<u8>) {
 
 const NANOS: i64 = 1_000_000_000;
 
-/// A unit: how texts write it, how messages name it, its months, days and nanoseconds.
+/// A unit: symbol, name in messages, and its months, days and nanoseconds.
 type Unit = (&'static str, &'static str, DurationParts);
 
-/// In the order in which a text must have them.
+/// Units in the order required in a text.
 const UNITS: [Unit; 10] = [
     ("y", "years", (12, 0, 0)),
     ("mo", "months", (1, 0, 0)),
@@ -80,11 +80,11 @@ const UNITS: [Unit; 10] = [
     ("ns", "nanoseconds", (0, 0, 1)),
 ];
 
-/// The duration of a text: `1h30m`, `P1Y2M3DT4H`, `P2W`, `P0001-02-03T04:05:06`, a `-` before all.
-/// Units come from the largest to the smallest, each once.
+/// Parses the text of a duration: `1h30m`, `P1Y2M3DT4H`, `P2W`, `P0001-02-03T04:05:06`, each
+/// optionally after a `-`. Units come from the largest to the smallest, each once.
 ///
 /// # Errors
-/// `Unable to convert '…' to a duration`, or what is wrong with a unit or a sum.
+/// `Unable to convert '…' to a duration`, or an error for a unit or a sum.
 pub(super) fn from_text(text: &str) -> Result<DurationParts, TypeError> {
     let (sign, body) = text.strip_prefix('-').map_or((1, text), |t| (-1, t));
     let unreadable = || TypeError(format!("Unable to convert '{body}' to a duration"));
@@ -96,17 +96,17 @@ pub(super) fn from_text(text: &str) -> Result<DurationParts, TypeError> {
     Ok((sign * months, sign * days, sign * nanos))
 }
 
-/// Months, days and nanoseconds as they come together.
+/// Sum of months, days and nanoseconds.
 #[derive(Default)]
 struct DurationSum {
     parts: DurationParts,
-    /// The number of the unit that was added last, and one.
+    /// Index of the last added unit, plus one.
     last: usize,
 }
 
 impl DurationSum {
-    /// Adds so many of the unit with this number in [`UNITS`], which must come after those that
-    /// were added.
+    /// Adds `n` of the unit with this index in [`UNITS`], which must be after the units added
+    /// before.
     fn add(&mut self, n: i128, unit: usize) -> Result<(), TypeError> {
         let name = |i: usize| UNITS[i].1;
         if unit + 1 == self.last {
@@ -132,8 +132,8 @@ impl DurationSum {
         for (part, worth, what) in parts {
             let sum = n.checked_mul(worth.into()).and_then(|n| n.checked_add((*part).into()));
             let sum = sum.and_then(|sum| i64::try_from(sum).ok());
-            // The servers name the same bound of sums of nanoseconds too, which are 64 bits; they
-            // fail where one number has no room in these.
+            // Cassandra names the same bound for sums of nanoseconds, which have 64 bits, and fails
+            // if a number exceeds 64 bits.
             let bound = if n > i64::MAX.into() { i64::MAX } else { i32::MAX.into() };
             let fits = sum.filter(|sum| what == "nanoseconds" || i32::try_from(*sum).is_ok());
             *part = fits.ok_or_else(|| {
@@ -146,7 +146,7 @@ impl DurationSum {
     }
 }
 
-/// A number before what `rest` becomes; one that is larger than all sums may be is the largest.
+/// Takes a number from the start of `rest`. A number too large for any sum becomes the maximum.
 fn number(rest: &mut &str) -> Option<i128> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
@@ -154,7 +154,7 @@ fn number(rest: &mut &str) -> Option<i128> {
     if digits.is_empty() { None } else { Some(digits.parse().unwrap_or(i128::MAX)) }
 }
 
-/// `None`: it is no such text.
+/// Parses a text such as `1h30m`; returns `None` if it has another form.
 fn unit_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     let text = text.to_lowercase().replace('µ', "u");
     let (mut rest, mut found) = (&*text, vec![]);
@@ -163,7 +163,7 @@ fn unit_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     }
     while !rest.is_empty() {
         let n = number(&mut rest)?;
-        // The longest that fits: `ms` begins like `m`.
+        // The longest matching unit: `ms` begins like `m`.
         let fitting = UNITS.iter().enumerate().filter(|(_, u)| rest.starts_with(u.0));
         let (unit, (word, ..)) = fitting.max_by_key(|(_, u)| u.0.len())?;
         rest = &rest[word.len()..];
@@ -173,7 +173,7 @@ fn unit_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
 }
 
-/// `1Y2M3DT4H5M6S` or `2W`. `None`: it is no such text.
+/// Parses `1Y2M3DT4H5M6S` or `2W`; returns `None` if the text has another form.
 fn iso_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     let (mut rest, mut found, mut in_time) = (text, vec![], false);
     while !rest.is_empty() {
@@ -185,7 +185,7 @@ fn iso_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
         let unit = match (rest.chars().next()?, in_time) {
             ('Y', false) => 0,
             ('M', false) => 1,
-            // Weeks stand alone.
+            // Weeks cannot be combined with other units.
             ('W', false) if found.is_empty() && rest.len() == 1 => 2,
             ('D', false) => 3,
             ('H', true) => 4,
@@ -203,7 +203,7 @@ fn iso_parts(text: &str) -> Option<Result<DurationParts, TypeError>> {
     Some(found.into_iter().try_for_each(|(n, unit)| sum.add(n, unit)).map(|()| sum.parts))
 }
 
-/// `0001-02-03T04:05:06`: years, months, days, hours, minutes, seconds.
+/// Parses `0001-02-03T04:05:06`: years, months, days, hours, minutes, seconds.
 fn alternative(text: &str) -> Option<DurationParts> {
     const FORM: &[u8] = b"0000-00-00T00:00:00";
     let fits = |(b, form): (u8, &u8)| if *form == b'0' { b.is_ascii_digit() } else { b == *form };
@@ -215,7 +215,7 @@ fn alternative(text: &str) -> Option<DurationParts> {
     Some((part(0..4)? * 12 + part(5..7)?, part(8..10)?, time * NANOS))
 }
 
-/// In the units that fit: `1y2mo25d5h6m7s8ms9us10ns`.
+/// Formats a duration with all its units: `1y2mo25d5h6m7s8ms9us10ns`.
 pub(super) fn to_text((months, days, nanos): DurationParts) -> String {
     let mut out = if months < 0 || days < 0 || nanos < 0 { "-".to_owned() } else { String::new() };
     let mut put = |n: u64, unit: &str| {

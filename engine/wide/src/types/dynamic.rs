@@ -1,12 +1,12 @@
-//! Composites whose components name their own types: `DynamicCompositeType`.
+//! Composites whose components have type tags: `DynamicCompositeType`.
 //!
 //! ```text
 //! value     ::= component*
 //! component ::= header type? <2-byte length><bytes> <end of component>
 //! header    ::= 0x80 alias | <2-byte length of the type's name>
 //! ```
-//! Two components of different types order by the simple names of their classes, then by the full
-//! ones. Of two reversed types the types inside count.
+//! Two components of different types are ordered by the simple names of their classes, then by the
+//! full names. For two reversed types the inner types are compared.
 
 use super::class::PACKAGE;
 use super::errors::{TypeError, error};
@@ -17,20 +17,20 @@ use super::{DynamicTypes, Type};
 const ALIAS: u16 = 0x8000;
 
 impl DynamicTypes {
-    /// The type of this name, where components can have it.
+    /// Returns the type with this name, if components can have it.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         Type::parse(name, &Registry::of(&self.custom))
             .ok()
             .filter(|of| !matches!(of, Type::Dynamic(_)))
     }
 
-    /// The alias of a type: the first one, where it has several.
+    /// Returns the first alias of a type.
     pub(super) fn alias_of(&self, of: &Type) -> Option<u8> {
         self.aliases.iter().find(|(_, t)| *t == of).map(|(alias, _)| *alias)
     }
 
-    /// Takes the type of component `i` from the front of a value, and what it was written as: the
-    /// alias or the name.
+    /// Takes the type of component `i` from the start of a value, and returns it with its tag as
+    /// written: the alias or the name.
     pub(super) fn take_type<'v>(
         &self,
         rest: &mut &'v [u8],
@@ -56,7 +56,7 @@ impl DynamicTypes {
         Ok((of.ok_or_else(unknown)?, name))
     }
 
-    /// Appends the header of a component of this type: the alias, where it has one.
+    /// Appends the header of a component of this type: the alias, if it has one.
     pub(super) fn put_type(&self, of: &Type, out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self.alias_of(of) {
             Some(alias) => out.extend((ALIAS | u16::from(alias)).to_be_bytes()),
@@ -71,7 +71,7 @@ impl DynamicTypes {
         Ok(())
     }
 
-    /// The type that a text names: by alias or by name.
+    /// Returns the type that a text names, by alias or by name.
     pub(super) fn of_text(&self, name: &str) -> Option<Type> {
         match name.as_bytes() {
             [alias] if self.aliases.contains_key(alias) => self.aliases.get(alias).cloned(),
@@ -80,14 +80,15 @@ impl DynamicTypes {
     }
 }
 
-/// The class of a type without its package and parameters.
+/// Returns the class of a type without its package and parameters.
 fn simple_name(full: &str) -> &str {
     let class = full.split('(').next().unwrap_or_default();
     class.rsplit(['.', '$']).next().unwrap_or_default()
 }
 
-/// The names by which a component's type orders, and the last of which says what it is: the simple
-/// names of its classes, of a reversed type also that of the type inside, then the full name.
+/// Returns the names by which a component's type is ordered: the simple name of its class (for a
+/// reversed type, followed by that of the inner type), then the full name, which identifies the
+/// type.
 pub(super) fn ordering_names(of: &Type) -> Vec<String> {
     let inner = of.unreversed().full_name();
     let mut names = vec![];
@@ -99,7 +100,7 @@ pub(super) fn ordering_names(of: &Type) -> Vec<String> {
     names
 }
 
-/// The full name of the class of types that are reversed.
+/// Returns the full name of the reversed type.
 pub(super) fn reversed_name(inner: &str) -> String {
     format!("{PACKAGE}ReversedType({inner})")
 }

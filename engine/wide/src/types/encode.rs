@@ -1,5 +1,5 @@
-//! The byte-comparable form of values (OSS50; model 2.1), and components: forms with the separator
-//! that a sequence puts before them.
+//! Byte-comparable forms of values (OSS50; model 2.1), and components: forms prefixed by the
+//! separator of a sequence.
 
 use super::errors::{Malformed, TypeError};
 use super::escape::{escaped_len, masked_len, put_escaped, unescape};
@@ -14,9 +14,9 @@ impl Type {
     /// Appends the byte-comparable form of a valid value.
     ///
     /// # Errors
-    /// A value of the wrong length, and the empty value where only
-    /// [`put_component`](Type::put_component) can say it (types other than bytes and text). What
-    /// was appended until then stays.
+    /// Errors for a value of the wrong length, and for the empty value where only
+    /// [`put_component`](Type::put_component) can encode it (types other than bytes and text).
+    /// Bytes appended so far remain.
     #[inline]
     pub fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
@@ -80,10 +80,10 @@ impl Type {
         }
     }
 
-    /// Takes a form from the front of `input` and appends the value, in its canonical spelling.
+    /// Takes a form from the start of `input` and appends the value, in its canonical spelling.
     ///
     /// # Errors
-    /// Bytes that are no form; `input` then stays as it is, `out` may have grown.
+    /// Errors for malformed bytes. Then `input` is unchanged, and `out` may have grown.
     #[inline]
     pub fn decode(&self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         let len = self.form_len(input).ok_or(Malformed)?;
@@ -93,7 +93,7 @@ impl Type {
         Ok(())
     }
 
-    /// Length of the form at the start of `bytes`; `None` when none begins there.
+    /// Returns the length of the form at the start of `bytes`; `None` if there is none.
     #[inline]
     pub fn form_len(&self, bytes: &[u8]) -> Option<usize> {
         let len = match self {
@@ -187,22 +187,23 @@ impl Type {
         Some(())
     }
 
-    /// A value with a null for each part that tuples and user types in it lack at their ends. In
-    /// keys they lack them: there a tuple without its last nulls is equal to one that has them.
+    /// Returns a value with nulls for missing components at the end of tuples and user types. In
+    /// keys such nulls are omitted, because there a tuple without its trailing nulls is equal to
+    /// one with them.
     ///
     /// # Errors
-    /// Bytes that are no value.
+    /// Errors for bytes that are not a value.
     pub fn with_last_nulls(&self, value: &[u8]) -> Result<Vec<u8>, TypeError> {
         let mut whole = Vec::with_capacity(value.len());
         nested::put_whole(self, value, &mut whole)?;
         Ok(whole)
     }
 
-    /// Appends a value as a component of a sequence: a separator, then its form; only a separator
-    /// when it is empty.
+    /// Appends a value as a component of a sequence: a separator and its form, or only a separator
+    /// if it is empty.
     ///
     /// # Errors
-    /// As [`encode`](Type::encode).
+    /// Those of [`encode`](Type::encode).
     #[inline]
     pub fn put_component(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         if value.is_empty() {
@@ -213,7 +214,7 @@ impl Type {
         self.encode(value, out)
     }
 
-    /// Length of the component, with its separator, at the start of `bytes`.
+    /// Returns the length of the component, with its separator, at the start of `bytes`.
     #[inline]
     pub fn component_len(&self, bytes: &[u8]) -> Option<usize> {
         match *bytes.first()? {
@@ -223,10 +224,10 @@ impl Type {
         }
     }
 
-    /// Takes a component from the front of `input` and appends its value. False for null.
+    /// Takes a component from the start of `input` and appends its value. Returns false for null.
     ///
     /// # Errors
-    /// Bytes that are no component.
+    /// Errors for bytes that are not a component.
     #[inline]
     pub fn take_component(&self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
         let (&separator, mut rest) = input.split_first().ok_or(Malformed)?;
@@ -243,10 +244,10 @@ impl Type {
 }
 
 impl Type {
-    /// Appends the value of a component that is the whole of `bytes`. False for null.
+    /// Appends the value of the component in `bytes`. Returns false for null.
     ///
     /// # Errors
-    /// Bytes that are no component.
+    /// Errors for bytes that are not a component.
     #[inline]
     pub(crate) fn whole_component(
         &self,
@@ -254,7 +255,7 @@ impl Type {
         out: &mut Vec<u8>,
     ) -> Result<bool, Malformed> {
         if let (Type::Bytes | Type::Utf8 | Type::Ascii, [NEXT, form @ ..]) = (self, bytes) {
-            // Such a form must end where the bytes end: its length isn't searched for first.
+            // Such a form must end at the end of the bytes, so its length need not be searched.
             return if unescape(form, out) { Ok(true) } else { Err(Malformed) };
         }
         let some = self.take_component(&mut bytes, out)?;
@@ -262,7 +263,7 @@ impl Type {
     }
 }
 
-/// Sorts like Java's `Float.compare`: every NaN is one, and the largest.
+/// Encodes a float to sort like Java's `Float.compare`: all NaNs are equal, and the largest.
 pub(super) fn float_form(value: [u8; 4]) -> [u8; 4] {
     let mut bits = u32::from_be_bytes(value);
     if f32::from_bits(bits).is_nan() {
@@ -271,7 +272,7 @@ pub(super) fn float_form(value: [u8; 4]) -> [u8; 4] {
     (if bits & TOP == 0 { bits ^ TOP } else { !bits }).to_be_bytes()
 }
 
-/// [`float_form`] of a double.
+/// Like [`float_form`], for a double.
 pub(super) fn double_form(value: [u8; 8]) -> [u8; 8] {
     let mut bits = u64::from_be_bytes(value);
     if f64::from_bits(bits).is_nan() {

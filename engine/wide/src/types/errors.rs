@@ -1,8 +1,8 @@
-//! Why a value, a text or an encoded form is not of a type.
+//! Errors for invalid values, texts and encoded forms.
 
 use std::fmt;
 
-/// Why a value or a text is not of a type: the text that the server answers with.
+/// Error for an invalid value or text; its text is that of a server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeError(pub String);
 
@@ -20,7 +20,7 @@ impl From<TypeError> for crate::base::error::Error {
     }
 }
 
-/// Bytes that are not the form of any value of the type.
+/// Error for bytes that are not a form of any value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -32,7 +32,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// An error with this text.
+/// Returns an error with this text.
 pub(super) fn error<T>(text: impl Into<String>) -> Result<T, TypeError> {
     Err(TypeError(text.into()))
 }

@@ -1,10 +1,10 @@
-//! Bytes in a form that sorts like them and tells where it ends (OSS50; model 2.1): a run of n
-//! zeros is written as 00 FE.. (n − 1 times) FF, and 00 ends the whole; zeros at the very end are
+//! Escaped bytes, which sort like the original and mark their end (OSS50; model 2.1). A run of n
+//! zeros is written as 00 FE.. (n − 1 times) FF, and 00 ends the whole. Zeros at the very end are
 //! 00 FE.. (n times) with nothing after them.
 //!
-//! What follows in a key is never FE or FF, so the end is where a zero, and the FEs behind it, meet
-//! another byte. An inverted form (a reversed type) is the same with every bit flipped; `MASK` is
-//! then FF, and what follows is never 00 or 01.
+//! The next byte in a key is never FE or FF, so the form ends where a zero and the following FEs
+//! meet another byte. An inverted form (of a reversed type) has every bit flipped; then `MASK` is
+//! FF, and the next byte is never 00 or 01.
 
 /// Appends the escaped form.
 #[inline]
@@ -25,13 +25,13 @@ pub fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Length of the escaped form at the start of `bytes`; `None` when it doesn't end.
+/// Returns the length of the escaped form at the start of `bytes`; `None` if it has no end.
 #[inline]
 pub fn escaped_len(bytes: &[u8]) -> Option<usize> {
     masked_len::<0>(bytes)
 }
 
-/// [`escaped_len`] of a form whose bytes are XORed with `MASK`.
+/// Like [`escaped_len`], for a form whose bytes are XORed with `MASK`.
 #[inline]
 pub(super) fn masked_len<const MASK: u8>(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -47,7 +47,7 @@ pub(super) fn masked_len<const MASK: u8>(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Appends what an escaped form (the whole of `bytes`) stands for. False when it isn't one.
+/// Decodes the escaped form in `bytes` and appends the result. Returns false if it is malformed.
 #[inline]
 pub fn unescape(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let mut rest = bytes;
@@ -58,7 +58,7 @@ pub fn unescape(bytes: &[u8], out: &mut Vec<u8>) -> bool {
         out.resize(out.len() + more, 0);
         match rest.get(at + 1 + more) {
             None => return true,
-            // A zero behind it would belong to the same run.
+            // A zero after it would belong to the same run.
             Some(0xFF) if rest.get(at + 2 + more).is_some_and(|&b| b != 0) => out.push(0),
             Some(_) => return false,
         }

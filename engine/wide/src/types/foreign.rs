@@ -1,11 +1,11 @@
-//! Types that somebody else has, by their names.
+//! Types whose comparators are unknown here, by name.
 
 use super::comparator::Comparator;
 use super::errors::{Malformed, TypeError};
 use super::hex::{hex, hex_to_bytes};
 
-/// A type that only another program or server knows. Its values are bytes, in the order of their
-/// stored forms, as text `0x…`.
+/// A type that only another program or Cassandra has. Its values are bytes, in the order of their
+/// stored forms; its text form is `0x…`.
 #[derive(Debug)]
 pub struct ForeignType(pub String);
 

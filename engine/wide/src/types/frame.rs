@@ -1,6 +1,6 @@
-//! The bytes that say what follows in an encoded name of several parts.
+//! Separator bytes in encoded sequences.
 
-/// Before a value in a sequence.
+/// Precedes a value in a sequence.
 pub const NEXT: u8 = 0x40;
 
 /// The empty value in a sequence.

@@ -1,5 +1,4 @@
-//! Values from text, as cassandra-cli and CQL read it. The empty text is the empty value, but for
-//! text types, where it is the same.
+//! Parses values from text, as cassandra-cli and CQL do. The empty text is the empty value.
 
 use std::net::IpAddr;
 
@@ -10,30 +9,30 @@ use super::hex::hex_to_bytes;
 use super::{Type, date, decimal, duration, uuids};
 use crate::types::decimal::MAX_DIGITS;
 
-/// Whose error texts are used.
+/// Selects the error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wording {
-    /// cassandra-cli's and Thrift's (1.1).
+    /// Texts of cassandra-cli and Thrift (1.1).
     Cli,
-    /// CQL's (4.0).
+    /// Texts of CQL (4.0).
     Cql,
 }
 
-/// The clock and the randomness that a text like `now` needs.
+/// Source of time and randomness for texts such as `now`.
 pub trait TimeSource {
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     fn millis(&mut self) -> i64;
 
-    /// A fresh time-uuid of now ([`uuids::time_uuid`]).
+    /// Returns a new time-uuid of the current time ([`uuids::time_uuid`]).
     fn time_uuid(&mut self) -> [u8; 16];
 
-    /// A fresh time-uuid of a given time, so that two texts with the same time are two names.
+    /// Returns a new time-uuid of a given time, so that two texts with the same time are two names.
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16];
 }
 
-/// Refuses numbers of so many digits that to read them takes long: time grows with their square.
+/// Refuses numbers with too many digits: parsing takes time quadratic in the digits.
 fn check_digits(text: &str) -> Result<(), TypeError> {
-    // Most texts are short, and a long one is looked at once.
+    // Most texts are short, so the digits are rarely counted.
     if text.len() <= MAX_DIGITS {
         return Ok(());
     }
@@ -46,10 +45,10 @@ fn check_digits(text: &str) -> Result<(), TypeError> {
 }
 
 impl Type {
-    /// Appends the value that a text means.
+    /// Parses a text and appends the value.
     ///
     /// # Errors
-    /// The text that the server of this wording answers with. What was appended stays as it is.
+    /// The error text of a server of this wording. Then nothing was appended.
     pub fn from_text(
         &self,
         text: &str,
@@ -133,7 +132,7 @@ impl Type {
             Type::Time => out.extend(time_of_day(text)?.to_be_bytes()),
             Type::Inet => match address(text) {
                 Some(IpAddr::V4(a)) => out.extend(a.octets()),
-                // One that stands for an address of version 4 is that one.
+                // An IPv4-mapped address becomes an IPv4 address.
                 Some(IpAddr::V6(a)) => match a.to_ipv4_mapped() {
                     Some(a) => out.extend(a.octets()),
                     None => out.extend(a.octets()),
@@ -230,7 +229,7 @@ fn ascii(text: &str, wording: Wording, out: &mut Vec<u8>) -> Result<(), TypeErro
     Ok(())
 }
 
-/// A number as Java reads it: also `NaN` and `Infinity`, not `inf`.
+/// Parses a number like Java: `NaN` and `Infinity` are valid, `inf` is not.
 fn float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let numeric = body.starts_with(|c: char| c.is_ascii_digit() || c == '.');
@@ -238,8 +237,8 @@ fn float<F: std::str::FromStr>(text: &str) -> Option<F> {
     if body_ok { text.parse().ok() } else { None }
 }
 
-/// An address in digits, of version 6 in brackets too. One of version 4 may have fewer parts than
-/// four, of which the last stands for the rest: `10.1` is 10.0.0.1.
+/// Parses a numeric address; IPv6 may be in brackets. An IPv4 address may have fewer than four
+/// parts, of which the last one fills the rest: `10.1` is 10.0.0.1.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text
         .strip_prefix('[')
@@ -264,7 +263,7 @@ fn address(text: &str) -> Option<IpAddr> {
     (rest < room).then(|| IpAddr::from((address | rest as u32).to_be_bytes()))
 }
 
-/// Milliseconds, or a date.
+/// Parses milliseconds, or a date.
 fn moment(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| date::timestamp(text))
 }
@@ -292,13 +291,13 @@ fn time_of_day(text: &str) -> Result<i64, TypeError> {
     })
 }
 
-/// The type of a component by its number and text, and the text without what names the type.
+/// Returns the type of a component by its index and text, and the text without the type's name.
 type ComponentType<'a> = dyn Fn(usize, &str) -> Result<(Type, String), TypeError> + 'a;
-/// Appends what stands before a component of this type.
+/// Appends the header of a component of this type.
 type ComponentHeader<'a> = dyn Fn(&Type, &mut Vec<u8>) -> Result<(), TypeError> + 'a;
 
-/// Components between colons (`\:` is a colon of a component); a last `!` or `_` puts the composite
-/// after or before all that begin like it.
+/// Parses components separated by colons (`\:` is a colon in a component). A final `!` or `_` puts
+/// the composite after or before all that begin like it.
 fn composite(
     (type_of, header): (&ComponentType<'_>, &ComponentHeader<'_>),
     text: &str,

@@ -1,8 +1,8 @@
-//! Bytes as hexadecimal digits.
+//! Hexadecimal encoding of bytes.
 
 use super::errors::{TypeError, error};
 
-/// The digits of these bytes, in lower case.
+/// Returns the hexadecimal digits of these bytes, in lower case.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
@@ -12,11 +12,11 @@ pub fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes of a hex text, in either case.
+/// Decodes a hexadecimal text in either case.
 ///
 /// # Errors
-/// An odd length (`An hex string representing bytes must have an even
-/// length`) or another digit (`Non-hex characters in <text>`).
+/// Errors for an odd length (`An hex string representing bytes must have an even length`) or
+/// another character (`Non-hex characters in <text>`).
 pub fn hex_to_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
     if !text.len().is_multiple_of(2) {
         return error("An hex string representing bytes must have an even length");

@@ -1,27 +1,27 @@
-//! Floor 0: the types of keys, names and values (model 2.1): validation with the texts of the
-//! servers, order, the byte-comparable form that keys are made of, text.
+//! Floor 0: types of keys, names and values (model 2.1): validation with Cassandra's texts, order,
+//! byte-comparable forms for keys, and text.
 //!
 //! Invariants:
-//! - `encode(a) < encode(b)` exactly when `a < b`; forms are prefix-free when one of the separators
-//!   of a sequence (0x20..=0x60) follows.
-//! - Values that compare equal have one form, and `decode` gives one spelling back: the shortest
-//!   varint, decimals without zeros at the end of the fraction, `00`/`01` for booleans, `7fc00000`
-//!   for every NaN, tuples without nulls at the end.
+//! - `encode(a) < encode(b)` exactly if `a < b`. Forms are prefix-free if followed by a separator
+//!   of a sequence (0x20..=0x60).
+//! - Values that compare equal have one form, and `decode` returns one canonical spelling: the
+//!   shortest varint, decimals without trailing zeros in the fraction, `00`/`01` for booleans,
+//!   `7fc00000` for every NaN, tuples without trailing nulls.
 //! - No bytes and no text make a function of this module panic.
 //!
-//! Where versions of the servers differ, the newest is followed, but:
-//! - UTF-8 is strict (the servers accept surrogates, overlong zeros and code points beyond
-//!   U+10FFFF);
-//! - a value that breaks off inside a collection or a duration is refused with a plain text, where
-//!   the servers fail with an internal error;
-//! - booleans order by being zero (1.1.12: by the signed byte);
-//! - decimals are checked as 4.0 checks them, and any scale and an integer of no bytes (a zero) can
-//!   be ordered;
-//! - `LexicalUUIDType` keeps the text of 1.1.12, which no newer server was asked for;
-//! - text may be read with the wordings of either time ([`Wording`]).
+//! Where Cassandra versions differ, the newest is followed, with these exceptions:
+//! - UTF-8 is strict (Cassandra accepts surrogates, overlong zeros and code points beyond
+//!   U+10FFFF).
+//! - A value truncated inside a collection or a duration is refused with a plain text, where
+//!   Cassandra fails with an internal error.
+//! - Booleans are ordered by being zero (1.1.12: by the signed byte).
+//! - Decimals are validated as in 4.0. Any scale and an integer of zero bytes (a zero) can be
+//!   ordered.
+//! - `LexicalUUIDType` has the text of 1.1.12; newer versions were not tested.
+//! - Text may be parsed with the wording of either version ([`Wording`]).
 //!
-//! Time-uuids with equal timestamps order by their low bytes, signed (0.7 and later); text orders
-//! by its bytes (0.6 and later).
+//! Time-uuids with equal timestamps are ordered by their low bytes, signed (0.7 and later); text is
+//! ordered by its bytes (0.6 and later).
 
 mod class;
 mod comparator;
@@ -69,7 +69,7 @@ pub use vector::{put_vector_element, vector_elements};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Type {
-    /// `BytesType`, blob: any bytes, in their order.
+    /// `BytesType`, blob: any bytes, in byte order.
     Bytes,
     /// `AsciiType`: bytes below 0x80.
     Ascii,
@@ -85,11 +85,11 @@ pub enum Type {
     Short,
     /// `ByteType`, tinyint.
     Byte,
-    /// `LexicalUUIDType`: uuids by their signed halves.
+    /// `LexicalUUIDType`: uuids ordered by their signed halves.
     LexicalUuid,
-    /// `TimeUUIDType`, timeuuid: version 1 by time.
+    /// `TimeUUIDType`, timeuuid: version 1, ordered by time.
     TimeUuid,
-    /// `UUIDType`, uuid: by version, version 1 by time.
+    /// `UUIDType`, uuid: ordered by version, version 1 by time.
     Uuid,
     /// `DateType`: milliseconds in unsigned order.
     Date,
@@ -109,42 +109,42 @@ pub enum Type {
     Decimal,
     /// `InetAddressType`, inet: 4 or 16 bytes.
     Inet,
-    /// `DurationType`: months, days, nanoseconds as zigzag varints; its order means nothing.
+    /// `DurationType`: months, days, nanoseconds as zigzag varints; its order has no meaning.
     Duration,
-    /// `CounterColumnType`: 8 bytes; its order means nothing.
+    /// `CounterColumnType`: 8 bytes; its order has no meaning.
     Counter,
     /// `EmptyType`: only the empty value.
     Empty,
     /// `CompositeType`: `<2-byte length><bytes><end of component>` for each component.
     Composite(Arc<[Type]>),
-    /// `DynamicCompositeType`: as a composite, each component behind its type.
+    /// `DynamicCompositeType`: a composite whose components are preceded by their types.
     Dynamic(Arc<DynamicTypes>),
-    /// `ReversedType`: the order of another type turned round; empty values are last.
+    /// `ReversedType`: another type in reverse order; empty values are last.
     Reversed(Arc<Type>),
     /// `ListType`, frozen: a count, then `<4-byte length><bytes>` for each element.
     List(Arc<Type>),
-    /// `SetType`, frozen: as a list.
+    /// `SetType`, frozen: like a list.
     Set(Arc<Type>),
-    /// `MapType`, frozen: keys and values in turns.
+    /// `MapType`, frozen: keys and values alternate.
     Map(Arc<(Type, Type)>),
-    /// `TupleType`: `<4-byte length><bytes>` for each component, length -1 for null; components at
+    /// `TupleType`: `<4-byte length><bytes>` for each component, length -1 for null. Components at
     /// the end may be missing.
     Tuple(Arc<[Type]>),
-    /// `UserType`: a tuple with names.
+    /// `UserType`: a tuple with field names.
     Udt(Arc<UserType>),
-    /// `VectorType`: so many elements, each `<varint length><bytes>` where their type has values of
-    /// several lengths.
+    /// `VectorType`: this number of elements. Each is `<varint length><bytes>` if the values of
+    /// their type have different lengths.
     Vector(Arc<Type>, u32),
-    /// A comparator of the embedder ([`Comparator`]).
+    /// A custom comparator ([`Comparator`]).
     Custom(Custom),
 }
 
-/// The types that the components of a `DynamicCompositeType` may have.
+/// Types that the components of a `DynamicCompositeType` may have.
 #[derive(Clone, Debug)]
 pub struct DynamicTypes {
-    /// Short names of types, a byte each.
+    /// One-byte aliases of types.
     pub aliases: BTreeMap<u8, Type>,
-    /// The comparators of the embedder, which names in values may mean.
+    /// Custom comparators, to which names in values may refer.
     pub custom: Arc<BTreeMap<String, Custom>>,
 }
 
@@ -157,8 +157,8 @@ impl PartialEq for DynamicTypes {
 impl Eq for DynamicTypes {}
 
 impl DynamicTypes {
-    /// Whether it has all aliases of `before`, of the same types: values of that one are values of
-    /// this one.
+    /// Reports whether it has all aliases of `before` with the same types, so that values of
+    /// `before` are values of this type.
     fn extends(&self, before: &DynamicTypes) -> bool {
         before.aliases.iter().all(|(alias, of)| self.aliases.get(alias) == Some(of))
     }
@@ -167,27 +167,27 @@ impl DynamicTypes {
 /// A user-defined type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserType {
-    /// The keyspace that it belongs to.
+    /// Keyspace of the type.
     pub keyspace: String,
-    /// Its name.
+    /// Name of the type.
     pub name: String,
-    /// The names of its fields and their types, in order.
+    /// Names and types of its fields, in order.
     pub fields: Vec<(String, Type)>,
 }
 
 impl Type {
-    /// Whether values are counters.
+    /// Reports whether values are counters.
     pub fn is_counter(&self) -> bool {
         *self == Type::Counter
     }
 
-    /// Whether the order is turned round.
+    /// Reports whether the order is reversed.
     pub fn is_reversed(&self) -> bool {
         matches!(self, Type::Reversed(_))
     }
 
-    /// Whether it is `before`, but for more components at the ends of tuples: values and forms of
-    /// that one are the same values of this one.
+    /// Reports whether it equals `before`, except for additional components at the ends of tuples.
+    /// Then values and forms of `before` are the same values of this type.
     pub fn extends(&self, before: &Type) -> bool {
         match (self, before) {
             (Type::Tuple(parts), Type::Tuple(then)) => {
@@ -208,7 +208,7 @@ impl Type {
         }
     }
 
-    /// The type under `ReversedType`, or itself.
+    /// Returns the type inside `ReversedType`, or the type itself.
     pub fn unreversed(&self) -> &Type {
         match self {
             Type::Reversed(inner) => inner,
@@ -216,8 +216,8 @@ impl Type {
         }
     }
 
-    /// Whether values of CQL's type are made of other values: collections, vectors, tuples and user
-    /// types.
+    /// Reports whether values of a CQL type consist of other values: collections, vectors, tuples
+    /// and user types.
     pub fn has_parts(&self) -> bool {
         matches!(
             self.unreversed(),

@@ -1,4 +1,4 @@
-//! The names of types: Cassandra's classes, with parameters in parentheses, and CQL's words.
+//! Names of types: Cassandra's class names with parameters in parentheses, and CQL names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,16 @@ use super::hex::hex;
 use super::registry::Registry;
 use super::{DynamicTypes, Type, UserType};
 
-/// Deeper nesting than this is refused.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 32;
 
 impl Type {
-    /// The type that a class-like name means: `UTF8Type`,
-    /// `org.apache.cassandra.db.marshal.UTF8Type`,
+    /// Parses a class name: `UTF8Type`, `org.apache.cassandra.db.marshal.UTF8Type`,
     /// `CompositeType(LongType,ReversedType(UTF8Type))`, `LongType(reversed=true)`, which is
     /// `ReversedType(LongType)`, or a registered comparator. Blanks are ignored.
     ///
     /// # Errors
-    /// `Unable to load class <full name>` with the names that exist; what is wrong with the
-    /// parameters.
+    /// `Unable to load class <full name>` with the existing names; errors of the parameters.
     pub fn parse(text: &str, registry: &Registry) -> Result<Type, TypeError> {
         let mut parser = TypeNameParser { rest: text.trim(), registry, depth: 0 };
         let parsed = parser.one()?;
@@ -30,7 +28,8 @@ impl Type {
         }
     }
 
-    /// The type of a word of CQL without parameters (`text`, `varchar`, `bigint`, …), in any case.
+    /// Returns the type of a CQL type name without parameters (`text`, `varchar`, `bigint`, …),
+    /// ignoring case.
     pub fn from_cql_word(word: &str) -> Option<Type> {
         if word.eq_ignore_ascii_case("varchar") {
             return Some(Type::Utf8);
@@ -38,13 +37,13 @@ impl Type {
         SIMPLE.iter().find(|s| s.2.eq_ignore_ascii_case(word)).map(|s| s.0.clone())
     }
 
-    /// The class-like name without Cassandra's package; [`parse`](Type::parse) understands it.
+    /// Returns the class name without Cassandra's package; [`parse`](Type::parse) accepts it.
     pub fn name(&self) -> String {
         self.class_name("")
     }
 
-    /// The class-like name with Cassandra's package on every built-in class, as definitions hold
-    /// it.
+    /// Returns the class name with Cassandra's package for every built-in class, as stored in
+    /// definitions.
     pub fn full_name(&self) -> String {
         self.class_name(PACKAGE)
     }
@@ -93,8 +92,8 @@ impl Type {
         }
     }
 
-    /// CQL's name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class that CQL has no word
-    /// for, in quotes.
+    /// Returns the CQL name: `text`, `frozen<list<int>>`, `tuple<int, text>`; a class without CQL
+    /// name is in quotes.
     pub fn cql_name(&self) -> String {
         let bare = self.bare_cql_name();
         match self {
@@ -105,7 +104,7 @@ impl Type {
         }
     }
 
-    /// CQL's name without the `frozen` around it.
+    /// Returns the CQL name without an enclosing `frozen`.
     fn bare_cql_name(&self) -> String {
         match self {
             Type::Reversed(of) => of.cql_name(),
@@ -117,8 +116,8 @@ impl Type {
                 format!("tuple<{}>", names.join(", "))
             }
             Type::Udt(u) => u.name.clone(),
-            // Elements of a vector have no cells of their own, whether they are called frozen or
-            // not; only a tuple always is.
+            // Elements of a vector are not separate cells, so `frozen` is not shown, except for a
+            // tuple.
             Type::Vector(of, count) if matches!(**of, Type::Tuple(_)) => {
                 format!("vector<{}, {count}>", of.cql_name())
             }
@@ -159,7 +158,7 @@ impl<'a> TypeNameParser<'a> {
     fn one(&mut self) -> Result<Type, TypeError> {
         let class = self.word();
         if class.is_empty() {
-            // An absent name is BytesType, as an absent attribute is.
+            // A missing name is BytesType, like a missing attribute.
             return if self.rest.is_empty() && self.depth == 0 {
                 Ok(Type::Bytes)
             } else {
@@ -194,7 +193,7 @@ impl<'a> TypeNameParser<'a> {
         }
     }
 
-    /// The properties that may follow a type without parameters: `()`, `(reversed)`,
+    /// Parses the optional properties of a type without parameters: `()`, `(reversed)`,
     /// `(reversed=true)`, `(reversed=false)`.
     fn properties(&mut self, of: Type) -> Result<Type, TypeError> {
         let mut is_reversed = false;
@@ -223,7 +222,7 @@ impl<'a> TypeNameParser<'a> {
         Ok(if is_reversed { Type::Reversed(Arc::new(of)) } else { of })
     }
 
-    /// `(alias=>type,…)`, or nothing.
+    /// Parses `(alias=>type,…)`, or nothing.
     fn dynamic(&mut self) -> Result<Type, TypeError> {
         let wrong = || {
             TypeError(
@@ -291,7 +290,7 @@ impl<'a> TypeNameParser<'a> {
         })
     }
 
-    /// `(type, number of elements)`.
+    /// Parses `(type, number of elements)`.
     fn vector(&mut self) -> Result<Type, TypeError> {
         let wrong = || {
             TypeError(
@@ -308,7 +307,7 @@ impl<'a> TypeNameParser<'a> {
         if self.eat(')') { Ok(Type::Vector(Arc::new(element), count)) } else { Err(wrong()) }
     }
 
-    /// `(keyspace,hex of the name,hex of a field:type,…)`.
+    /// Parses `(keyspace,hex of the name,hex of a field:type,…)`.
     fn user_type(&mut self) -> Result<Type, TypeError> {
         let wrong = || {
             TypeError(

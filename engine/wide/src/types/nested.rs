@@ -9,16 +9,16 @@ use super::{DynamicTypes, Type};
 
 /// Ends a sequence.
 const END: u8 = 0x38;
-/// Ends a composite that lies before all that begin like it.
+/// Ends a composite that is before all that begin like it.
 const BEFORE: u8 = 0x20;
-/// Ends a composite that lies after all that begin like it.
+/// Ends a composite that is after all that begin like it.
 const AFTER: u8 = 0x60;
 
 // ----------------------------------------------------------------------------------------------
-// what clients send
+// values as clients send them
 
-/// The components of a composite with their end bytes; the reason when it is broken. Component `i`
-/// has type `types[i]`.
+/// Iterates over the components of a composite with their end bytes; returns the reason if it is
+/// malformed. Component `i` has type `types[i]`.
 pub(super) fn composite(
     types: &[Type],
     value: &[u8],
@@ -30,7 +30,7 @@ pub(super) fn composite(
     components(value, type_of, |of: &Type, part, end| each(of, part, end))
 }
 
-/// The same of a composite whose components say their types; each comes with how its type was
+/// Like [`composite`], for components with type tags. Each component is passed with its tag as
 /// written.
 pub(super) fn dynamic(
     types: &DynamicTypes,
@@ -47,7 +47,7 @@ pub(super) fn dynamic(
     components(value, type_of, |c: TypedComponent, part, end| each(&c.of, &c.written, part, end))
 }
 
-/// The type of a component, and how it was written.
+/// Type of a component, and its tag as written.
 struct TypedComponent {
     of: Type,
     written: Vec<u8>,
@@ -65,8 +65,8 @@ impl AsRef<Type> for Type {
     }
 }
 
-/// The components of a composite, whose types `type_of` tells from their number and from what
-/// stands before them, which it takes.
+/// Iterates over the components of a composite. `type_of` takes the type tag from the start of the
+/// rest, and determines the type from it and from the index.
 fn components<T: AsRef<Type>>(
     value: &[u8],
     type_of: impl Fn(&mut &[u8], usize) -> Result<T, TypeError>,
@@ -110,7 +110,8 @@ fn take_part<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(part))
 }
 
-/// The elements of a collection (of a map: keys and values in turns); the reason when it is broken.
+/// Iterates over the elements of a collection (for a map, keys and values alternate); returns the
+/// reason if it is malformed.
 pub(super) fn elements<'a>(
     of: &Type,
     value: &'a [u8],
@@ -137,7 +138,7 @@ pub(super) fn elements<'a>(
     Ok(())
 }
 
-/// The components of a tuple; those at the end that are missing are not told.
+/// Iterates over the components of a tuple, except missing ones at its end.
 pub(super) fn tuple<'a>(
     types: &mut dyn Iterator<Item = &Type>,
     value: &'a [u8],
@@ -198,7 +199,7 @@ fn put_part(of: &Type, part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), Typ
     Ok(())
 }
 
-/// Appends a value with a null for each part that tuples in it lack at their ends.
+/// Appends a value with nulls for missing components at the ends of tuples.
 pub(super) fn put_whole(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     match of {
         Type::Reversed(of) => put_whole(of, value, out)?,
@@ -258,7 +259,7 @@ pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), T
             out.push(end);
         }
         Type::Tuple(_) | Type::Udt(_) => {
-            // Nulls at the end say nothing: a tuple without them is equal.
+            // Trailing nulls are omitted: a tuple without them is equal.
             let mut nulls = 0;
             tuple(&mut fields(of), value, |t, part| {
                 nulls = if part.is_none() { nulls + 1 } else { 0 };
@@ -280,7 +281,7 @@ pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), T
     Ok(())
 }
 
-/// The byte that ends the form of a composite whose last component ends so.
+/// Returns the byte that ends the form of a composite whose last component has this end byte.
 fn end_of(end_of_component: i8) -> u8 {
     match end_of_component.signum() {
         -1 => BEFORE,
@@ -289,7 +290,7 @@ fn end_of(end_of_component: i8) -> u8 {
     }
 }
 
-/// Takes the names of the type of a component from the front of a form.
+/// Takes the type names of a component from the start of a form.
 fn take_named(types: &DynamicTypes, rest: &mut &[u8]) -> Option<Type> {
     let name = |rest: &mut &[u8]| {
         let mut name = vec![];
@@ -349,7 +350,7 @@ pub(super) fn form_len(of: &Type, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The types of the components of a sequence, without end for collections.
+/// Iterates over the types of the components of a sequence; endless for collections.
 fn cycle(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
     match of {
         Type::Composite(types) => Box::new(types.iter()),

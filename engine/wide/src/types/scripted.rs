@@ -1,10 +1,11 @@
-//! Comparators that are scripts: a function gives each value the bytes that it sorts by. The layer
-//! above brings the language.
+//! Comparators defined by scripts: a function returns the sort key of each value. A higher layer
+//! provides the language.
 //!
 //! ```text
 //! form ::= escaped(key of the function) value
 //! ```
-//! So values with equal keys are told by their own bytes, and are read back without the script.
+//! Values with equal keys are distinguished by their own bytes, and can be decoded without the
+//! script.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,36 +15,37 @@ use super::errors::{Malformed, TypeError};
 use super::escape::{escaped_len, put_escaped};
 use super::hex::{hex, hex_to_bytes};
 
-/// A language that comparators may be written in.
+/// A language for comparators.
 pub trait ComparatorLanguage: Send + Sync {
-    /// Its name, as definitions hold it.
+    /// Returns its name, as stored in definitions.
     fn name(&self) -> &str;
 
-    /// Reads a script.
+    /// Compiles a script.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Errors in the script.
     fn compile(&self, script: &str) -> Result<Arc<dyn OrderFunction>, TypeError>;
 }
 
-/// A function that orders values. It gives the same bytes for a value for ever.
+/// A function that orders values. It must always return the same bytes for a value.
 pub trait OrderFunction: Send + Sync {
-    /// The bytes that a value, never an empty one, sorts by: unsigned, shorter first.
+    /// Returns the sort key of a value, which is never empty. Keys are compared as unsigned bytes,
+    /// shorter first.
     ///
     /// # Errors
-    /// Why the value is none.
+    /// The reason why the value is invalid.
     fn key(&self, value: &[u8]) -> Result<Vec<u8>, TypeError>;
 }
 
-/// A comparator whose order is a function of a script.
+/// A comparator whose order is defined by a function of a script.
 pub struct ScriptComparator {
     name: String,
     order: Result<Arc<dyn OrderFunction>, String>,
 }
 
 impl ScriptComparator {
-    /// The comparator of this name. Where the script can't be read here, values are read, and not
-    /// written.
+    /// Creates the comparator with this name. If the script cannot be compiled here, values can be
+    /// read, but not written.
     pub fn new(
         name: &str,
         script: &str,

@@ -1,4 +1,4 @@
-//! Values as text, as cassandra-cli and sstabledump print them.
+//! Formats values as text, like cassandra-cli and sstabledump.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +10,9 @@ use super::vector::vector_elements;
 use super::{DynamicTypes, Type, Wording, date, decimal, duration, nested};
 
 impl Type {
-    /// A value as text; [`from_text`](Type::from_text) reads it (collections, vectors, tuples and
-    /// user types excepted). Bytes that are not a value are written in hex. `wording` tells how timestamps
-    /// look: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
+    /// Formats a value; [`from_text`](Type::from_text) parses the result (except for collections,
+    /// vectors, tuples and user types). Bytes that are not a value are written in hex. `wording`
+    /// selects the format of timestamps: `2009-08-16 15:53:24+0000` or `2009-08-16 15:53:24.000Z`.
     pub fn to_text(&self, value: &[u8], wording: Wording) -> String {
         if let Type::Custom(c) = self {
             return c.0.to_text(value);
@@ -78,8 +78,9 @@ impl Type {
     }
 }
 
-/// As Java's `Double.toString` writes it, with the digits that `shown` needs to be told from its
-/// neighbours. One digit alone becomes the two that are the nearest: the least double is `4.9E-324`.
+/// Formats a number like Java's `Double.toString`, with the digits of `shown` that distinguish it
+/// from its neighbours. A single digit becomes the nearest two digits: the smallest double is
+/// `4.9E-324`.
 fn float<F>(size: f64, shown: F) -> String
 where
     F: std::fmt::Display + std::fmt::LowerExp + std::str::FromStr + PartialEq,
@@ -117,7 +118,7 @@ fn composite(types: &[Type], value: &[u8], wording: Wording) -> Option<String> {
     Some(ended(parts, end))
 }
 
-/// Components with their types before them: `a@text`, or `UTF8Type@text` with the name as it was
+/// Formats components preceded by their types: `a@text`, or `UTF8Type@text` with the name as
 /// written.
 fn dynamic(types: &DynamicTypes, value: &[u8], wording: Wording) -> Option<String> {
     let mut parts = vec![];
@@ -132,7 +133,7 @@ fn dynamic(types: &DynamicTypes, value: &[u8], wording: Wording) -> Option<Strin
     Some(ended(parts, end))
 }
 
-/// Components joined, with the sign for a last end that is none.
+/// Joins components, and appends the sign of a nonzero end byte.
 fn ended(mut parts: Vec<String>, end: i8) -> String {
     match end {
         0 => {}

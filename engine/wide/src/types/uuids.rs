@@ -1,9 +1,9 @@
-//! Uuids: their byte-comparable forms, and time-uuids made from and turned into times.
+//! Uuids: byte-comparable forms, and conversion between time-uuids and times.
 //!
-//! A time-uuid holds a 60-bit count of 100 ns since 15 October 1582 and a clock sequence and node
-//! of 64 bits (model 2.1).
+//! A time-uuid has a 60-bit count of 100 ns since 15 October 1582, and 64 bits of clock sequence
+//! and node (model 2.1).
 
-/// 100 ns between 15 October 1582 and 1970.
+/// Number of 100 ns intervals between 15 October 1582 and 1970.
 const EPOCH: i64 = 0x01B2_1DD2_1381_4000;
 
 fn halves(uuid: [u8; 16]) -> (u64, u64) {
@@ -15,19 +15,19 @@ fn join(high: u64, low: u64) -> [u8; 16] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
-/// `time_low time_mid time_hi` turned into `time_hi time_mid time_low`.
+/// Reorders `time_low time_mid time_hi` to `time_hi time_mid time_low`.
 #[inline]
 fn time_first(high: u64) -> u64 {
     high << 48 | (high & 0xFFFF_0000) << 16 | high >> 32
 }
 
-/// The uuid that [`time_first`] was made from.
+/// Reverses [`time_first`].
 #[inline]
 fn time_last(form: u64) -> u64 {
     form << 32 | (form >> 16) & 0xFFFF_0000 | form >> 48
 }
 
-/// By time, then the low bytes signed; undone by [`from_time_form`].
+/// Encodes to sort by time, then by the low bytes, signed; [`from_time_form`] reverses it.
 #[inline]
 pub(super) fn time_form(uuid: [u8; 16]) -> [u8; 16] {
     let (high, low) = halves(uuid);
@@ -40,7 +40,8 @@ pub(super) fn from_time_form(form: [u8; 16]) -> [u8; 16] {
     join(time_last(high), flip_tops(low))
 }
 
-/// By version, then time (version 1) or the high bytes, then the low bytes unsigned.
+/// Encodes to sort by version, then by time (version 1) or the high bytes, then by the low bytes,
+/// unsigned.
 #[inline]
 pub(super) fn uuid_form(uuid: [u8; 16]) -> [u8; 16] {
     let (high, low) = halves(uuid);
@@ -61,37 +62,38 @@ pub(super) fn from_uuid_form(form: [u8; 16]) -> [u8; 16] {
     join((high << 4 >> 16) << 16 | version << 12 | high & 0xFFF, low)
 }
 
-/// By the signed halves; undoes itself.
+/// Encodes to sort by the signed halves; applying it twice reverses it.
 #[inline]
 pub(super) fn lexical_form(uuid: [u8; 16]) -> [u8; 16] {
     let top = 1u128 << 127 | 1 << 63;
     (u128::from_be_bytes(uuid) ^ top).to_be_bytes()
 }
 
-/// The version nibble.
+/// Returns the version.
 pub fn version(uuid: [u8; 16]) -> u8 {
     uuid[6] >> 4
 }
 
-/// A version 1 uuid of a time in microseconds since 1970 and `ticks` (0 to 9) of 100 ns beyond it.
-/// Of `clock_sequence` 14 bits are used, of `node` 48. Times outside the years 1582 to 5236 wrap.
+/// Returns a version 1 uuid of a time in microseconds since 1970, plus `ticks` (0 to 9) of 100 ns.
+/// It uses 14 bits of `clock_sequence` and 48 bits of `node`. Times outside the years 1582 to 5236
+/// wrap around.
 pub fn time_uuid(micros: i64, ticks: u8, clock_sequence: u16, node: u64) -> [u8; 16] {
     let low =
         0x8000_0000_0000_0000 | u64::from(clock_sequence & 0x3FFF) << 48 | node & 0xFFFF_FFFF_FFFF;
     of_count(count(micros, ticks), low)
 }
 
-/// The smallest time-uuid of a millisecond since 1970 (`minTimeuuid`).
+/// Returns the smallest time-uuid of a millisecond since 1970 (`minTimeuuid`).
 pub fn min_time_uuid(millis: i64) -> [u8; 16] {
     of_count(count(millis.wrapping_mul(1000), 0), 0x8080_8080_8080_8080)
 }
 
-/// The largest time-uuid of a millisecond since 1970 (`maxTimeuuid`).
+/// Returns the largest time-uuid of a millisecond since 1970 (`maxTimeuuid`).
 pub fn max_time_uuid(millis: i64) -> [u8; 16] {
     of_count(count(millis.wrapping_mul(1000), 0).wrapping_add(9999), 0x7F7F_7F7F_7F7F_7F7F)
 }
 
-/// The time of a version 1 uuid in microseconds since 1970; `None` for other versions.
+/// Returns the time of a version 1 uuid in microseconds since 1970; `None` for other versions.
 pub fn micros_of(uuid: [u8; 16]) -> Option<i64> {
     if version(uuid) != 1 {
         return None;
@@ -108,10 +110,11 @@ fn of_count(count: i64, low: u64) -> [u8; 16] {
     join(time_last(count as u64 & 0x0FFF_FFFF_FFFF_FFFF | 1 << 60), low)
 }
 
-/// The top bits of all eight bytes.
+/// Top bits of all eight bytes.
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
-/// The eight low bytes of a time-uuid, so that signed bytes sort unsigned; undoes itself.
+/// Flips the sign bits of the eight low bytes, so that they sort as signed bytes; applying it twice
+/// reverses it.
 pub(super) fn flip_tops(low: u64) -> u64 {
     low ^ TOPS
 }

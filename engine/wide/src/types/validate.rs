@@ -1,14 +1,14 @@
-//! Validation: whether bytes are a value of a type, with the servers' texts.
+//! Validation of bytes as values of a type, with Cassandra's texts.
 
 use super::errors::{TypeError, error};
 use super::hex::hex;
 use super::{Type, duration, nested, uuids};
 
 impl Type {
-    /// Refuses bytes that are not a value of the type.
+    /// Checks that bytes are a value of the type.
     ///
     /// # Errors
-    /// The text that the servers answer with.
+    /// Cassandra's error text.
     pub fn validate(&self, value: &[u8]) -> Result<(), TypeError> {
         let n = value.len();
         let of_length = |len: usize, text: &str| {

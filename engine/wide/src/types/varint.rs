@@ -1,6 +1,6 @@
-//! The signed varint of OSS50 (model 2.1): first bit the inverted sign, then the number of further
-//! bytes in unary, then the value; a negative value is the inverted form of its complement. And the
-//! full form of integers of seven bytes and more.
+//! The signed varint of OSS50 (model 2.1): the inverted sign bit, the number of further bytes in
+//! unary, and the value. A negative value is the inverted form of its complement. Integers of seven
+//! bytes and more have a full form.
 
 /// Appends the form of a 64-bit integer: 1 to 9 bytes.
 #[inline]
@@ -8,8 +8,8 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
     let mask = (value >> 63) as u64;
     let bits = value as u64 ^ mask;
     let used = 64 - bits.leading_zeros() as usize;
-    // A first byte holds 6 bits, every further one adds 7; the ninth byte needs no end of the unary
-    // number.
+    // The first byte has 6 bits, every further one adds 7. With nine bytes, the unary number needs
+    // no end.
     let more = if used <= 6 { 0 } else { ((used - 6).div_ceil(7)).min(8) };
     let total = 8 * (more + 1);
     let ones = ((1u128 << (more + 1)) - 1) << (total - (more + 1));
@@ -17,8 +17,8 @@ pub(super) fn put_long(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&form.to_be_bytes()[16 - total / 8..]);
 }
 
-/// Length of the form that begins with these bytes; `None` when it needs a second byte that is
-/// missing.
+/// Returns the length of the form that begins with these bytes; `None` if it needs a second byte
+/// that is missing.
 #[inline]
 pub(super) fn long_len(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
@@ -30,7 +30,7 @@ pub(super) fn long_len(bytes: &[u8]) -> Option<usize> {
     Some(if (*bytes.get(1)? ^ flip) & 0x80 == 0 { 8 } else { 9 })
 }
 
-/// The integer whose form begins `bytes`, and its length.
+/// Decodes the integer at the start of `bytes`, and returns it with the length of its form.
 #[inline]
 pub(super) fn take_long(bytes: &[u8]) -> Option<(i64, usize)> {
     let len = long_len(bytes)?;
@@ -42,8 +42,8 @@ pub(super) fn take_long(bytes: &[u8]) -> Option<(i64, usize)> {
     Some((if negative { !bits } else { bits }, len))
 }
 
-/// The shortest two's complement spelling of an integer: leading sign-only bytes go, one byte at
-/// least stays.
+/// Returns the shortest two's complement spelling of an integer: without redundant sign bytes, but
+/// at least one byte.
 pub(super) fn minimal(mut bytes: &[u8]) -> &[u8] {
     while let [sign @ (0 | 0xFF), next, ..] = *bytes {
         if (sign ^ next) & 0x80 != 0 {
@@ -54,7 +54,7 @@ pub(super) fn minimal(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The bytes after all sign-only ones, and whether the integer is negative.
+/// Returns the bytes without redundant sign bytes, and whether the integer is negative.
 fn significant(bytes: &[u8]) -> (&[u8], bool) {
     let negative = bytes.first().is_some_and(|b| b & 0x80 != 0);
     let sign = if negative { 0xFF } else { 0 };
@@ -62,7 +62,7 @@ fn significant(bytes: &[u8]) -> (&[u8], bool) {
     (&bytes[skip..], negative)
 }
 
-/// Integers with fewer significant bytes take the varint form.
+/// Integers with fewer significant bytes have the varint form.
 const FULL_FORM: usize = 7;
 
 /// Appends the form of an integer of any length (not empty).
@@ -80,8 +80,8 @@ pub(super) fn put_integer(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Length of the form of an integer, the number of its bytes before the integer's own, and whether
-/// it is negative; full form only.
+/// Returns the length of a full form, the number of bytes before the integer's own bytes, and
+/// whether it is negative.
 fn full_len(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     let negative = *bytes.first()? == 0;
     let flip = if negative { 0xFF } else { 0 };
@@ -90,7 +90,7 @@ fn full_len(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     Some((digits.checked_add(1 + len)?, 1 + len, negative))
 }
 
-/// Length of the form of an integer at the start of `bytes`.
+/// Returns the length of the form of an integer at the start of `bytes`.
 pub(super) fn integer_len(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         0 | 0xFF => full_len(bytes).map(|f| f.0),
@@ -98,7 +98,7 @@ pub(super) fn integer_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Appends the shortest spelling of the integer whose form is the whole of `form`.
+/// Appends the shortest spelling of the integer whose form is `form`.
 pub(super) fn take_integer(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
     if !matches!(form.first()?, 0 | 0xFF) {
         let (value, _) = take_long(form)?;
@@ -117,7 +117,7 @@ pub(super) fn take_integer(form: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The unsigned varint: the number of further bytes in unary, then the value.
+/// Appends an unsigned varint: the number of further bytes in unary, then the value.
 pub(super) fn put_unsigned(value: u64, out: &mut Vec<u8>) {
     let used = 64 - value.leading_zeros() as usize;
     let more = if used <= 7 { 0 } else { ((used - 7).div_ceil(7)).min(8) };

@@ -1,15 +1,15 @@
-//! Vectors: so many elements, none of which is null.
+//! Vectors: a fixed number of elements without nulls.
 //!
-//! Of a type whose values all have one length the elements stand one behind the other; any other
-//! element has its length before it, as an unsigned varint: as many leading ones in the first byte
-//! as bytes follow it. An element that is a vector of the first kind is of one length, too.
+//! If all values of the element type have one length, the elements are concatenated. Otherwise each
+//! element is preceded by its length as an unsigned varint, which has as many leading ones in its
+//! first byte as further bytes. A vector of the first kind is itself of fixed length.
 
 use super::errors::{TypeError, error};
 use super::{Type, varint};
 
 impl Type {
-    /// The length of every value, as far as vectors know one. The servers know none of `smallint`,
-    /// `tinyint`, `date` and `time`.
+    /// Returns the fixed length of values, as vectors use it. As in Cassandra, `smallint`,
+    /// `tinyint`, `date` and `time` have none.
     fn fixed_len(&self) -> Option<usize> {
         match self {
             Type::Empty => Some(0),
@@ -26,10 +26,10 @@ impl Type {
     }
 }
 
-/// The elements of a vector with so many of this type. They are not looked at.
+/// Returns the elements of a vector with this number of elements. They are not validated.
 ///
 /// # Errors
-/// Bytes that are too few or too many, with the servers' texts.
+/// Errors for too few or too many bytes, with Cassandra's texts.
 pub fn vector_elements<'a>(
     element: &Type,
     count: u32,
@@ -41,7 +41,7 @@ pub fn vector_elements<'a>(
         return error("Invalid empty vector value");
     }
     let count_there = count as usize;
-    // An element takes a byte at least, so that a wrong count takes no memory.
+    // An element has at least one byte, so a wrong count allocates little memory.
     let mut elements = Vec::with_capacity(count_there.min(value.len()));
     let mut rest = value;
     match element.fixed_len() {

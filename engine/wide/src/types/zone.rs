@@ -1,15 +1,16 @@
-//! Time zones by their names, as timestamps have them. The data is that of the library `jiff`, so a
-//! text means the same on every machine.
+//! Named time zones in timestamps. The data is that of the library `jiff`, so a text has the same
+//! meaning on every machine.
 
-/// Returns the seconds east of UTC of a zone at a local time, in seconds since 1970. Of two such
-/// times the earlier one counts, and a time that a clock skips is moved behind the gap, as in Java.
+/// Returns the offset of a zone in seconds east of UTC, at a local time in seconds since 1970. As
+/// in Java, the earlier of two such times counts, and a time in a gap of the clock is moved after
+/// the gap.
 #[cfg(feature = "time-zones")]
 pub(super) fn offset(name: &str, local: i64) -> Option<i64> {
     use jiff::Timestamp;
     use jiff::tz::{TimeZone, TimeZoneDatabase};
     use std::sync::LazyLock;
 
-    /// What is in the library, never the files of the machine.
+    /// The zones of the library, never the files of the machine.
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
     let region = ABBREVIATIONS.iter().find(|(_, short)| short.contains(&name)).map(|a| a.0);
@@ -19,14 +20,14 @@ pub(super) fn offset(name: &str, local: i64) -> Option<i64> {
     Some(local - instant.as_second())
 }
 
-/// Knows none: the feature `time-zones` is off.
+/// Returns `None`, because the feature `time-zones` is disabled.
 #[cfg(not(feature = "time-zones"))]
 pub(super) fn offset(_: &str, _: i64) -> Option<i64> {
     None
 }
 
-/// Regions by the abbreviations that are used there. As in Java, `PST` in summer is the time of that
-/// region, which is `PDT` then.
+/// Regions with their abbreviations. As in Java, `PST` in summer is the time of its region, which
+/// is then `PDT`.
 #[cfg(feature = "time-zones")]
 const ABBREVIATIONS: [(&str, &[&str]); 20] = [
     ("America/New_York", &["EST", "EDT"]),

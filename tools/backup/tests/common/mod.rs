@@ -1,4 +1,4 @@
-//! A store in memory beside what it should hold, and a repository of its backups.
+//! A store in memory with its expected contents, and a repository of its backups.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use firn_crash::CrashEnv;
 use firn_kv::{Batch, Db, DbOptions, Env, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 
-/// What a store holds: keys and values of each tree.
+/// Contents of a store: keys and values of each tree.
 pub type Model = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 pub const STORE: &str = "/data/store";
@@ -33,7 +33,7 @@ pub fn create(backups: &BackupRepository, db: &Db) -> Result<BackupMade> {
     backups.create(db, Path::new(STORE), &mut Pacing::default())
 }
 
-/// All that a store holds.
+/// Returns the contents of a store.
 pub fn content(db: &Db) -> Model {
     let tree = |name: String| {
         let tree = db.existing_tree(&name).unwrap();
@@ -46,7 +46,7 @@ pub fn content(db: &Db) -> Model {
     db.tree_names().into_iter().map(tree).collect()
 }
 
-/// A store that is restored, and what it holds.
+/// Restores a store and returns its contents.
 pub fn restored(env: &Arc<dyn Env>, backups: &BackupRepository, id: &str) -> Model {
     let into = PathBuf::from(format!("/restored/{:016x}", env.random()));
     backups.restore(id, &into, &mut Pacing::default()).unwrap();
@@ -58,7 +58,7 @@ pub fn memory(seed: u64) -> (CrashEnv, Arc<dyn Env>) {
     (mem.clone(), Arc::new(mem))
 }
 
-/// A store and what it should hold.
+/// A store with its expected contents.
 pub struct Modelled {
     pub env: Arc<dyn Env>,
     pub db: Db,
@@ -76,7 +76,7 @@ impl Modelled {
         self.db = Db::open_in(self.env.clone(), STORE, small()).unwrap();
     }
 
-    /// One change of the store, drawn.
+    /// Applies a random change to the store.
     pub fn change(&mut self, rng: &mut Rng) {
         let name = format!("tree-{}", rng.below(4));
         let key = |rng: &mut Rng| format!("key-{:03}", rng.below(400)).into_bytes();
@@ -85,7 +85,7 @@ impl Modelled {
             self.model.remove(&name);
             return;
         }
-        // Of each other tree the longer values lie apart.
+        // In every other tree the longer values are in blob files.
         let apart = name.ends_with(['1', '3']);
         let blob_threshold = if apart { 40 } else { 0 };
         let options = TreeOptions { blob_threshold, ..TreeOptions::default() };

@@ -1,23 +1,23 @@
-//! Times two ways of doing something by turns, so that what else the machine does falls on both.
+//! Times two alternatives in turns, so that other load of the machine affects both.
 //!
-//! Invariant: a ratio is the median over rounds of the one's time by the other's in the same round;
-//! who comes first alternates.
+//! Invariant: a ratio is the median over rounds of the first time divided by the second in the same
+//! round. The order alternates.
 
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Progress};
 
-/// Two ways, measured.
+/// Result of two alternatives.
 #[derive(Clone, Copy, Debug)]
 pub struct Duel {
-    /// Nanoseconds for each operation of the first, the median over rounds.
+    /// Nanoseconds per operation of the first, median over rounds.
     pub ours: f64,
-    /// Of the second.
+    /// Nanoseconds per operation of the second, median over rounds.
     pub beside: f64,
-    /// The first by the second.
+    /// First divided by second.
     pub ratio: f64,
 }
 
-/// The rounds of two ways.
+/// Measurement of two alternatives.
 pub struct DuelMeter {
     progress: Progress,
     each: u64,
@@ -31,7 +31,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl DuelMeter {
-    /// For `rounds` rounds of `each` operations each way.
+    /// Creates a meter for `rounds` rounds of `each` operations of both.
     pub fn new(what: &str, rounds: u64, each: u64) -> DuelMeter {
         DuelMeter {
             progress: Progress::operations(what, Some(rounds * each)),
@@ -47,7 +47,7 @@ impl DuelMeter {
         Ok(watch.nanos() as f64 / self.each as f64)
     }
 
-    /// One round of both.
+    /// Runs one round of both.
     pub fn round(&mut self, ours: impl FnOnce() -> Done, beside: impl FnOnce() -> Done) -> Done {
         let (a, b) = if self.ours.len().is_multiple_of(2) {
             let a = self.time(ours)?;
@@ -62,7 +62,7 @@ impl DuelMeter {
         Ok(())
     }
 
-    /// What came out.
+    /// Returns the result.
     pub fn done(self) -> Duel {
         let ratios = self.ours.iter().zip(&self.beside).map(|(a, b)| a / b).collect();
         Duel { ours: median(self.ours), beside: median(self.beside), ratio: median(ratios) }

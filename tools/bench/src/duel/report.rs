@@ -1,4 +1,4 @@
-//! Prints what was measured: a table, or JSON.
+//! Prints the results: a table, or JSON.
 
 use std::io::Write;
 
@@ -11,27 +11,27 @@ use firn_tools::output::{Done, nanos, print_table, row, table};
 
 /// One measurement.
 pub struct DuelLine {
-    /// What was done.
+    /// Name of the measurement.
     pub what: String,
-    /// What it is held against.
+    /// Name of the alternative that it is compared with.
     pub beside: &'static str,
-    /// Both.
+    /// Results of both.
     pub duel: Duel,
-    /// The largest ratio that is good, where there is an aim.
+    /// Largest good ratio, if there is a target.
     pub aim: Option<f64>,
 }
 
-/// All of them, and what else was seen.
+/// All measurements, and notes.
 #[derive(Default)]
 pub struct DuelReport {
     /// In the order of measuring.
     pub lines: Vec<DuelLine>,
-    /// In words.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
 impl DuelReport {
-    /// Takes a measurement in.
+    /// Adds a measurement.
     pub fn add(
         &mut self,
         what: impl Into<String>,
@@ -42,7 +42,7 @@ impl DuelReport {
         self.lines.push(DuelLine { what: what.into(), beside, duel, aim });
     }
 
-    /// Prints it all: what was measured of which model.
+    /// Prints everything: the results for this model.
     pub fn print(&self, setting: &Setting<'_>, model: &str, head: &str, options: Value) -> Done {
         let mut out = stdout();
         if setting.store.json {

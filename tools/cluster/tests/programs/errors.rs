@@ -1,4 +1,4 @@
-//! Statements that are refused: the class says what is wrong, in both places the same one.
+//! Refused statements: the error class is the same on both sides.
 
 use firn_cql::{Class, Error, Run, Value};
 
@@ -44,7 +44,7 @@ pub fn classes_of_errors(session: &Session) {
         }
         other => panic!("{other:?}"),
     }
-    // Values, before anything is sent: their number, their types.
+    // Values are checked before anything is sent: their number and types.
     let insert = session.prepare("INSERT INTO t (id, v) VALUES (?, ?)").unwrap();
     let how = Run::default();
     for refused in [

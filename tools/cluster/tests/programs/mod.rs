@@ -1,5 +1,5 @@
-//! An application's statements, written once: `super::Session` is that of each test that runs them, and
-//! nothing else of it differs. The databases may be Firn's in a folder, Firn's server, or a cluster.
+//! Statements of an application, written once: only `super::Session` differs between the tests that
+//! run them. The databases may be Firn's in a directory, Firn's server, or a cluster.
 
 mod errors;
 mod pages;
@@ -9,10 +9,10 @@ mod writes;
 
 use super::Session;
 
-/// A program over a session in whose keyspace it makes its own tables.
+/// A program for a session, in whose keyspace it creates its tables.
 pub type Program = fn(&Session);
 
-/// All of them, each with its name, which is that of its keyspace.
+/// All programs by name, which is also the name of the keyspace.
 pub const PROGRAMS: [(&str, Program); 15] = [
     ("typed_rows", rows::typed_rows),
     ("structs", rows::structs),
@@ -31,7 +31,7 @@ pub const PROGRAMS: [(&str, Program); 15] = [
     ("classes_of_errors", errors::classes_of_errors),
 ];
 
-/// Makes the keyspace of a program anew, chooses it, runs the program, and drops the keyspace.
+/// Recreates the keyspace of a program, runs the program in it, and drops it.
 pub fn play(session: &Session, name: &str, program: Program) {
     let run = |cql: &str| session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     run(&format!("DROP KEYSPACE IF EXISTS {name}"));
@@ -44,7 +44,7 @@ pub fn play(session: &Session, name: &str, program: Program) {
     run(&format!("DROP KEYSPACE {name}"));
 }
 
-/// Runs a statement that must be right.
+/// Runs a statement that must succeed.
 fn done(session: &Session, cql: &str) -> firn_cql::Rows {
     session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"))
 }

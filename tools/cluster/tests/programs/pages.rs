@@ -1,4 +1,4 @@
-//! Results in pages, and walks over them.
+//! Results in pages, and iteration over them.
 
 use firn_cql::{Kind, Run, Walk};
 
@@ -29,7 +29,7 @@ pub fn pages_of_rows(session: &Session) {
     }
     assert_eq!(sizes, [100, 100, 50]);
     assert_eq!(found, (0..250).collect::<Vec<_>>());
-    // A page may be asked for again, and a text has pages as well.
+    // A page may be requested again, and texts have pages, too.
     let text = "SELECT c FROM t WHERE p = 1";
     let first =
         session.execute_as(text, (), &Run { page_size: Some(7), ..Run::default() }).unwrap();
@@ -42,7 +42,7 @@ pub fn pages_of_rows(session: &Session) {
     let rest = Run { paging: first.paging().cloned(), ..Run::default() };
     let rest = session.execute_as(text, (), &rest).unwrap();
     assert_eq!((rest.len(), rest.paging()), (243, None));
-    // Without a size a result is whole.
+    // Without a page size a result is complete.
     let whole = session.execute_as(text, (), &Run::default()).unwrap();
     assert_eq!((whole.len(), whole.paging()), (250, None));
     assert_eq!(session.run(&select, (1,), &Run::default()).unwrap().len(), 250);

@@ -1,4 +1,4 @@
-//! Definitions, rows written and read, as tuples, structs and by the names of columns.
+//! Schema changes; rows written and read as tuples, structs and by column names.
 
 use std::sync::Arc;
 
@@ -173,7 +173,7 @@ pub fn definitions(session: &Session) {
     let text: String =
         done(session, "DESCRIBE TABLE t").row(0).unwrap().get("create_statement").unwrap();
     assert!(text.starts_with("CREATE TABLE definitions.t ("), "{text}");
-    // A table of the same name with other types: values go by the new ones.
+    // A table of the same name with other types: values use the new ones.
     done(session, "DROP TABLE t");
     done(session, "CREATE TABLE t (id int PRIMARY KEY, a bigint)");
     session.execute(insert, (1, 1_i64 << 40)).unwrap();

@@ -1,4 +1,4 @@
-//! Values of every type, and values that are not there.
+//! Values of every type, and missing values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ fn six() -> IpAddr {
     "2001:db8::7".parse().unwrap()
 }
 
-/// Types with values of them, each with what CQL writes for it, where that is no other value's.
+/// Returns types with sample values, each with its CQL literal.
 fn samples() -> Vec<(&'static str, Vec<(Value, &'static str)>)> {
     let timeuuid = "5c6bd7ea-9d1f-11ee-8c90-0242ac120002";
     let uuid = "6f6b5f14-74a5-4f0d-9c1f-4f0d6f6b5f14";
@@ -162,13 +162,13 @@ pub fn absence(session: &Session) {
     session.run(&insert, (1, "x", 5, vec![1, 2], pair()), &how).unwrap();
     let list = || Value::List([1, 2].map(Value::Int).to_vec());
     assert_eq!(read(), (Some("x".to_owned()), Value::Int(5), list(), pair()));
-    // What is unset stays as it is, also where it has no name.
+    // Unset values leave cells unchanged, even for positional markers.
     session
         .run(&insert, (1, Value::Unset, Value::Unset, Value::Unset, Value::Unset), &how)
         .unwrap();
     session.run(&insert, Named(&[("id", &1)]), &how).unwrap();
     assert_eq!(read(), (Some("x".to_owned()), Value::Int(5), list(), pair()));
-    // Empty is a value, null is none.
+    // Empty is a value, null is not.
     session.run(&insert, (1, "", Value::Empty, Value::Unset, Value::Unset), &how).unwrap();
     assert_eq!(read(), (Some(String::new()), Value::Empty, list(), pair()));
     session

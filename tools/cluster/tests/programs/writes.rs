@@ -1,4 +1,4 @@
-//! Conditions, batches, counters, timestamps and times to live, writers beside each other.
+//! Conditions, batches, counters, timestamps and TTLs, concurrent writers.
 
 use std::thread;
 
@@ -56,7 +56,7 @@ pub fn batches(session: &Session) {
     ];
     session.batch(BatchKind::Counter, &added, &Run::default()).unwrap();
     assert_eq!(done(session, "SELECT n FROM n").typed::<(i64,)>().unwrap(), [(7,)]);
-    // A condition holds for all of a batch.
+    // A condition applies to the whole batch.
     let once = session.prepare("INSERT INTO t (p, c, v) VALUES (?, ?, ?) IF NOT EXISTS").unwrap();
     let together = [(&once, bind(50, "a")), (&put, bind(51, "b"))];
     for applied in [true, false] {
@@ -66,7 +66,7 @@ pub fn batches(session: &Session) {
     let script = "BEGIN UNLOGGED BATCH INSERT INTO t (p, c, v) VALUES (?, ?, 'q'); UPDATE t SET v = ? WHERE p = ? AND c = ?; APPLY BATCH";
     session.execute(script, (2, 1, "r", 2, 2)).unwrap();
     assert_eq!(done(session, "SELECT v FROM t WHERE p = 2").len(), 2);
-    // Nothing is written of what can't be together, or lacks a value.
+    // A batch with incompatible statements or missing values writes nothing.
     let both = [(&put, bind(60, "z")), (&add, (1_i64, 1).bind(add.markers()).unwrap())];
     let short: [(_, Vec<Bound>); 2] = [(&put, bind(61, "z")), (&put, vec![Bound::Null])];
     let read = session.prepare("SELECT v FROM t").unwrap();

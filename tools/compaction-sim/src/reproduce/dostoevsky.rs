@@ -5,7 +5,7 @@ use crate::filters::allocate;
 use crate::meter::SimOutcome;
 use crate::paper::{Paper, PaperClaim};
 
-/// Runs read for a key that is not there, with ten bits for each key, at their best shared out.
+/// Returns the runs read for a missing key, with ten bits per key, allocated optimally.
 fn best_miss(o: &SimOutcome) -> f64 {
     allocate(&o.run_entries(), 10.0).iter().sum()
 }

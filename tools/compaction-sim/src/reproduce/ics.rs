@@ -1,10 +1,10 @@
-//! ScyllaDB on its incremental compaction strategy: its documentation, and its posts on the strategy
-//! and on its goal for space.
+//! ScyllaDB's incremental compaction strategy: its documentation, and its posts on the strategy and
+//! on its space goal.
 
 use crate::meter::SimOutcome;
 use crate::paper::{Paper, PaperClaim, times};
 
-/// Bytes of a fragment, as the options have it.
+/// Bytes of a fragment in the options.
 const FRAGMENT: f64 = (8 << 20) as f64;
 
 pub(super) const PAPER: Paper = Paper {
@@ -58,7 +58,7 @@ pub(super) const PAPER: Paper = Paper {
                 (format!("{most:.1} fragments at most"), most <= 2.0)
             },
             differs: "there versions have timestamps, and an input goes as soon as its keys have been \
-                      passed. Here the order of runs tells old from new, and inputs go where the \
+                      passed. Here the order of runs distinguishes old from new, and inputs go where the \
                       fragments of all of them end: at least one of each run, and what a small run \
                       in between has in one table",
         },
@@ -82,7 +82,7 @@ pub(super) const PAPER: Paper = Paper {
         },
         PaperClaim {
             section: "Choose a compaction strategy",
-            text: "Without a goal, what was overwritten may stay in all tiers for long",
+            text: "Without a goal, overwritten data may stay in all tiers for long",
             figure: "several times the data",
             ours: |o| {
                 let most = o["overwritten"].max_space_amplification;
@@ -97,7 +97,7 @@ pub(super) const PAPER: Paper = Paper {
             ours: |o| {
                 let goals = [("goal 2", 2.0), ("goal 1.5", 1.5), ("goal 1.25", 1.25)];
                 let most = goals.map(|(name, _)| o[name].max_space_amplification);
-                // Beside what steps take, and what is flushed while a merge is under way.
+                // Plus the space of steps, and of flushes during a compaction.
                 let holds = most.iter().zip(goals).all(|(most, (_, goal))| most / goal < 1.06);
                 (format!("{most:.2?} at most, what merges take included"), holds)
             },
@@ -137,8 +137,7 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// The most bytes at any moment beyond the tables that were there some flushes before, so rather too
-/// many.
+/// Returns the peak bytes beyond the tables at some earlier flush, which is rather an overestimate.
 fn room(outcome: &SimOutcome) -> f64 {
     let more = outcome.points.windows(2).map(|w| w[1].peak.saturating_sub(w[0].bytes));
     more.max().unwrap_or(0) as f64

@@ -38,7 +38,7 @@ pub(super) const PAPER: Paper = Paper {
         },
         PaperClaim {
             section: "abstract",
-            text: "For a modest increase of what is written",
+            text: "For a modest increase of the bytes written",
             figure: "4 to 25 %",
             ours: |o| {
                 let of = |name: &str| o[name].write_amplification;

@@ -4,8 +4,8 @@ use crate::filters::{allocate, error_of, uniform_cost};
 use crate::meter::SimOutcome;
 use crate::paper::{Paper, PaperClaim};
 
-/// Runs read for a key that is not there: the same bits for every key, and shared out at their
-/// best.
+/// Returns the runs read for a missing key: with equal bits for every key, and with optimally
+/// allocated bits.
 fn costs(o: &SimOutcome, bits: f64) -> (f64, f64) {
     let runs = o.run_entries();
     (uniform_cost(&runs, bits), allocate(&runs, bits).iter().sum())

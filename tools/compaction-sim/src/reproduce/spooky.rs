@@ -65,7 +65,7 @@ pub(super) const PAPER: Paper = Paper {
                 let of = |name: &str| o[name].max_space_amplification;
                 (
                     format!("{:.2} against {:.2} at most", of("spooky"), of("full")),
-                    // Half, to the digit that the paper gives.
+                    // Half, to the precision of the paper.
                     of("spooky") < 0.55 * of("full"),
                 )
             },

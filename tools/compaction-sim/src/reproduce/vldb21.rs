@@ -4,12 +4,12 @@
 use crate::meter::SimOutcome;
 use crate::paper::{Paper, PaperClaim, PaperOutcomes, times};
 
-/// Seconds of a merge, on average.
+/// Returns the average seconds of a compaction.
 fn merge_seconds(o: &SimOutcome) -> f64 {
     o.merge_seconds / (o.merges as f64).max(1.0)
 }
 
-/// Bytes that a merge between two levels below 0 reads, on average.
+/// Returns the average bytes that a compaction between two levels below 0 reads.
 fn merge_bytes(o: &SimOutcome) -> f64 {
     let [jobs, read, _] = o.reasons.get("level-size").copied().unwrap_or_default();
     read as f64 / (jobs as f64).max(1.0)

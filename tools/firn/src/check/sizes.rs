@@ -1,9 +1,9 @@
-//! The sizes of what a table has: read as a whole, or in arcs of the ring.
+//! Sizes of a table's data, from a full read or from arcs of the token ring.
 //!
-//! Only what is live is measured, as the target would have it after a migration, and the deletions
-//! that a read steps over. Bytes are those of keys, clustering values, names of elements and
-//! values, without compression and without what each database adds. Memory does not grow with the
-//! table: of each measure the greatest one is kept, with its place.
+//! The check measures only live data, as the target would have it after a migration, and the
+//! tombstones that a read steps over. Bytes count keys, clustering values, names of elements and
+//! values, without compression and without the overhead of each database. Memory does not grow with
+//! the table: only the maximum of each measure and its location are in memory.
 
 use std::ops::Bound;
 
@@ -20,26 +20,26 @@ use serde_json::{Value, json};
 use super::finding::shortened;
 use firn_table_events::{MOST_LIST_RUNS, model_trouble};
 
-/// Arcs of the ring that a sample is made of, evenly spread.
+/// Number of evenly spread arcs of a sample.
 const ARCS: u64 = 64;
-/// How often progress is told, in partitions.
+/// Progress interval, in partitions.
 const TOLD: u64 = 64;
-/// Characters of a key that are shown.
+/// Shown characters of a key.
 const MOST_KEY: usize = 120;
 
-/// The greatest of a measure, and where it was found.
+/// Maximum of a measure, and its location.
 #[derive(Clone, Debug, Default)]
 pub struct Greatest {
-    /// The figure.
+    /// The maximum.
     pub figure: u64,
-    /// The key of its partition.
+    /// Key of its partition.
     pub key: Vec<u8>,
-    /// Its column, where it is one's.
+    /// Its column, if it belongs to one.
     pub column: Option<String>,
 }
 
 impl Greatest {
-    /// Counts one more; the first is shown.
+    /// Counts an occurrence; the first is shown.
     fn count(&mut self, key: &[u8], column: Option<&str>) {
         if self.figure == 0 {
             (self.key, self.column) = (key.to_vec(), column.map(str::to_owned));
@@ -57,7 +57,7 @@ impl Greatest {
     }
 }
 
-/// What a table has.
+/// Sizes of a table.
 #[derive(Clone, Debug, Default)]
 pub struct TableSizes {
     pub partitions: u64,
@@ -72,16 +72,16 @@ pub struct TableSizes {
     pub cell_bytes: Greatest,
     pub collection_elements: Greatest,
     pub key_bytes: Greatest,
-    /// The last second since 1970 in which something expires.
+    /// Latest expiry, in seconds since 1970.
     pub last_expiry: Greatest,
-    /// Lists whose elements expire at different times, the partition and the column of the first.
+    /// Number of lists whose elements expire at different times, with the location of the first.
     pub mixed_lists: Greatest,
-    /// Of these, lists with more such times than a migration keeps apart.
+    /// Number of those lists with more expiry times than a migration preserves.
     pub whole_lists: Greatest,
 }
 
 impl TableSizes {
-    /// Of each measure its name, for programs.
+    /// Returns the measures with their names, for programs.
     pub fn measures(&self) -> [(&'static str, &Greatest); 8] {
         [
             ("partition_bytes", &self.partition_bytes),
@@ -95,7 +95,7 @@ impl TableSizes {
         ]
     }
 
-    /// For programs.
+    /// Returns the sizes as JSON.
     pub fn json(&self, table: &TableSchema) -> Value {
         let greatest = |g: &Greatest| json!({"figure": g.figure, "key": shown_key(table, &g.key), "column": g.column});
         let found = self.measures().into_iter().filter(|(_, g)| g.figure > 0);
@@ -108,12 +108,12 @@ impl TableSizes {
     }
 }
 
-/// `keyspace.table`, as statements write it.
+/// Returns `keyspace.table`, as statements write it.
 pub fn full_name(table: &TableSchema) -> String {
     format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
 }
 
-/// The key of a partition as a condition of CQL: `k = 1 AND l = 'a'`.
+/// Returns the key of a partition as a condition of CQL: `k = 1 AND l = 'a'`.
 pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
     let mut parts = PartitionKey::default();
     if parts.set(table, key).is_err() {
@@ -127,19 +127,21 @@ pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
     shortened(&all.join(" AND "), MOST_KEY)
 }
 
-/// The stretches of the ring that are read: all of it, or so many percent in arcs.
+/// Returns the ranges of the ring to read: all of it, or this percentage in arcs.
 ///
 /// # Errors
-/// A sample where keys lie in their own order: no stretch stands for the others.
+/// A sample with an order-preserving partitioner: no part would be representative.
 pub fn stretches(partitioner: Partitioner, percent: Option<f64>) -> Done<Vec<Partitions>> {
     let Some(percent) = percent else { return Ok(vec![Partitions::all()]) };
     if !matches!(partitioner, Partitioner::Murmur3 | Partitioner::Random) {
         return Err(Failure::with_next(
-            format!("a sample of {partitioner} stands for nothing: keys lie in their own order"),
+            format!(
+                "a sample of {partitioner} is not representative: it keeps keys in their own order"
+            ),
             "leave out --sample",
         ));
     }
-    // Tokens of Random begin with a 0: they are below the middle of what eight bytes can be.
+    // Tokens of Random begin with a 0 bit: they are in the lower half of 64-bit values.
     let ring = if partitioner == Partitioner::Random { u64::MAX / 2 } else { u64::MAX };
     let (step, width) = (ring / ARCS, (ring as f64 / ARCS as f64 * percent / 100.0) as u64);
     let arc = |n: u64| {
@@ -150,7 +152,7 @@ pub fn stretches(partitioner: Partitioner, percent: Option<f64>) -> Done<Vec<Par
     Ok((0..ARCS).map(arc).collect())
 }
 
-/// How far along the ring a partition lies, from 0 to 1.
+/// Returns the position of a partition on the ring, from 0 to 1.
 fn progress_of(partition: &[u8], partitioner: Partitioner) -> f64 {
     let mut first = [0; 8];
     for (to, from) in first.iter_mut().zip(partition) {
@@ -160,7 +162,7 @@ fn progress_of(partition: &[u8], partitioner: Partitioner) -> f64 {
     (u64::from_be_bytes(first) as f64 / ring as f64).min(1.0)
 }
 
-/// Measures what lies in these stretches of a table. `told` is told how far along the ring it is.
+/// Measures these ranges of a table. Calls `told` with the position on the ring, as progress.
 pub fn measure(
     session: &Session,
     table: &TableSchema,
@@ -170,7 +172,7 @@ pub fn measure(
     let engine = session.engine();
     let family = engine.family(table).map_err(|e| Failure::new(e.to_string()))?;
     let mut walk = SizeWalk::new(table);
-    // What is read at one moment is not asked for: the store may be written to meanwhile.
+    // A snapshot is not needed; writes may happen during the read.
     let view = engine.store().latest();
     for stretch in stretches {
         let mut scan = view.scan(&family, stretch, &StoreSlice::all()).map_err(model_trouble)?;
@@ -192,21 +194,21 @@ pub fn measure(
     Ok(walk.sizes)
 }
 
-/// What is put together while a partition is read.
+/// State of the measurement of a partition.
 struct SizeWalk<'t> {
     table: &'t TableSchema,
-    /// Whether a value may be a collection by itself.
+    /// Whether a value may be a frozen collection.
     has_frozen: bool,
     sizes: TableSizes,
     key: Vec<u8>,
     bytes: u64,
     rows: u64,
     row_bytes: u64,
-    /// The name of the column whose elements come, how many there were, and their bytes.
+    /// Name of the column whose elements are being read, their number and bytes.
     name: Vec<u8>,
     elements: u64,
     element_bytes: u64,
-    /// The second in which the last element expires, and how often that changed along the column.
+    /// Expiry of the last element in seconds, and the number of changes of it along the column.
     expires: Option<i64>,
     changes: usize,
     any: bool,
@@ -231,7 +233,7 @@ impl<'t> SizeWalk<'t> {
         }
     }
 
-    /// The column that a cell's name is of.
+    /// Returns the column of a cell.
     fn column(&self, name: &[u8]) -> Option<&'t TableColumn> {
         self.table.column_by_id(self.table.column_at(name).ok()??)
     }

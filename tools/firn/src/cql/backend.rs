@@ -1,42 +1,42 @@
-//! What the shell speaks to: a store that this process has open, or a server. The shell knows no
-//! difference.
+//! Backends of the shell: a store that this process has open, a server or a cluster. The shell uses
+//! all of them in the same way.
 
 use firn_cql::{Bound, ColumnSpec, PagingState, Rows, SyntaxError};
 use firn_tools::output::Failure;
 
-/// A page of a result that is asked for.
+/// Request for a page of a result.
 #[derive(Clone, Debug, Default)]
 pub struct PageWish {
-    /// How many rows it has at most. `None`: all.
+    /// Maximum number of rows. `None`: all.
     pub rows: Option<usize>,
-    /// Where it begins: what the page before it ended with.
+    /// Start of the page: the paging state of the page before.
     pub from: Option<PagingState>,
 }
 
-/// Why a statement gave nothing.
+/// Reason why a statement failed.
 #[derive(Debug)]
 pub enum ShellRefusal {
-    /// The text is no CQL; with its place.
+    /// Syntax error, with its position.
     Syntax(Box<SyntaxError>),
-    /// It was refused.
+    /// The backend refused the statement.
     Refused {
-        /// The kind of error, as drivers call it.
+        /// Error class, as drivers name it.
         class: String,
-        /// In the server's words.
+        /// Error message of the server.
         text: String,
-        /// What to do about it, where that is known.
+        /// Advice, if there is any.
         help: Option<String>,
     },
-    /// The connection was lost; whether it was carried out is not known.
+    /// The connection was lost. The statement may or may not have been executed.
     Lost(String),
-    /// Somebody has stopped it.
+    /// The user interrupted the statement.
     Stopped,
-    /// The shell can't go on.
+    /// The shell cannot continue.
     Fatal(Failure),
 }
 
 impl ShellRefusal {
-    /// What was refused and why, for those who say the rest themselves.
+    /// Returns the message without the error class, for callers that add their own context.
     pub fn text(&self) -> String {
         match self {
             ShellRefusal::Syntax(error) => error.to_string(),
@@ -53,55 +53,55 @@ impl ShellRefusal {
     }
 }
 
-/// What is said of a statement, or what it gave.
+/// Result of a statement.
 pub type ShellResult<T = Rows> = Result<T, ShellRefusal>;
 
-/// What a user may set. `None` asks.
+/// A setting of the shell. `None` queries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellSetting {
-    /// The consistency of reads and writes.
+    /// Consistency level of reads and writes.
     Consistency(Option<String>),
-    /// The consistency of conditions.
+    /// Consistency level of conditions.
     SerialConsistency(Option<String>),
-    /// Whether the server writes down how statements went.
+    /// Whether the server traces statements.
     Tracing(Option<bool>),
 }
 
-/// A statement that is prepared.
+/// A prepared statement.
 pub trait PreparedStatement {
-    /// The types of its bind markers.
+    /// Returns the types of its bind markers.
     fn markers(&self) -> &[ColumnSpec];
-    /// The columns of its result.
+    /// Returns the columns of its result.
     fn columns(&self) -> &[ColumnSpec];
 }
 
-/// Where statements run.
+/// Executes the statements of the shell.
 pub trait ShellBackend {
-    /// A statement that is prepared there.
+    /// Prepared statement of this backend.
     type Prepared: PreparedStatement;
 
-    /// The keyspace that is chosen.
+    /// Returns the current keyspace.
     fn keyspace(&self) -> Option<String>;
 
-    /// What stands before `cql` in a prompt: who has logged in.
+    /// Returns the logged-in role, which the prompt shows before `cql`.
     fn who(&self) -> Option<&str>;
 
-    /// Runs a statement, as far as one page.
+    /// Runs a statement and returns one page of its result.
     ///
     /// # Errors
-    /// Why it gave nothing.
+    /// The statement failed.
     fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult;
 
     /// Prepares a statement.
     ///
     /// # Errors
-    /// Why it can't be.
+    /// The statement cannot be prepared.
     fn prepare(&mut self, statement: &str) -> ShellResult<Self::Prepared>;
 
-    /// Runs a statement that is prepared, as far as one page.
+    /// Runs a prepared statement and returns one page of its result.
     ///
     /// # Errors
-    /// Why it gave nothing.
+    /// The statement failed.
     fn run(
         &mut self,
         prepared: &mut Self::Prepared,
@@ -109,41 +109,41 @@ pub trait ShellBackend {
         page: &PageWish,
     ) -> ShellResult;
 
-    /// Changes a setting, or asks for it; what to tell.
+    /// Changes or queries a setting, and returns the text to print.
     ///
     /// # Errors
-    /// Why it can't be so.
+    /// The backend does not support the setting.
     fn set(&mut self, setting: &ShellSetting) -> Result<String, String>;
 
-    /// Says where statements go: to which store, server or cluster.
+    /// Describes the store, server or cluster.
     ///
     /// # Errors
-    /// Why that can't be said.
+    /// The description is not available.
     fn host(&mut self) -> ShellResult<String>;
 
-    /// Logs in as another role; says as which.
+    /// Logs in as another role, and returns the text to print.
     ///
     /// # Errors
-    /// Why nobody can, or this role can't.
+    /// The backend has no logins, or refuses this one.
     fn login(&mut self, role: &str, password: String) -> Result<String, String>;
 
-    /// How the statement before went, where that was wished: the trace's id and what happened.
+    /// Returns the trace of the previous statement, if tracing is on: its id and events.
     ///
     /// # Errors
-    /// Why that can't be told.
+    /// The trace is not available.
     fn trace(&mut self) -> ShellResult<Option<(String, Rows)>>;
 
-    /// Which versions these are.
+    /// Describes the versions of the backend.
     ///
     /// # Errors
-    /// Why that can't be told.
+    /// The versions are not available.
     fn version(&mut self) -> ShellResult<String>;
 }
 
-/// All rows of a statement, page by page.
+/// Returns all rows of a statement, page by page.
 ///
 /// # Errors
-/// Those of [`ShellBackend::execute`].
+/// As for [`ShellBackend::execute`].
 pub fn every_page<B: ShellBackend>(backend: &mut B, statement: &str) -> ShellResult<Vec<Rows>> {
     let (mut pages, mut wish) = (vec![], PageWish { rows: Some(1000), from: None });
     loop {

@@ -1,15 +1,15 @@
-//! Values as the shell shows them, which is as cqlsh does: texts without quotes unless they are
-//! part of something, floats with few digits.
+//! Formats values like cqlsh: texts have quotes only inside of other values, floats have few
+//! digits.
 
 use firn_cql::internals::values::split;
 use firn_cql::quote_if_needed;
 use firn_wide::{Type, Wording};
 
-/// Digits of `float` and `double` that are shown.
+/// Shown digits of `float` and `double`.
 const FLOAT_DIGITS: i32 = 5;
 const DOUBLE_DIGITS: i32 = 12;
 
-/// The text of a value; `None` is null.
+/// Formats a value; `None` is null.
 pub fn cell(of: &Type, bytes: Option<&[u8]>) -> String {
     show(of, bytes, false)
 }
@@ -33,7 +33,7 @@ fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
         Type::Double => of_bytes(bytes)
             .map_or_else(String::new, |b| float(f64::from_be_bytes(b), DOUBLE_DIGITS)),
         Type::Timestamp | Type::Date => quoted(micros(of.to_text(bytes, Wording::Cql))),
-        // Of a server's: its bytes, and what they are called there.
+        // Shows a custom type of a server as bytes, with the name of its class.
         Type::Custom(custom) => {
             let class = custom.0.name().replace("org.apache.cassandra.db.marshal.", "");
             format!("{} ({class})", of.to_text(bytes, Wording::Cql))
@@ -47,7 +47,7 @@ fn of_bytes<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
 }
 
-/// Line ends, tabs and other control characters as escapes: a row is a line.
+/// Escapes line ends, tabs and other control characters: a row is one line.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -62,7 +62,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// `2009-08-16 15:53:24.000+0000` or `….000Z` with six digits of a second and an offset.
+/// Converts a time to `2009-08-16 15:53:24.000000+0000`, with six digits of the fraction and an
+/// offset.
 fn micros(text: String) -> String {
     let Some((front, back)) = text.split_once('.') else { return text };
     let digits: String = back.chars().take_while(char::is_ascii_digit).collect();
@@ -70,9 +71,8 @@ fn micros(text: String) -> String {
     format!("{day}.{digits:0<6}+0000")
 }
 
-/// As cqlsh writes numbers: `digits` behind the point of those from 1 on, fewer of small ones, but
-/// no more than tell the number from its neighbours; with an exponent where it is very small or
-/// large.
+/// Formats a number like cqlsh: `digits` digits after the point, or fewer if they identify the
+/// number. Very small and very large numbers have an exponent.
 fn float(n: f64, digits: i32) -> String {
     if n.is_nan() {
         return "NaN".into();
@@ -97,7 +97,7 @@ fn float(n: f64, digits: i32) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    // With an exponent as `%g` would, but for whole numbers whose zeros are known.
+    // An exponent as with `%g`, except for whole numbers whose zeros are exact.
     if power < -4 || power >= digits {
         return format!(
             "{}e{}{:02}",
@@ -110,7 +110,7 @@ fn float(n: f64, digits: i32) -> String {
 }
 
 fn many(of: &Type, bytes: &[u8]) -> String {
-    // It was validated.
+    // The value has been validated.
     let parts = split(of, bytes).unwrap_or_default();
     let all = |of: &Type| parts.iter().map(|p| show(of, *p, true)).collect::<Vec<_>>().join(", ");
     let part = |i: usize, of: &Type| show(of, parts.get(i).copied().flatten(), true);

@@ -1,7 +1,7 @@
-//! The shell on a cluster, whichever of its nodes is up.
+//! Backend of the shell on a cluster, through any available node.
 //!
-//! Invariant: the driver connects again by itself; a statement that got no answer is said to be lost
-//! and is not sent again.
+//! Invariant: the driver reconnects automatically. A statement without an answer is reported as
+//! lost and is not sent again.
 
 use firn_cluster::{ClusterUrl, Prepared, Session};
 use firn_cql::{Bound, Class, ColumnSpec, Error, Rows};
@@ -14,7 +14,7 @@ use super::local::shell_run;
 use super::remote::{server_host, server_version, syntax_refusal};
 use crate::connect::not_connected;
 
-/// The version of the protocol that the driver speaks.
+/// Version of the driver's protocol.
 const PROTOCOL: u8 = 4;
 
 /// A session with a cluster.
@@ -33,7 +33,7 @@ impl PreparedStatement for Prepared {
     }
 }
 
-/// What the shell says of an error of a statement.
+/// Converts an error of a statement.
 fn refusal(e: Error, statement: &str) -> ShellRefusal {
     match e {
         Error::Refused { class: Class::Syntax, text, .. } => syntax_refusal(statement, text),
@@ -45,14 +45,14 @@ impl ClusterBackend {
     /// Connects.
     ///
     /// # Errors
-    /// A cluster of which no node can be reached, or one that refuses the login or the keyspace.
+    /// No node is reachable, or the cluster refuses the login or the keyspace.
     pub fn connect(url: ClusterUrl) -> Done<ClusterBackend> {
         let address = url.nodes().join(", ");
         let session = Session::connect_to(url).map_err(|e| not_connected(&e))?;
         Ok(ClusterBackend { session, address })
     }
 
-    /// The addresses of the URL.
+    /// Returns the addresses of the URL.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -6,60 +6,60 @@ use super::backend::ShellSetting;
 use super::copy::Copy;
 use super::words::CommandWords;
 
-/// A command that is no CQL.
+/// A command of the shell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShellCommand {
-    /// What there is to say about a topic, or which topics there are.
+    /// Help on a topic, or a list of the topics.
     Help(Option<String>),
     /// Runs the statements of a file.
     Source(PathBuf),
-    /// Rows out of a file or into one.
+    /// Imports or exports rows.
     Copy(Box<Copy>),
-    /// Rows as lists of their columns. `None` asks.
+    /// Sets whether rows are printed as lists of their columns. `None` queries it.
     Expand(Option<bool>),
-    /// Page by page, of this many rows. `None` asks.
+    /// Sets the paging of results. `None` queries it.
     Paging(Option<Paging>),
-    /// Which versions these are.
+    /// Shows the versions.
     ShowVersion,
-    /// Where statements go.
+    /// Shows the store, server or cluster.
     ShowHost,
-    /// How a traced statement went.
+    /// Shows a trace.
     ShowSession(String),
-    /// Results into a file, or no longer. `None` asks.
+    /// Starts or stops the capture of results in a file. `None` queries it.
     Capture(Option<Capture>),
-    /// How long statements take. `None` asks.
+    /// Sets whether the time of statements is shown. `None` queries it.
     Elapsed(Option<bool>),
-    /// Another role, and its password where it was given.
+    /// Logs in as another role, with the password if it was given.
     Login(String, Option<String>),
-    /// Which encoding texts have.
+    /// Shows the encoding of texts.
     Unicode,
-    /// An empty screen.
+    /// Clears the screen.
     Clear,
-    /// Leaves.
+    /// Exits.
     Exit,
-    /// Something of the connection to be set, or asked for.
+    /// Changes or queries a setting of the connection.
     Set(ShellSetting),
 }
 
-/// Where results go.
+/// Target of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// To the end of this file.
+    /// Append to this file.
     Into(PathBuf),
-    /// To standard output.
+    /// Print to standard output.
     Off,
 }
 
-/// What `PAGING` says.
+/// Argument of `PAGING`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paging {
-    /// Ask for rows page by page, or for all of them at once.
+    /// Whether rows are fetched page by page, or all at once.
     On(bool),
     /// Rows of a page.
     Rows(usize),
 }
 
-/// What follows must be nothing.
+/// Returns the command if no words follow it.
 fn only(
     command: ShellCommand,
     words: &mut CommandWords<'_>,
@@ -70,10 +70,10 @@ fn only(
     }
 }
 
-/// The command that a text is; `None` when it is none.
+/// Parses a command; `None` if the text is not a command.
 ///
 /// # Errors
-/// What is wrong with a command.
+/// The command is invalid.
 pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
     let mut words = CommandWords::new(text);
     let Some((first, false)) = words.next() else { return Ok(None) };
@@ -143,7 +143,7 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
     only(command, &mut words)
 }
 
-/// Whether a statement makes something where nothing is: a keyspace, or a role.
+/// Reports whether a statement creates a first object: a keyspace or a role.
 pub fn makes_first(text: &str) -> bool {
     let mut words = CommandWords::new(text);
     words.eat("CREATE") && ["KEYSPACE", "SCHEMA", "ROLE", "USER"].iter().any(|w| words.eat(w))

@@ -1,5 +1,5 @@
-//! Completion: what could stand at the cursor. It asks the parser what it would take there, so it
-//! knows the whole language.
+//! Completion of the text before the cursor. It asks the parser for the tokens that it would accept
+//! there, so it covers the whole language.
 
 use firn_cql::internals::syntax::lexer::{Bad, CqlToken, Lexer, Tok};
 use firn_cql::internals::syntax::{parse, quote_type_if_needed};
@@ -7,7 +7,7 @@ use firn_cql::{Script, quote_if_needed};
 
 use super::schema::{KeyspaceNames, ShellSchema};
 
-/// Words that begin a command of the shell.
+/// First words of the shell's commands.
 const COMMANDS: [&str; 18] = [
     "CAPTURE",
     "CLEAR",
@@ -28,20 +28,20 @@ const COMMANDS: [&str; 18] = [
     "TRACING",
     "UNICODE",
 ];
-/// A reserved word that no rule of the grammar takes: the parser says what it would rather have
-/// there.
+/// A reserved word that no rule of the grammar accepts. The parser answers with the tokens that it
+/// expected instead.
 const NOWHERE: &str = " NORECURSIVE";
 
-/// What is defined, and the keyspace that is chosen.
+/// Definitions, and the current keyspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// All definitions.
     pub schema: &'a ShellSchema,
-    /// The keyspace that is chosen.
+    /// Current keyspace.
     pub keyspace: Option<&'a str>,
 }
 
-/// What could replace the text from an offset on up to the end of `before`.
+/// Returns candidates for the text from an offset to the end of `before`, and that offset.
 pub fn complete(before: &str, known: Known<'_>) -> (usize, Vec<String>) {
     let nothing = (before.len(), vec![]);
     let last = Script::new(before).last().filter(|p| !p.closed);
@@ -91,7 +91,7 @@ fn tokens(text: &str) -> Vec<CqlToken> {
     std::iter::from_fn(|| Some(lexer.next_token()).filter(|t| t.kind != Tok::End)).collect()
 }
 
-/// The name that a token is.
+/// Returns the name that a token represents.
 fn name_of(text: &str, token: &CqlToken) -> String {
     let raw = &text[token.start as usize..token.end as usize];
     match token.kind {
@@ -100,8 +100,7 @@ fn name_of(text: &str, token: &CqlToken) -> String {
     }
 }
 
-/// Adds what can be described. Any name could follow there, so the parser expects nothing in
-/// particular.
+/// Adds objects for DESCRIBE. Any name may follow it, so the parser gives no expectation.
 fn described(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<String>) {
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -125,7 +124,7 @@ fn described(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<St
     }
 }
 
-/// Adds what one of the things that the parser expects can be.
+/// Adds candidates for one of the parser's expectations.
 fn candidates(
     what: &str,
     text: &str,
@@ -188,7 +187,7 @@ fn candidates(
     }
 }
 
-/// Whether a statement drops something of this kind.
+/// Reports whether a statement drops an object of this kind.
 fn is_dropped(text: &str, tokens: &[CqlToken], kind: &str) -> bool {
     tokens.get(1).is_some_and(|token| name_of(text, token) == kind)
 }
@@ -211,7 +210,7 @@ const DESCRIBED: [&str; 15] = [
     "TYPES",
 ];
 
-/// Adds what could stand in statements about roles, of whose words few are the grammar's keywords.
+/// Adds candidates in statements about roles, where few words are keywords of the grammar.
 fn about_roles(text: &str, tokens: &[CqlToken], known: Known<'_>, out: &mut Vec<String>) {
     let words: Vec<String> = tokens.iter().map(|t| name_of(text, t)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

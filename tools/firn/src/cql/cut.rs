@@ -1,12 +1,12 @@
-//! Cuts text into statements of CQL, which `;` ends, and commands of the shell, which the end of
-//! the line ends too.
+//! Splits text into CQL statements, which end at `;`, and shell commands, which also end at the end
+//! of the line.
 //!
-//! Invariant: no more than what is waiting for its end is kept, whatever is fed.
+//! Invariant: only the incomplete rest of the input is in memory.
 
 use firn_cql::Script;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
-/// Words that begin a command of the shell that ends with its line.
+/// First words of shell commands that end with their line.
 const COMMANDS: [&str; 19] = [
     "CAPTURE",
     "ELAPSED",
@@ -29,18 +29,18 @@ const COMMANDS: [&str; 19] = [
     "?",
 ];
 
-/// A statement or command with its place.
+/// A statement or command with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementSource {
-    /// Its text without the `;`.
+    /// Text without the `;`.
     pub text: String,
-    /// The line where it begins, from 1.
+    /// First line, from 1.
     pub line: u32,
-    /// The character in that line, from 1.
+    /// First character in that line, from 1.
     pub column: u32,
 }
 
-/// What was fed and not yet taken.
+/// Buffer of the input that was not returned yet.
 #[derive(Debug)]
 pub struct StatementCutter {
     text: String,
@@ -50,7 +50,7 @@ pub struct StatementCutter {
 }
 
 impl StatementCutter {
-    /// Without any text.
+    /// Creates an empty buffer.
     pub fn new() -> StatementCutter {
         StatementCutter { text: String::new(), at: 0, line: 1, column: 1 }
     }
@@ -62,12 +62,12 @@ impl StatementCutter {
         self.text.push_str(text);
     }
 
-    /// Bytes that wait for the end of a statement.
+    /// Returns the number of bytes that wait for the end of a statement.
     pub fn waiting(&self) -> usize {
         self.text.len() - self.at
     }
 
-    /// Whether a statement has begun that has no end yet.
+    /// Reports whether a statement has begun and is incomplete.
     pub fn is_open(&self) -> bool {
         Lexer::new(&self.text, self.at as u32).next_token().kind != Tok::End
     }
@@ -84,7 +84,7 @@ impl StatementCutter {
         self.at = to;
     }
 
-    /// The next statement or command that has its end; `ended`: nothing more will come.
+    /// Returns the next complete statement or command. `ended` means that no more input follows.
     pub fn next(&mut self, ended: bool) -> Option<StatementSource> {
         let mut lexer = Lexer::new(&self.text, self.at as u32);
         let mut first = lexer.next_token();
@@ -113,7 +113,7 @@ impl StatementCutter {
         Some(source)
     }
 
-    /// Where the command that begins at `start` ends: before a `;`, or with the line.
+    /// Returns the end of the command that begins at `start`: before a `;`, or the end of the line.
     fn command_end(&self, start: usize, mut lexer: Lexer<'_>, ended: bool) -> Option<usize> {
         let line = self.text[start..].find('\n').map(|n| start + n);
         let line_end = line.unwrap_or(self.text.len());

@@ -1,6 +1,6 @@
-//! The texts of `HELP`: a topic is a form, a sentence, an example.
+//! Texts of `HELP`: each topic has a form, a description and an example.
 
-/// Name, form, words, example.
+/// Name, form, description, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
 const STATEMENTS: [CqlTopic; 35] = [
@@ -141,7 +141,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "CREATE ROLE",
         "CREATE ROLE [IF NOT EXISTS] name WITH PASSWORD = '…' | HASHED PASSWORD = '$2a$…' AND LOGIN = true AND SUPERUSER = false",
-        "Somebody who may log in at a server, or a group of such. The first that may makes all others log in. CREATE USER is an older form.",
+        "A user of a server, or a group of users. As soon as one role may log in, all clients must. CREATE USER is an older form.",
         "CREATE ROLE ann WITH PASSWORD = 'change me' AND LOGIN = true;",
     ),
     (
@@ -160,7 +160,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "LIST",
         "LIST ROLES [OF role] [NORECURSIVE]\n  LIST ALL PERMISSIONS | permission [ON resource] [OF role] [NORECURSIVE]",
-        "The roles, or who may do what.",
+        "Lists roles, or permissions.",
         "LIST ALL PERMISSIONS OF ann;",
     ),
     (
@@ -184,7 +184,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "FUNCTIONS",
         "now() uuid() token(…) toTimestamp(…) minTimeuuid(…) dateOf(…) blobAsInt(…) writetime(c) ttl(c) cast(c AS type)\n  count(*) min max sum avg toJson fromJson\n  abs exp log log10 round map_keys map_values collection_count collection_min collection_max collection_sum\n  collection_avg similarity_cosine similarity_euclidean similarity_dot_product\n  mask_null mask_default mask_replace mask_inner mask_outer; CREATE FUNCTION makes others",
-        "Of columns and terms; so are + - * / %, and a duration that is added to a time.",
+        "Functions of columns and terms. Operators: + - * / %; a duration may be added to a time.",
         "SELECT login, writetime(country), toTimestamp(now()) - 30d FROM users;",
     ),
     (
@@ -246,15 +246,15 @@ const COMMANDS: [CqlTopic; 19] = [
         "Logs in to the server as another role. On a terminal the password is asked for where it is left out.",
         "LOGIN ann",
     ),
-    ("SHOW HOST", "SHOW HOST", "Where statements go.", "SHOW HOST"),
+    ("SHOW HOST", "SHOW HOST", "Shows the store, server or cluster.", "SHOW HOST"),
     (
         "SHOW SESSION",
         "SHOW SESSION id",
-        "How a statement went that was traced.",
+        "Shows the trace of a statement.",
         "SHOW SESSION 5f2c0f60-7a30-11f0-8d5e-8b5b1f2b6a55",
     ),
-    ("UNICODE", "UNICODE", "Which encoding texts have: UTF-8.", "UNICODE"),
-    ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),
+    ("UNICODE", "UNICODE", "Shows the encoding of texts: UTF-8.", "UNICODE"),
+    ("SHOW VERSION", "SHOW VERSION", "Shows the versions.", "SHOW VERSION"),
     (
         "CONSISTENCY",
         "CONSISTENCY [level]",
@@ -289,12 +289,11 @@ fn names(topics: &[CqlTopic]) -> String {
     out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// What there is to say about a topic, or which topics there are; an error when there is none of
-/// this name.
+/// Returns the help on a topic, or the list of topics. Fails if there is no such topic.
 pub fn text(topic: Option<&str>) -> Result<String, String> {
     let list = || {
         format!(
-            "Statements end with ';', commands of the shell with their line. HELP and a name tells more.\n\nStatements:{}\n\nThe shell:{}\n",
+            "Statements end with ';', commands of the shell with their line. HELP with a name explains it.\n\nStatements:{}\n\nThe shell:{}\n",
             names(&STATEMENTS),
             names(&COMMANDS)
         )

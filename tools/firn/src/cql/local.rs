@@ -1,4 +1,4 @@
-//! The shell on a store that this process opens.
+//! Backend of the shell on a store that this process opens.
 
 use firn_cql::internals::catalog::CQL_VERSION;
 use firn_cql::{Bound, Class, ColumnSpec, Error, Prepared, Rows, Run, Session};
@@ -16,7 +16,7 @@ use crate::store::{Global, empty};
 pub struct LocalBackend {
     session: Session,
     global: Global,
-    /// How the store is to be opened when a keyspace is made: until then the session is with an
+    /// Options for the open when a statement creates a keyspace. Until then the session uses an
     /// empty database.
     awaited: Option<DbOptions>,
 }
@@ -47,7 +47,7 @@ impl PreparedStatement for Prepared {
     }
 }
 
-/// How a session runs what the shell asks for.
+/// Returns the execution options of a page.
 pub fn shell_run(page: &PageWish) -> Run {
     Run {
         page_size: page.rows,
@@ -58,12 +58,12 @@ pub fn shell_run(page: &PageWish) -> Run {
 }
 
 impl LocalBackend {
-    /// Opens the store with these options; where there is none yet, when a statement makes
-    /// something. A store that cannot be written to is opened for reading, with a notice: one of a
-    /// read-only file system or of another user, or one of which a file is damaged.
+    /// Opens the store with these options. If there is none yet, opens it when a statement creates
+    /// an object. A store that cannot be written is opened for reading, with a notice: it is on a
+    /// read-only file system, belongs to another user, or has a damaged file.
     ///
     /// # Errors
-    /// A store that can't be opened.
+    /// The store cannot be opened.
     pub fn open(global: &Global, db: DbOptions) -> Done<LocalBackend> {
         let global = global.clone();
         if global.begins_empty()? {
@@ -80,7 +80,7 @@ impl LocalBackend {
                     );
                     session
                 }
-                // Why it can't be written to is what is to be put right.
+                // Reports the error of the open for writing, which is the problem to solve.
                 Err(_) => return Err(Failure::Engine(e)),
             },
             Err(other) => return Err(other),
@@ -89,7 +89,7 @@ impl LocalBackend {
     }
 }
 
-/// Whether a store that is not opened for writing for this reason may be opened for reading.
+/// Reports whether to open a store for reading after this error of the open for writing.
 fn may_be_read(e: &firn_kv::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let source = std::error::Error::source(e).and_then(|s| s.downcast_ref::<std::io::Error>());

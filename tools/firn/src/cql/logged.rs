@@ -1,4 +1,4 @@
-//! A conversation whose statements are written to a log, wherever they run.
+//! Backend that writes the statements of another backend to a log.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 
-/// What a shell speaks to, and the log of it, if there is one.
+/// A backend with an optional log.
 pub struct LoggedBackend<B> {
-    /// Where statements run.
+    /// Executes the statements.
     pub backend: B,
-    /// What they are written to.
+    /// Statement log.
     pub log: Option<Arc<StatementLog>>,
 }
 
@@ -32,7 +32,7 @@ impl<P: PreparedStatement> PreparedStatement for LoggedPrepared<P> {
     }
 }
 
-/// What a log calls an error.
+/// Returns the class of an error in the log.
 fn class(refusal: &ShellRefusal) -> &str {
     match refusal {
         ShellRefusal::Syntax(_) => "SyntaxException",
@@ -90,7 +90,7 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
         if self.log.is_none() {
             return self.backend.run(prepared, values, page);
         }
-        // The types are needed beside the statement that is run.
+        // The log needs the types while the statement is borrowed for the execution.
         let markers = prepared.markers().to_vec();
         self.noted(text, (&markers, values), page, |backend| backend.run(prepared, values, page))
     }

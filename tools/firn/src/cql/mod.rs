@@ -1,8 +1,10 @@
-//! `firn cql`: CQL against a store of this machine, a server or a cluster, as a shell or as a script.
+//! `firn cql`: CQL against a local store, a server or a cluster, as a shell or as a script.
 //!
-//! Invariants: a script goes on after a statement that fails, unless `--stop-on-error` is given, and
-//! its exit code is 1 then; rows go to standard output page by page, why a statement failed to
-//! standard error, with its place.
+//! Invariants:
+//! - A script continues after a failed statement, except with `--stop-on-error`. Its exit code is
+//!   then 1.
+//! - Rows go to standard output page by page. Errors go to standard error, with the position of the
+//!   statement.
 
 mod backend;
 mod cell;
@@ -70,29 +72,31 @@ Examples:
   firn cql --connect db.example:9142 --user ann --password-file secret.txt -f report.cql --json
   firn cql --connect 'cassandra://ann@10.0.0.1,10.0.0.2/shop?consistency=QUORUM'";
 
-/// What `firn cql` takes.
+/// Arguments of `firn cql`.
 #[derive(Args, Clone, Debug)]
 pub struct CqlArgs {
     #[command(flatten)]
     statements: Statements,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// In a script: end at the first statement that fails
+    /// End a script at the first failed statement
     #[arg(long)]
     stop_on_error: bool,
-    /// Open the store for reading only: without its lock, without writing a byte, beside a writer too
+    /// Open the store for reading only: without its lock and without writing; a writer may have it
+    /// open
     #[arg(long)]
     read_only: bool,
-    /// In a script: print each statement before its answer
+    /// Print each statement of a script before its answer
     #[arg(long)]
     echo: bool,
-    /// Write every statement that ran to this file, with its time and the sizes of its values (see `firn check --help`)
+    /// Log every executed statement to this file, with its time and the sizes of its values (see
+    /// `firn check --help`)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
-/// The size of a log segment. Each open begins a new one: a few statements get a small one, what
-/// may load much does not.
+/// Returns the size of log segments. Each open begins a new segment: small for a few statements,
+/// large for commands that may load many rows.
 fn wal_segment(args: &CqlArgs) -> u64 {
     let loads = |text: &str| {
         text.split_whitespace()
@@ -133,7 +137,7 @@ pub fn run(global: &Global, args: &CqlArgs) -> Done {
     }
 }
 
-/// What the command says of a statement of its own that gave nothing.
+/// Converts the error of a statement of the command itself.
 fn refused(e: ShellRefusal) -> Failure {
     match e {
         ShellRefusal::Fatal(failure) => failure,
@@ -151,7 +155,7 @@ fn with<B: ShellBackend>(
     let log = args.log.as_ref().map(StatementLog::append).transpose().map_err(failed)?;
     let log = log.map(Arc::new);
     let done = run_with(global, args, LoggedBackend { backend, log: log.clone() }, greeting);
-    // What the shell came to counts more than its log.
+    // An error of the shell takes precedence over an error of its log.
     done.and(log.map_or(Ok(()), |log| log.flush().map_err(failed)))
 }
 

@@ -1,17 +1,17 @@
-//! What the shell says of statements that failed.
+//! Error messages of failed statements.
 
 use firn_cql::SyntaxError;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 use serde_json::json;
 
-/// Names the shell's own commands where an error lists the words that begin statements.
+/// Mentions the shell's commands in errors that list the first words of statements.
 pub fn add_commands(error: &mut SyntaxError) {
     if let Some(hint) = error.hint.as_mut().filter(|hint| hint.starts_with("a statement begins")) {
         hint.push_str("; HELP lists the commands of the shell, such as COPY, SOURCE and CAPTURE");
     }
 }
 
-/// The first line of a statement, cut where it is long, and before a password.
+/// Returns the first line of a statement, shortened, and cut before a password.
 pub fn first_line(statement: &str) -> String {
     let line = statement.lines().next().unwrap_or_default();
     let lower = line.to_ascii_lowercase();
@@ -26,7 +26,7 @@ pub fn first_line(statement: &str) -> String {
     }
 }
 
-/// Prints an error as an object of JSON.
+/// Prints an error as a JSON object.
 pub fn complain_json(
     class: &str,
     why: &str,
@@ -39,7 +39,7 @@ pub fn complain_json(
     eprintln!("{}", json!({"error": error}));
 }
 
-/// The name or constant of a statement that the words of an error are about.
+/// Returns the position of the name or constant that an error message mentions.
 pub fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
     let words: Vec<&str> = why.split_whitespace().collect();
     let about = [

@@ -1,7 +1,7 @@
-//! The shell on a server: Firn's, or Cassandra's.
+//! Backend of the shell on a server: Firn's or Cassandra's.
 //!
-//! Invariant: a connection that is lost is said to be, and the next statement connects again, in
-//! the keyspace that was chosen.
+//! Invariant: a lost connection is reported, and the next statement reconnects with the same
+//! keyspace.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use super::trace;
 use crate::connect::{LOG_IN, NOT_ENCRYPTED};
 use crate::interrupt;
 
-/// The port where servers listen.
+/// Default port of servers.
 pub const PORT: u16 = 9042;
-/// The code of a text that is no CQL.
+/// Error code of a syntax error.
 const SYNTAX: i32 = Class::Syntax.code() as i32;
-/// How often a trace is asked for that is not there yet, and the time between.
+/// Number of reads of a trace that is not complete yet, and the time between them.
 const TRIES: u32 = 40;
 const BETWEEN: Duration = Duration::from_millis(50);
 
@@ -37,7 +37,7 @@ pub struct RemoteBackend {
     consistency: Consistency,
     serial: Option<Consistency>,
     tracing: bool,
-    /// The trace of the statement before.
+    /// Trace of the previous statement.
     traced: Option<[u8; 16]>,
 }
 
@@ -51,7 +51,7 @@ impl PreparedStatement for ClientStatement {
     }
 }
 
-/// Whether a server's text is of this error: Firn's has what would help behind it.
+/// Reports whether a server's message is this error. Firn's servers append the hint.
 fn says(error: &SyntaxError, text: &str) -> bool {
     let rest = text.strip_prefix(&error.to_string());
     rest.is_some_and(|rest| match rest.strip_prefix("; ") {
@@ -60,8 +60,7 @@ fn says(error: &SyntaxError, text: &str) -> bool {
     })
 }
 
-/// What the shell says of a text that a server calls no CQL. The same parser says where it is, and
-/// what would help.
+/// Converts a server's syntax error. The local parser adds the position and the hint.
 pub fn syntax_refusal(statement: &str, text: String) -> ShellRefusal {
     match parse(statement) {
         Err(error) if says(&error, &text) => ShellRefusal::Syntax(error),
@@ -69,7 +68,7 @@ pub fn syntax_refusal(statement: &str, text: String) -> ShellRefusal {
     }
 }
 
-/// What the shell says of an error.
+/// Converts an error of a statement.
 fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
     let class = e.class().to_owned();
     match e {
@@ -83,7 +82,7 @@ fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
     }
 }
 
-/// What the command says when it can't begin.
+/// Converts the error of the first connection.
 fn failure(e: &ClientError) -> Failure {
     let next = match e {
         ClientError::Unreachable(..) => {
@@ -103,7 +102,7 @@ impl RemoteBackend {
     /// Connects.
     ///
     /// # Errors
-    /// A server that can't be reached, or refuses the login.
+    /// The server is unreachable, or refuses the login.
     pub fn connect(options: ClientOptions, style: Style) -> Done<RemoteBackend> {
         let client = CqlClient::connect(&options).map_err(|e| failure(&e))?;
         Ok(RemoteBackend {
@@ -118,12 +117,12 @@ impl RemoteBackend {
         })
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub fn address(&self) -> &str {
         &self.options.address
     }
 
-    /// Does something over the connection, which is made again where it was lost.
+    /// Runs an operation over the connection; reconnects first if it was lost.
     fn with<T>(
         &mut self,
         statement: &str,
@@ -163,7 +162,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Keeps the trace's id: that of the first page, which has begun the statement.
+    /// Stores the id of the trace. Only the first page counts: it began the statement.
     fn keep(&mut self, answer: ClientAnswer, page: &PageWish) -> Rows {
         if page.from.is_none() {
             self.traced = answer.trace;
@@ -179,10 +178,10 @@ fn level(name: &str) -> Result<Consistency, String> {
     })
 }
 
-/// Which versions a server and this shell have, and that of the protocol between them.
+/// Returns the versions of a server, of this shell, and of the protocol between them.
 ///
 /// # Errors
-/// Why that can't be told.
+/// The server does not answer.
 pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellResult<String> {
     let asked = "SELECT release_version, cql_version FROM system.local";
     let told: Vec<(String, String)> = backend.execute(asked, &PageWish::default())?.typed()?;
@@ -193,10 +192,10 @@ pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellRe
     ))
 }
 
-/// Which cluster a server is of, and the address that it was reached by.
+/// Returns the name of the server's cluster, and the address of the connection.
 ///
 /// # Errors
-/// Why that can't be said.
+/// The server does not answer.
 pub fn server_host<B: ShellBackend>(backend: &mut B, address: &str) -> ShellResult<String> {
     let asked = "SELECT cluster_name FROM system.local";
     let names: Vec<(String,)> = backend.execute(asked, &PageWish::default())?.typed()?;
@@ -281,7 +280,7 @@ impl ShellBackend for RemoteBackend {
         let env = OsEnv::new();
         let mut read = || {
             for _ in 0..TRIES {
-                // A server writes it down when the statement has been answered.
+                // A server writes the trace after the answer.
                 if let Some(rows) = trace::read(self, id)? {
                     return Ok(rows);
                 }

@@ -1,5 +1,5 @@
-//! What is defined where the shell speaks to, as completion needs it: read from the system tables,
-//! which Firn's stores and servers have, and Cassandra's from 3.0 on.
+//! Names of the defined objects, for completion. They are read from the system tables, which Firn's
+//! stores and servers have, and Cassandra's from 3.0.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use firn_cql::{Row, Rows};
 
 use super::backend::{ShellBackend, every_page};
 
-/// The names of all definitions.
+/// Names of all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShellSchema {
-    /// The keyspaces by their names.
+    /// Keyspaces by name.
     pub keyspaces: BTreeMap<String, KeyspaceNames>,
-    /// The roles.
+    /// Roles.
     pub roles: Vec<String>,
 }
 
-/// The names of a keyspace's definitions.
+/// Names of a keyspace's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceNames {
-    /// The columns of its tables.
+    /// Tables with their columns.
     pub tables: BTreeMap<String, Vec<String>>,
-    /// Its user types.
+    /// User types.
     pub types: Vec<String>,
-    /// Its indexes.
+    /// Indexes.
     pub indexes: Vec<String>,
-    /// Its functions.
+    /// Functions.
     pub functions: Vec<String>,
-    /// Its aggregates.
+    /// Aggregates.
     pub aggregates: Vec<String>,
 }
 
 impl ShellSchema {
-    /// Reads it. What may not be read, or is not there, is left out.
+    /// Reads the names. Objects that are missing or not readable are left out.
     pub fn read<B: ShellBackend>(backend: &mut B) -> ShellSchema {
         let mut schema = ShellSchema::default();
         let mut each = |statement: &str, add: &mut dyn FnMut(&mut ShellSchema, Vec<String>)| {
@@ -84,7 +84,7 @@ impl ShellSchema {
     }
 }
 
-/// The texts of a row.
+/// Returns the texts of a row.
 fn texts(row: Row<'_>, page: &Rows) -> Vec<String> {
     let text = |at: usize| String::from_utf8_lossy(row.bytes(at).unwrap_or_default()).into_owned();
     (0..page.columns().len()).map(text).collect()

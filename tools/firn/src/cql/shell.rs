@@ -1,4 +1,4 @@
-//! The shell: runs statements and commands, prints what they give, and says where they fail.
+//! The shell: runs statements and commands, prints their results and errors.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -24,49 +24,50 @@ use crate::pager::{self, Pager};
 use crate::prompt::{self, Conversation};
 use crate::store::Global;
 
-/// Rows that are asked for at once, by a script and on a terminal.
+/// Rows of a page, in a script and on a terminal.
 const PAGE: usize = 1000;
 const TERMINAL_PAGE: usize = 100;
-/// A statement that is longer is not waited for.
+/// Maximum length of a statement.
 const MAX_STATEMENT: usize = firn_cql::internals::syntax::MAX_LENGTH;
-/// How deep files may `SOURCE` files.
+/// Maximum depth of `SOURCE` in files.
 const MAX_DEPTH: u32 = 16;
 
-/// How a statement or a script went.
+/// Outcome of a statement or a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShellOutcome {
-    /// It was carried out.
+    /// Success.
     Good,
-    /// It failed, and that was said.
+    /// Failure, already reported.
     Failed,
-    /// The user wants to leave.
+    /// The user exits.
     Leave,
 }
 
-/// Where statements run, with what the shell remembers.
+/// Backend and state of the shell.
 pub struct Shell<B> {
     backend: B,
-    /// What is defined, once completion has asked; until the next statement.
+    /// Schema for completion, from its first use until the next statement.
     schema: Option<ShellSchema>,
     look: ShowStyle,
     style: Style,
-    /// Statements are typed at a terminal.
+    /// Whether statements are typed at a terminal.
     typed: bool,
     go_on: bool,
     echo: bool,
     page: usize,
-    /// To ask for a page of rows at a time, and on a terminal to show a screen at a time.
+    /// Whether to fetch a page of rows at a time, and to show a screen at a time on a terminal.
     paged: bool,
     depth: u32,
     tally: ScriptTally,
-    /// The file that results go to.
+    /// File that captures results.
     capture: Option<(PathBuf, Box<dyn Write>)>,
-    /// Whether the time that a statement took is shown.
+    /// Whether the time of each statement is shown.
     shows_elapsed: bool,
 }
 
 impl<B: ShellBackend> Shell<B> {
-    /// For a terminal (`typed`) or a script; `go_on` after statements that fail.
+    /// Creates a shell for a terminal (`typed`) or a script. `go_on`: continue after failed
+    /// statements.
     pub fn new(backend: B, global: &Global, typed: bool, go_on: bool, echo: bool) -> Shell<B> {
         let look = if global.store.json { ShowStyle::Json } else { ShowStyle::Table };
         let page = if typed { TERMINAL_PAGE } else { PAGE };
@@ -87,25 +88,25 @@ impl<B: ShellBackend> Shell<B> {
         }
     }
 
-    /// The statements that were run, and those that failed.
+    /// Returns the numbers of executed and failed statements.
     pub fn tally(&self) -> &ScriptTally {
         &self.tally
     }
 
-    /// Reads statements from the terminal until the user leaves.
+    /// Runs statements from the terminal until the user exits.
     pub fn converse(self) -> Done {
         println!("Statements end with ';'. HELP lists them, EXIT leaves.");
         prompt::converse(TypedLine { shell: self, cutter: StatementCutter::new() })
     }
 
-    /// Runs the statements of a text, one after the other.
+    /// Runs the statements of a text in order.
     pub fn script(&mut self, name: &str, mut input: impl BufRead) -> Done<ShellOutcome> {
         let failed = |e: std::io::Error| Failure::file("read", Path::new(name), &e);
         let (mut cutter, mut rest, mut ended) = (StatementCutter::new(), vec![], false);
         while !ended {
             let chunk = input.fill_buf().map_err(failed)?;
             ended = chunk.is_empty();
-            // Whole lines are fed, so that no character and no comment is cut.
+            // Feeds whole lines, so that no character or comment is split.
             let taken = if ended {
                 0
             } else {
@@ -140,7 +141,7 @@ impl<B: ShellBackend> Shell<B> {
         Ok(ShellOutcome::Good)
     }
 
-    /// Runs a statement or command; `file` is where it stands.
+    /// Runs a statement or command of `file`.
     fn run(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
         if self.echo {
             println!("{};", source.text);
@@ -160,7 +161,7 @@ impl<B: ShellBackend> Shell<B> {
             }
             Err(why) => self.complain(source, file, "SyntaxException", &why),
         };
-        // A file that failed was counted where it did.
+        // A failed file has already counted its failed statements.
         let has_failed = outcome == ShellOutcome::Failed && self.tally.failed == failed_before;
         self.tally.add(has_failed, file, source.line);
         Ok(outcome)
@@ -222,7 +223,7 @@ impl<B: ShellBackend> Shell<B> {
         }
     }
 
-    /// Prints how the statement went, where that was wished.
+    /// Prints the trace of the statement, if tracing is on.
     fn tell_trace(
         &mut self,
         source: &StatementSource,
@@ -329,7 +330,7 @@ impl<B: ShellBackend> Shell<B> {
                     Some(password) => password,
                     None if self.typed => secret(&format!("password of {role}: "))?,
                     None => {
-                        let why = "a script has the password behind the role: LOGIN ann 'password'";
+                        let why = "in a script the password follows the role: LOGIN ann 'password'";
                         return Ok(self.complain(source, file, "", why));
                     }
                 };
@@ -350,7 +351,7 @@ impl<B: ShellBackend> Shell<B> {
         Ok(ShellOutcome::Good)
     }
 
-    /// Shows how a traced statement went.
+    /// Shows a trace.
     fn session(
         &mut self,
         id: &str,
@@ -407,11 +408,11 @@ impl<B: ShellBackend> Shell<B> {
         let outcome =
             self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
         self.depth -= 1;
-        // EXIT ends the file that it stands in.
+        // EXIT ends the file that contains it.
         outcome.map(|o| if o == ShellOutcome::Leave { ShellOutcome::Good } else { o })
     }
 
-    /// Says why a statement was refused, and where in it.
+    /// Reports an error and its position in the statement.
     fn refused(
         &self,
         source: &StatementSource,
@@ -420,7 +421,7 @@ impl<B: ShellBackend> Shell<B> {
     ) -> Done<ShellOutcome> {
         let (class, text, help) = match e {
             ShellRefusal::Fatal(failure) => return Err(failure),
-            // What was pressed says it.
+            // After Ctrl-C no message is needed.
             ShellRefusal::Stopped => return Ok(ShellOutcome::Failed),
             ShellRefusal::Syntax(mut error) => {
                 add_commands(&mut error);
@@ -444,7 +445,7 @@ impl<B: ShellBackend> Shell<B> {
         }
     }
 
-    /// Says what is wrong, with the place marked.
+    /// Reports an error and marks its position.
     fn point(
         &self,
         source: &StatementSource,
@@ -486,7 +487,7 @@ impl<B: ShellBackend> Shell<B> {
         self.complain_with(source, file, class, why, None)
     }
 
-    /// Says why a statement failed; of a script also its place and its first line.
+    /// Reports an error; in a script, with the position and first line of the statement.
     fn complain_with(
         &self,
         source: &StatementSource,
@@ -512,7 +513,7 @@ impl<B: ShellBackend> Shell<B> {
     }
 }
 
-/// What is typed at a terminal.
+/// Input from a terminal.
 struct TypedLine<B> {
     shell: Shell<B>,
     cutter: StatementCutter,

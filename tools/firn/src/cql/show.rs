@@ -1,7 +1,7 @@
-//! Results as the shell prints them: a table as cqlsh draws it, rows as lists of their columns, a
-//! JSON object a row, definitions as text.
+//! Prints results: as tables like cqlsh, rows as lists of their columns, rows as JSON objects,
+//! definitions as text.
 //!
-//! Invariant: values are cut only for a terminal, and what was cut is said.
+//! Invariant: values are shortened only for a terminal, and the output says so.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,14 +13,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::cell::cell;
 
-/// How rows look.
+/// Format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowStyle {
-    /// A line each, with a head.
+    /// One line per row, with a header.
     Table,
-    /// A list of columns each.
+    /// One list of columns per row.
     Expanded,
-    /// A JSON object each.
+    /// One JSON object per row.
     Json,
 }
 
@@ -29,29 +29,29 @@ pub struct RowPrinter {
     look: ShowStyle,
     style: Style,
     rows: u64,
-    /// Columns of the terminal; `None` where it is none.
+    /// Columns of the terminal; `None` without a terminal.
     room: Option<usize>,
-    /// Of each column of the table the widest value so far.
+    /// Width of the widest value so far, for each column of the table.
     widths: Vec<usize>,
-    /// Whether values were cut.
+    /// Whether values were shortened.
     is_cut: bool,
-    /// What `DESCRIBE` answers is text.
+    /// Whether the result is the text of `DESCRIBE`.
     is_text: bool,
-    /// A conditional change says whether it was applied.
+    /// Whether the result is that of a conditional change.
     is_condition: bool,
 }
 
-/// Where a row of the table has its place, in columns of a terminal.
+/// Pads a text to a width in terminal columns.
 fn pad(text: &str, width: usize, left: bool) -> String {
     let blanks = " ".repeat(width.saturating_sub(text.width()));
     if left { format!("{text}{blanks}") } else { format!("{blanks}{text}") }
 }
 
-/// The narrowest column of a table whose values are cut.
+/// Minimum width of a column with shortened values.
 const NARROWEST: usize = 10;
 
-/// Widths of columns with which a line has room: the widest ones give way, down to [`NARROWEST`].
-/// `None` where that is not enough.
+/// Returns the widths of columns with which a line fits: the widest columns shrink first, down to
+/// [`NARROWEST`]. `None` if this is not enough.
 fn fit(widths: &[usize], room: Option<usize>) -> Option<Vec<usize>> {
     let Some(room) = room else { return Some(widths.to_vec()) };
     // A blank before the line, and " | " between its columns.
@@ -65,7 +65,7 @@ fn fit(widths: &[usize], room: Option<usize>) -> Option<Vec<usize>> {
     Some(widths.iter().map(|w| *w.min(&most)).collect())
 }
 
-/// A text that fits into so many columns: what is too long ends with an ellipsis.
+/// Shortens a text to this width, with an ellipsis at the end.
 fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
         return text.into();
@@ -86,7 +86,7 @@ fn cells(row: Row<'_>) -> Vec<String> {
     row.columns().iter().enumerate().map(|(i, c)| cell(&c.of.of, row.bytes(i))).collect()
 }
 
-/// A row as one line of JSON, in the order of its columns; `COPY FROM` reads it.
+/// Formats a row as one line of JSON, in the order of its columns, which `COPY FROM` reads.
 pub fn object(row: Row<'_>) -> String {
     let member = |(i, c): (usize, &firn_cql::ColumnSpec)| {
         format!("{}: {}", serde_json::json!(c.name), exported_json(&c.of.of, row.bytes(i)))
@@ -95,7 +95,7 @@ pub fn object(row: Row<'_>) -> String {
 }
 
 impl RowPrinter {
-    /// For one result.
+    /// Creates the printer of one result.
     pub fn new(look: ShowStyle, style: Style, room: Option<usize>) -> RowPrinter {
         RowPrinter {
             look,
@@ -180,7 +180,7 @@ impl RowPrinter {
         Ok(())
     }
 
-    /// Prints what stands below a result, once all its pages are there.
+    /// Prints the footer of a result after its last page.
     pub fn end(&self, page: &Rows, out: &mut dyn Write) -> io::Result<()> {
         match (page.kind(), self.look) {
             (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_text => Ok(()),
@@ -200,7 +200,7 @@ impl RowPrinter {
     }
 }
 
-/// Definitions as the statements that make them; names by their keyspace.
+/// Prints definitions as statements, and names grouped by keyspace.
 fn described(page: &Rows, out: &mut dyn Write) -> io::Result<()> {
     let text = |row: Row<'_>, name: &str| row.get::<String>(name).unwrap_or_default();
     let has = |name: &str| page.columns().iter().any(|c| c.name == name);

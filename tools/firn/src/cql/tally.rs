@@ -1,20 +1,20 @@
-//! Counts the statements of a script, and says at its end which of them failed.
+//! Counts the statements of a script, and reports the failed ones at its end.
 
 use firn_tools::output::{Style, things};
 use serde_json::json;
 
-/// Statements and commands of a script, and those that failed.
+/// Numbers of executed and failed statements of a script.
 #[derive(Debug, Default)]
 pub struct ScriptTally {
     run: u64,
-    /// How many failed.
+    /// Number of failed statements.
     pub failed: u64,
-    /// The file and line of the first that failed.
+    /// File and line of the first failed statement.
     first: Option<(String, u32)>,
 }
 
 impl ScriptTally {
-    /// Counts a statement that has been run, at this line of a file.
+    /// Counts an executed statement at this line of a file.
     pub fn add(&mut self, has_failed: bool, file: Option<&str>, line: u32) {
         self.run += 1;
         if has_failed {
@@ -23,12 +23,12 @@ impl ScriptTally {
         }
     }
 
-    /// Whether any failed.
+    /// Reports whether any statement failed.
     pub fn has_failed(&self) -> bool {
         self.failed > 0
     }
 
-    /// Says how many failed, unless there was no other statement.
+    /// Prints the number of failed statements, unless there was only one statement.
     pub fn report(&self, as_json: bool, style: Style) {
         let Some((file, line)) = self.first.as_ref().filter(|_| self.run > 1) else { return };
         if as_json {

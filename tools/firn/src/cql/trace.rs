@@ -1,4 +1,4 @@
-//! What a server has written down of a statement that was traced.
+//! Reads traces of statements from a server.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use firn_wide::{Type, uuids};
 
 use super::backend::{PageWish, ShellBackend, ShellResult};
 
-/// A trace's id as CQL writes it.
+/// Returns a trace's id in the notation of CQL.
 pub fn name(id: [u8; 16]) -> String {
     Type::Uuid.to_text(&id, firn_wide::Wording::Cql)
 }
 
-/// What happened in a trace: a row for each event, between those of its beginning and its end, in
-/// the columns that cqlsh shows. `None`: the server has not written down the end yet.
+/// Returns the events of a trace, between its begin and its end, in the columns that cqlsh shows.
+/// `None` if the server has not written the end yet.
 ///
 /// # Errors
-/// Those of the statements that read it.
+/// As for the statements that read it.
 pub fn read<B: ShellBackend>(backend: &mut B, id: [u8; 16]) -> ShellResult<Option<Rows>> {
     let (name, whole) = (name(id), PageWish::default());
     let session = backend.execute(

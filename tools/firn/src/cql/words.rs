@@ -1,20 +1,20 @@
-//! The words of the shell's own commands.
+//! Words of the shell's own commands.
 
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
-/// The words and texts of a command, quotes taken off.
+/// Iterator over the words and texts of a command, without quotes.
 pub struct CommandWords<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
 }
 
 impl<'a> CommandWords<'a> {
-    /// Of a command.
+    /// Creates an iterator over the words of a command.
     pub fn new(text: &'a str) -> CommandWords<'a> {
         CommandWords { text, lexer: Lexer::new(text, 0) }
     }
 
-    /// The next one as it stands there, and whether it was quoted. `None` at the end.
+    /// Returns the next word as written, and whether it was quoted. `None` at the end.
     pub fn next(&mut self) -> Option<(String, bool)> {
         let token = self.lexer.next_token();
         let raw = &self.text[token.start as usize..token.end as usize];
@@ -27,12 +27,12 @@ impl<'a> CommandWords<'a> {
         }
     }
 
-    /// The next one without taking it.
+    /// Returns the next word without consuming it.
     pub fn peek(&self) -> Option<(String, bool)> {
         CommandWords { text: self.text, lexer: self.lexer }.next()
     }
 
-    /// Takes the next one if it is this word.
+    /// Consumes the next word if it is this one.
     pub fn eat(&mut self, word: &str) -> bool {
         let found = self.peek().is_some_and(|(w, quoted)| !quoted && w.eq_ignore_ascii_case(word));
         if found {

@@ -1,4 +1,4 @@
-//! Advice from the cost of reads.
+//! Advice derived from the cost of reads.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use firn_tools::shell;
 
 use super::ToldSteps;
 
-/// So many entries passed in vain for each key found, and so many at all, stand out.
+/// Reported ratio of skipped entries per found key, and the minimum number of skipped entries.
 const MANY_PASSED: (u64, u64) = (4, 100);
-/// So many runs searched stand out, on average over the reads of a tree.
+/// Reported average number of searched runs per read of a tree.
 const MANY_RUNS: u64 = 4;
-/// So many operands folded stand out.
+/// Reported number of merge operands per found key.
 const MANY_OPERANDS: u64 = 16;
 
-/// All reads of one tree together.
+/// Sum over all reads of one tree.
 #[derive(Default)]
 struct OfTree<'a> {
     reads: u64,
@@ -28,8 +28,8 @@ struct OfTree<'a> {
     last: Option<&'a ReadCost>,
 }
 
-/// How `firn compact` is asked for what a read read: of a range only that, of a tree of cells the
-/// whole tree. `firn` begins the command.
+/// Returns the `firn compact` command for the data of a read: its range, or the whole tree for a
+/// tree of cells. `firn` is the begin of the command.
 fn compact(firn: &str, read: &ReadCost) -> String {
     let tree = shell::quote(&read.tree);
     let (from, until) = match &read.of {
@@ -51,7 +51,7 @@ fn compact(firn: &str, read: &ReadCost) -> String {
     }
 }
 
-/// Returns the command that reports on the table or family of a tree.
+/// Returns the `firn purge-report` command for the table or family of a tree.
 fn purge_report(told: &ToldSteps, tree: &str) -> String {
     let of = told.names.of_tree(tree).and_then(|words| words.split_once(' '));
     match of.and_then(|(_, path)| path.split_once('.')) {
@@ -65,13 +65,13 @@ fn purge_report(told: &ToldSteps, tree: &str) -> String {
     }
 }
 
-/// The table with most of something, named with how much of it.
+/// Names the table with the largest count, and that count.
 fn at_most(tables: &BTreeMap<u64, Entries>, of: impl Fn(&Entries) -> u64) -> Option<String> {
     let (id, most) = tables.iter().map(|(id, e)| (id, of(e))).max_by_key(|(_, n)| *n)?;
     (most > 0).then(|| format!("{id:08}.sst has {}", count(most)))
 }
 
-/// What stands out, one thing a line; empty when nothing does.
+/// Returns the advice, one item per line; empty if there is none.
 pub fn lines(told: &ToldSteps) -> Vec<String> {
     let mut trees: BTreeMap<&str, OfTree<'_>> = BTreeMap::new();
     for read in &told.reads {
@@ -107,7 +107,7 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     let mut said = vec![];
     if stands_out(e.tombstones()) {
         said.push(format!(
-            "passed {} of {tree} ({}) for {}: {} takes them away with what they hide, but for what a snapshot needs",
+            "passed {} of {tree} ({}) for {}: {} removes them and the entries that they hide, except those that a snapshot needs",
             things(e.tombstones(), "tombstone", "tombstones"),
             place(Entries::tombstones),
             things(found, "key", "keys"),
@@ -116,7 +116,7 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     }
     if stands_out(e.covered_entries()) {
         said.push(format!(
-            "passed {} of {tree} beneath range deletions ({}): {} takes both away",
+            "passed {} of {tree} under range deletions ({}): {} removes both",
             things(e.covered_entries(), "entry", "entries"),
             place(Entries::covered_entries),
             compact(),
@@ -145,7 +145,7 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     }
     if t.dead > MANY_PASSED.1 && t.dead * 2 > t.cells {
         said.push(format!(
-            "{} of {} in what was read of {tree} are deleted or have expired: `{}` says what keeps them, and until when",
+            "{} of {} in the read range of {tree} are deleted or have expired: `{}` reports what retains them, and until when",
             count(t.dead),
             things(t.cells, "cell", "cells"),
             purge_report(told, tree)
@@ -154,12 +154,12 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     let wrong = t.sum.filters.iter().filter(|f| f.right == Some(false)).count() as u64;
     if wrong > 1 + t.reads / 20 {
         said.push(format!(
-            "{} of {tree} said maybe of what was not there, each for a block: `sstable-dump filters` measures them",
+            "{} of {tree} had false positives, each of which read a block: `sstable-dump filters` measures them",
             things(wrong, "filter", "filters"),
         ));
     }
     if let (Some(seq), 0) = (t.sum.covered_by, found) {
-        said.push(format!("a range deletion of {tree} (sequence number {seq}) lies over what was read, and nothing was found"));
+        said.push(format!("a range deletion of {tree} (sequence number {seq}) covers the read range, and nothing was found"));
     }
     said
 }

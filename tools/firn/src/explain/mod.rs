@@ -1,9 +1,8 @@
-//! `firn explain`: what one read cost, and why: which memtables and runs were there, what was
-//! skipped and by what, which blocks were read from where, what was passed on the way; and what
-//! could be done about it.
+//! `firn explain`: reports the cost of one read and its causes: the existing memtables and runs,
+//! the skipped ones and why, the blocks read and their source, the skipped entries, and advice.
 //!
-//! Invariant: what is told was recorded while the read was made, by the store that was opened for
-//! it: so a first read finds nothing cached.
+//! Invariant: the report was recorded during the read, in the store opened for it. So the caches
+//! are empty at a first read.
 
 mod advice;
 mod show;
@@ -43,53 +42,53 @@ Examples:
   firn explain --cql \"SELECT * FROM shop.items WHERE id = 1\"
   firn explain --cql \"SELECT * FROM items WHERE id = 1\" -k shop --warm";
 
-/// What `firn explain` takes.
+/// Arguments of `firn explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
-    /// The key, byte for byte
+    /// Read this key, byte for byte
     #[arg(value_name = "KEY", conflicts_with_all = ["from", "to", "prefix", "cql", "reverse"])]
     key: Option<OsString>,
     #[command(flatten)]
     range: RangeArgs,
-    /// A statement of CQL that reads
+    /// Run this CQL statement, a SELECT
     #[arg(long, value_name = "SELECT", conflicts_with_all = ["from", "to", "prefix", "tree", "hex", "reverse"])]
     cql: Option<String>,
-    /// The keyspace of the statement
+    /// Use this keyspace for the statement
     #[arg(short, long, value_name = "NAME", requires = "cql")]
     keyspace: Option<String>,
-    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
+    /// Read this tree, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
-    /// Walk a range from its end
+    /// Scan a range from its end
     #[arg(long)]
     reverse: bool,
-    /// Walk so many keys of a range; of a statement, rows of a page
+    /// Scan at most this many keys of a range; for a statement, rows of a page
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     limit: usize,
-    /// Make the read once before, and explain the second one
+    /// Run the read once before, and explain the second one
     #[arg(long)]
     warm: bool,
-    /// Keys are given in hexadecimal
+    /// Read keys as hexadecimal
     #[arg(long)]
     hex: bool,
 }
 
-/// What was read, and what it cost.
+/// The recorded reads and their costs.
 struct ToldSteps {
     /// Rows of a statement.
     rows: Option<usize>,
     reads: Vec<ExplainedRead>,
-    /// Reads of which only the number is known.
+    /// Number of reads that were not recorded.
     more: u64,
     names: StoreNames,
-    /// The words that commands for this store begin with.
+    /// First words of commands for this store.
     firn: String,
 }
 
 /// One read of the engine.
 struct ExplainedRead {
     cost: ReadCost,
-    /// In a tree of cells: the entries in the range that was read.
+    /// Entries in the read range, for a tree of cells.
     cells: Option<CellCounts>,
 }
 
@@ -102,23 +101,23 @@ struct CellCounts {
     /// Tombstones of single cells.
     tombstones: u64,
     expired: u64,
-    /// Deleted ranges of rows, which a read seeks over.
+    /// Range deletions of rows, which a read seeks past.
     ranges: u64,
 }
 
 impl CellCounts {
-    /// All that a read passes one by one.
+    /// Returns the number of entries that a read steps through.
     fn all(&self) -> u64 {
         self.live + self.dead()
     }
 
-    /// Those that it passes and does not return.
+    /// Returns the number of entries that it steps through and does not return.
     fn dead(&self) -> u64 {
         self.deletions + self.tombstones + self.expired
     }
 }
 
-/// Of more cells than these in one range nobody counts the dead ones.
+/// Limit of cells in a range; beyond it, dead cells are not counted.
 const MOST_CELLS: u64 = 200_000;
 
 /// Runs `firn explain`.
@@ -136,7 +135,7 @@ pub fn run(global: &Global, args: &ExplainArgs) -> Done {
     Ok(out.flush()?)
 }
 
-/// Makes the read, maybe twice, and records the last one.
+/// Runs the read, or runs it twice with `--warm`, and records the last one.
 fn record<T>(db: &Db, args: &ExplainArgs, read: impl Fn() -> Done<T>) -> Done<(T, Recorded)> {
     if args.warm {
         read()?;
@@ -168,7 +167,8 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSte
 }
 
 fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
-    // In a tree of a table or family the hooks fold counters, and know what is in the filters.
+    // In the tree of a table or family, the hooks fold counters and know the content of the
+    // filters.
     let (db, names) = global.open_named()?;
     let tree = global.tree(&db, args.tree.as_deref())?;
     let recorded = match &args.key {
@@ -221,7 +221,7 @@ fn told(
     Ok(ToldSteps { rows, reads, more: recorded.more, names, firn: global.firn() })
 }
 
-/// Counts the entries in the range of a read. Dead ones stay until their grace is over.
+/// Counts the entries in the range of a read. Dead ones remain until their grace period ends.
 fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<CellCounts>> {
     let ReadOf::Range { from, until } = of else { return Ok(None) };
     let now = firn_kv::OsEnv::new().wall_micros() as i64 / 1_000_000;
@@ -245,7 +245,7 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<CellCounts>> {
     Ok(None)
 }
 
-/// Which part of a partition was read, in the types of its table; `None` where it is all of it.
+/// Returns the part of a partition that was read, in the types of its table; `None` for all of it.
 fn part(read: &ReadCost, names: &StoreNames) -> Option<String> {
     match &read.of {
         ReadOf::Key(key) => names.cell(&read.tree, key),
@@ -253,7 +253,7 @@ fn part(read: &ReadCost, names: &StoreNames) -> Option<String> {
     }
 }
 
-/// What was read, in words.
+/// Describes the read.
 fn subject(read: &ReadCost, names: &StoreNames) -> String {
     let tree = names
         .of_tree(&read.tree)

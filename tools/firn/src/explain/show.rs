@@ -1,4 +1,4 @@
-//! An explanation as text and as JSON.
+//! Formats an explanation as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ExplainedRead, ToldSteps, advice, part, subject};
 
-/// Of more reads than these only the costliest are told one by one.
+/// Above this number of reads, only the most expensive ones are shown.
 const FEW: usize = 4;
 
 fn place(p: VersionPlace) -> String {
@@ -41,13 +41,13 @@ fn entries(e: &Entries) -> Vec<String> {
         (e.puts, "put", "puts"),
         (e.tombstones(), "tombstone", "tombstones"),
         (e.operands, "operand", "operands"),
-        (e.covered_entries(), "beneath range deletions", "beneath range deletions"),
+        (e.covered_entries(), "under range deletions", "under range deletions"),
         (e.unseen, "newer than the read", "newer than the read"),
     ];
     all.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| things(n, one, many)).collect()
 }
 
-/// How many blocks came from where. `of` names the file that they are all of.
+/// Lists the number of blocks by source. `of` names the file, if all are from one file.
 fn read_from(blocks: &[BlockRead], of: &str, (one, many): (&str, &str)) -> Vec<String> {
     let origins = [
         (Origin::Cache, "the cache"),
@@ -68,7 +68,7 @@ fn read_from(blocks: &[BlockRead], of: &str, (one, many): (&str, &str)) -> Vec<S
     origins.into_iter().filter_map(told).collect()
 }
 
-/// What was done in a source, in the order in which a read does it.
+/// Lists the operations in a source, in their order.
 fn parts(c: &SourceCost) -> Vec<String> {
     let mut all = vec![];
     if !c.opened.is_empty() {
@@ -128,7 +128,7 @@ fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps)
         if !parts.is_empty() {
             writeln!(out, "{under}    {}", parts.join(", "))?;
         }
-        // Which file is at fault is of interest where there are several.
+        // With several files, shows the share of each.
         for (id, e) in s.tables.iter().filter(|_| s.tables.len() > 1) {
             writeln!(out, "{under}    {id:08}.sst: {}", entries(e).join(", "))?;
         }
@@ -157,7 +157,7 @@ fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps)
     Ok(())
 }
 
-/// Prints an explanation for people.
+/// Prints an explanation as text.
 pub fn print(style: Style, out: &mut impl Write, told: &ToldSteps) -> io::Result<()> {
     let number = told.reads.len() as u64 + told.more;
     if let Some(rows) = told.rows {
@@ -203,7 +203,7 @@ pub fn print(style: Style, out: &mut impl Write, told: &ToldSteps) -> io::Result
     Ok(())
 }
 
-/// All reads of each tree.
+/// Returns the sum of all reads of each tree.
 fn sums(told: &ToldSteps) -> BTreeMap<&str, (u64, SourceCost)> {
     let mut sums: BTreeMap<&str, (u64, SourceCost)> = BTreeMap::new();
     for r in &told.reads {
@@ -303,7 +303,7 @@ fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
     o.into()
 }
 
-/// An explanation for programs.
+/// Returns an explanation as JSON.
 pub fn json(told: &ToldSteps) -> Value {
     json!({
         "rows": told.rows,

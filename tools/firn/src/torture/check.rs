@@ -1,4 +1,4 @@
-//! Comparing a store with what is expected of it.
+//! Compares a store with its expected state.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::layout::{
 use super::tables::Tables;
 use super::trouble::{Checked, wrong};
 
-/// A name for a key in reports.
+/// Returns the name of a key in reports.
 fn name(tree: usize, shard: u32, index: u32) -> String {
     format!("{} shard {shard} key {index}", NAMES[tree])
 }
@@ -54,7 +54,7 @@ pub fn check_value(
     wrong(format!("{what}: {} should be {should}, and is {is}{note}", name(tree, shard, index)))
 }
 
-/// Compares what a walk gives with what is expected, in the order of the walk.
+/// Compares the entries of a scan with the expected ones, in the order of the scan.
 pub fn check_walk(
     what: &str,
     tree: usize,
@@ -94,7 +94,7 @@ pub fn check_walk(
     }
 }
 
-/// The keys of a shard in the form in which walks are compared.
+/// Returns the keys of a shard in the form for [`check_walk`].
 pub fn of_shard(
     shard: u32,
     keys: &ExpectedKeys,
@@ -102,27 +102,27 @@ pub fn of_shard(
     keys.iter().map(move |(index, version)| (shard, *index, *version))
 }
 
-/// The keys of a shard, whatever numbers they have.
+/// Returns the range of all keys of a shard.
 pub fn shard_range(shard: u32) -> std::ops::Range<Vec<u8>> {
     let edge = |s: u32| (s as u16).to_be_bytes().to_vec();
     edge(shard)..edge(shard + 1)
 }
 
-/// The trees of a store whose content is known.
+/// Returns the trees of a store whose content is known.
 pub fn trees(db: &Db) -> Checked<Vec<Tree>> {
     Ok(NAMES[..TREES].iter().map(|n| db.existing_tree(n)).collect::<Result<_, _>>()?)
 }
 
-/// What of a store is known exactly.
+/// Part of a store whose expected content is known exactly.
 pub struct KnownState {
-    /// The trees.
+    /// Trees.
     pub trees: Vec<Tree>,
-    /// The tables; `None` where the store was opened without them.
+    /// Tables; `None` if the store was opened without them.
     pub tables: Option<Arc<Tables>>,
 }
 
 impl KnownState {
-    /// Compares everything with what is expected. Gives the number of keys.
+    /// Compares everything with the expected state. Returns the number of keys.
     pub fn check_all(&self, what: &str, expected: &ExpectedStore) -> Checked<u64> {
         let mut n = 0;
         for (t, tree) in self.trees.iter().enumerate() {
@@ -147,7 +147,7 @@ impl KnownState {
         Ok(n)
     }
 
-    /// Compares a shard with what is expected.
+    /// Compares a shard with the expected state.
     pub fn check_shard(&self, what: &str, shard: u32, expected: &Shard) -> Checked {
         for (t, tree) in self.trees.iter().enumerate() {
             check_walk(what, t, tree.range(shard_range(shard)), of_shard(shard, &expected[t]))?;
@@ -161,7 +161,7 @@ impl KnownState {
         }
     }
 
-    /// Whether a key has this version.
+    /// Reports whether a key has this version.
     fn is(&self, t: usize, shard: u32, index: u32, version: Option<u64>) -> Checked<bool> {
         let found = match (t, &self.tables) {
             (ROWS, Some(tables)) => tables.version("after opening", shard, index)?,
@@ -176,8 +176,8 @@ impl KnownState {
     }
 }
 
-/// Finds out what became of a step that was begun and not done: the store has all of it or nothing.
-/// Applies it where it is there.
+/// Determines the outcome of a step that was begun and not done: the store has all of it or none of
+/// it. Applies the step to the expected state if the store has it.
 pub fn resolve_open_step(
     known: &KnownState,
     expected: &mut ExpectedStore,
@@ -223,7 +223,7 @@ pub fn resolve_open_step(
     Ok(with.is_some())
 }
 
-/// Compares the twins, as a snapshot sees them from some key on: what batches wrote alike is alike.
+/// Compares the twin trees in a snapshot from some key on: batches write both alike.
 pub fn check_twins(
     what: &str,
     snapshot: &Snapshot,
@@ -258,7 +258,7 @@ pub fn check_twins(
     Ok(())
 }
 
-/// Checks that no money was made or lost.
+/// Checks that transfers have kept the total amount of money.
 pub fn check_bank(what: &str, snapshot: &Snapshot, bank: &Tree) -> Checked {
     let mut sum = 0i64;
     for n in 0..ACCOUNTS {
@@ -276,7 +276,7 @@ pub fn check_bank(what: &str, snapshot: &Snapshot, bank: &Tree) -> Checked {
     Ok(())
 }
 
-/// Checks what all threads write to: accounts, and trees that come and go.
+/// Checks the data that all threads write to: accounts, and the temporary trees.
 pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
     let snapshot = db.snapshot();
     check_bank(what, &snapshot, &db.existing_tree(BANK)?)?;
@@ -294,7 +294,7 @@ pub fn check_shared(what: &str, db: &Db, trees: &[Tree]) -> Checked {
     Ok(())
 }
 
-/// Checks that a value of a tree that comes and goes is one that was written for this key.
+/// Checks that a value of a temporary tree was written for this key.
 pub fn check_scratch(what: &str, k: &[u8], v: &[u8]) -> Checked {
     let (shard, index) = match parse(k) {
         Some(of)

@@ -1,9 +1,9 @@
-//! The process that is killed: opens the store, compares all of it with what is expected, and lets
-//! the threads of a cycle loose on it.
+//! The process that is killed: opens the store, compares all of it with the expected state, and
+//! runs the threads of a cycle.
 //!
-//! Invariants: the expected state on disk is replaced only after the whole store has been compared
-//! with it, and after the journals that go on from it exist. So a kill at any moment, opening
-//! included, leaves an expected state with its journals.
+//! Invariant: the expected state on disk is replaced only after the whole store was compared with
+//! it, and after the journals that continue it exist. So a kill at any moment, also during the
+//! open, leaves an expected state with its journals.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,13 +29,13 @@ use super::trouble::{CheckTrouble, Checked, wrong};
 use super::work::{SharedWork, TortureWorker};
 use super::{NEXT, STORE};
 
-/// Tells the supervisor something.
+/// Sends a message to the supervisor.
 fn tell(what: Value) {
     println!("{what}");
 }
 
-/// Has the process end with any panic: those of a server or of a worker of the store would else go
-/// by unseen.
+/// Makes every panic end the process. Otherwise panics of a server or of a worker of the store
+/// would go unnoticed.
 fn die_with_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -44,7 +44,7 @@ fn die_with_panics() {
     }));
 }
 
-/// Carries out a cycle. Gives what is wrong, where anything is.
+/// Runs a cycle. Returns an error if the store is wrong.
 pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     die_with_panics();
     let plan = settings.plan(cycle);
@@ -101,7 +101,7 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
         result?;
     }
     if shared.closing.load(Ordering::SeqCst) {
-        // The server has closed the store beneath the threads.
+        // The server has closed the store while the threads were working.
         tell(json!({ "event": "closed", "at_work": true }));
         return Ok(());
     }
@@ -109,17 +109,17 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     close(shared, &plan, dir)
 }
 
-/// What the opening of a store found.
+/// Result of opening a store.
 struct OpenedStore {
-    /// What it holds, as it should.
+    /// Expected content, which the store has.
     expected: ExpectedStore,
-    /// The cycle before, whose journals have been used up.
+    /// Previous cycle, whose journals were applied.
     before: u64,
-    /// Steps done by it, by their kinds.
+    /// Completed steps of that cycle, by their kinds.
     counts: BTreeMap<String, u64>,
 }
 
-/// Opens the store and compares all of it with what is expected.
+/// Opens the store and compares all of it with the expected state.
 fn open(
     settings: &TortureSettings,
     plan: &TorturePlan,
@@ -181,7 +181,7 @@ fn open(
     Ok(((db, known, session), OpenedStore { expected, before, counts }, keys))
 }
 
-/// Runs the threads until the cycle's time is over, or until they give up.
+/// Runs the threads until the cycle's time is over, or until they fail.
 #[allow(clippy::disallowed_methods, reason = "they stand for an application's threads")]
 fn threads(
     shared: &Arc<SharedWork>,
@@ -201,7 +201,7 @@ fn threads(
         .collect::<Checked<_>>()?;
     let millis = match plan.end {
         PlanEnd::Close { millis } => millis,
-        // Killed before, or at an operation that may never come.
+        // Killed earlier, or at an operation that may never happen.
         PlanEnd::Kill { .. } | PlanEnd::DieAt { .. } => longest * 2,
     };
     let stops = shared.served.as_ref().filter(|_| {
@@ -233,15 +233,15 @@ fn threads(
             Err(e) => wrong(format!("the server did not close the store well: {e}")),
             Ok(()) => Ok(()),
         });
-        let joined = handles.into_iter().map(|h| {
-            h.join().unwrap_or_else(|_| wrong("a thread panicked; what it said stands above"))
-        });
+        let joined = handles
+            .into_iter()
+            .map(|h| h.join().unwrap_or_else(|_| wrong("a thread panicked; its message is above")));
         joined.chain(stopped).collect()
     }))
 }
 
-/// Closes a store that nobody killed; before it, makes the copy with which the next cycle goes on,
-/// if it is to.
+/// Closes a store that was not killed. If the plan says so, first makes the checkpoint with which
+/// the next cycle continues.
 fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
     let db = shared.db.clone();
     let latched = db.sync().is_err();
@@ -258,7 +258,7 @@ fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
             return wrong(format!("verify: {e}"));
         }
     } else if !latched {
-        // What was refused for want of space must be taken now that there is some.
+        // Operations refused for lack of space must succeed now.
         match db.wait_idle() {
             Err(e) if e.kind() == ErrorKind::NoSpace => {
                 return wrong(format!("there is space again, but: {e}"));
@@ -274,7 +274,7 @@ fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
     }
     let closed = match &shared.served {
         Some(served) => {
-            // It still answers, also where the disk has failed.
+            // The server still answers, also after a disk failure.
             served.speaker()?.execute("SELECT cluster_name FROM system.local")?;
             served.stop()
         }

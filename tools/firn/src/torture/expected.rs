@@ -1,8 +1,9 @@
-//! The expected state: of each key of each shard its version, kept beside the store.
+//! Expected state: the version of each key of each shard, stored next to the store.
 //!
-//! Invariants: the file is replaced by a rename, so it is always one that was written whole; it
-//! says with which cycle's journals it goes on, so that the state after a kill is the file and what
-//! those journals say (`journal`).
+//! Invariants:
+//! - A rename replaces the file, so it is always complete.
+//! - The file names the cycle whose journals continue it. So the state after a kill is the file
+//!   plus these journals (`journal`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,30 +15,30 @@ use super::layout::{PARTS, ROLES, ROWS};
 use super::roles::RoleChange;
 
 /// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums,
-/// the numbers themselves; of roles, their states.
+/// the values are the sums; for roles, their states.
 pub type ExpectedKeys = BTreeMap<u32, u64>;
 /// One shard in all trees and tables.
 pub type Shard = [ExpectedKeys; PARTS];
 
-/// Something that a step does to the content of a tree.
+/// A change that a step makes to the content of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedChange {
-    /// The key has this version now.
+    /// Gives the key this version.
     Set { tree: usize, shard: u32, index: u32, version: u64 },
-    /// The row has this version now, if there was none.
+    /// Gives the row this version, if there was no row.
     SetNew { shard: u32, index: u32, version: u64 },
-    /// The key is gone.
+    /// Removes the key.
     Unset { tree: usize, shard: u32, index: u32 },
-    /// The number grows.
+    /// Adds to the number.
     Add { tree: usize, shard: u32, index: u32, by: u64 },
-    /// The keys of these numbers are gone.
+    /// Removes the keys of these numbers.
     UnsetRange { tree: usize, shard: u32, from: u32, to: u32 },
-    /// A statement about this role, which the store may have to refuse.
+    /// Runs a statement about this role, which the store may have to refuse.
     Role { shard: u32, index: u32, change: RoleChange },
 }
 
 impl ExpectedChange {
-    /// The shard that is changed.
+    /// Returns the changed shard.
     pub fn shard(&self) -> u32 {
         match self {
             ExpectedChange::Set { shard, .. }
@@ -49,7 +50,7 @@ impl ExpectedChange {
         }
     }
 
-    /// Makes the change in what is expected of its shard.
+    /// Applies the change to the expected state of its shard.
     pub fn apply(&self, shard: &mut Shard) {
         match *self {
             ExpectedChange::Set { tree, index, version, .. } => {
@@ -72,7 +73,7 @@ impl ExpectedChange {
                     shard[tree].remove(i);
                 });
             }
-            // One that is refused changes nothing.
+            // A refused statement changes nothing.
             ExpectedChange::Role { index, change, .. } => {
                 change.apply(index, &mut shard[ROLES]);
             }
@@ -80,7 +81,7 @@ impl ExpectedChange {
     }
 }
 
-/// Copies of the shards that some changes are about.
+/// Returns copies of the shards that these changes affect.
 pub fn touched<'a>(
     changes: &[ExpectedChange],
     shard: impl Fn(u32) -> Option<&'a Shard>,
@@ -88,21 +89,21 @@ pub fn touched<'a>(
     changes.iter().filter_map(|c| Some((c.shard(), shard(c.shard())?.clone()))).collect()
 }
 
-/// What the whole store should hold.
+/// Expected content of the whole store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedStore {
-    /// The cycle whose journals tell what came after this state; 0 for none.
+    /// Cycle whose journals continue this state; 0 for none.
     pub cycle: u64,
-    /// The shards.
+    /// Shards.
     pub shards: Vec<Shard>,
 }
 
 const MAGIC: &[u8; 8] = b"firnexp3";
-/// No expected state is larger.
+/// Maximum size of the file.
 const LARGEST: u64 = 1 << 32;
 
 impl ExpectedStore {
-    /// Nothing in so many shards.
+    /// Creates the empty state of this number of shards.
     pub fn empty(shards: u32) -> ExpectedStore {
         ExpectedStore { cycle: 0, shards: (0..shards).map(|_| Shard::default()).collect() }
     }
@@ -111,7 +112,7 @@ impl ExpectedStore {
         dir.join("expected")
     }
 
-    /// The state kept in `dir`; nothing where there is none yet.
+    /// Loads the state from `dir`; empty if there is none yet.
     pub fn load(env: &dyn Env, dir: &Path, shards: u32) -> Result<ExpectedStore> {
         let path = ExpectedStore::path(dir);
         if env.file_len(&path).is_err() {
@@ -143,7 +144,7 @@ impl ExpectedStore {
         read().ok_or_else(damaged)
     }
 
-    /// Keeps the state in `dir`, in place of the one before.
+    /// Saves the state to `dir`, replacing the previous one.
     pub fn save(&self, env: &dyn Env, dir: &Path) -> Result<()> {
         let mut bytes = MAGIC.to_vec();
         let mut number = |n: u64| bytes.extend_from_slice(&n.to_le_bytes());
@@ -161,7 +162,7 @@ impl ExpectedStore {
         env.rename(&fresh, &ExpectedStore::path(dir))
     }
 
-    /// Makes the changes of a step.
+    /// Applies the changes of a step.
     pub fn apply(&mut self, changes: &[ExpectedChange]) {
         for c in changes {
             c.apply(&mut self.shards[c.shard() as usize]);

@@ -1,5 +1,5 @@
-//! The table under torture that comes and goes, with an index, a view, the nearest of its vectors
-//! and a function, beside others who do the same.
+//! A temporary table under torture, with an index, a view, a vector index and a function. Several
+//! threads create, change and drop it at once.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,8 @@ const VIEW_READ: &str = "SELECT id, n, version FROM torture.guest_by_n";
 type GuestRow = (i64, Option<i32>, Option<i64>);
 
 impl Tables {
-    /// Makes, fills, alters, asks or drops the table that comes and goes, beside others who do.
+    /// Creates, fills, alters, queries or drops the temporary table, concurrently with other
+    /// threads.
     pub fn guest(&self, rng: &mut Rng, version: LayoutVersion) -> Checked {
         let id = rng.below(1000);
         let (n, version) = (id % 10, version.0);
@@ -51,7 +52,7 @@ impl Tables {
             ),
         };
         match self.0.execute(&statement) {
-            // It is not there, or somebody else was quicker.
+            // The table does not exist, or another thread was faster.
             Err(e) if e.is(Class::Invalid) || e.is(Class::AlreadyExists) => Ok(()),
             Err(SpeechError::Refused(code, text)) => {
                 wrong(format!("{statement}: code {code:#06x}: {text}"))
@@ -60,7 +61,7 @@ impl Tables {
         }
     }
 
-    /// Compares the guest's view with the guest, where both are there and nobody writes.
+    /// Compares the view with the temporary table, if both exist. No writer may be active.
     pub fn check_guest(&self, what: &str) -> Checked {
         let row = |r: &Row<'_>| Ok::<GuestRow, SpeechError>((r.at(0)?, r.at(1)?, r.at(2)?));
         let read = |text| match self.0.read(text, (), Some(100), row) {

@@ -1,10 +1,12 @@
-//! The progress of each thread, in a file that outlives its process.
+//! Progress of each thread, in a file that outlives its process.
 //!
-//! Steps are computed from their numbers, so all that must be kept is which one was begun last,
-//! which one was done last, and which ones the store refused. The file is written through a map,
-//! without a system call, and what was written is there after a SIGKILL. Invariant: a step is
-//! *begun* before its first call of the store, and *done* after the store has acknowledged it. So
-//! of a killed thread at most one step is open, and the store holds all of it or nothing.
+//! Steps are computed from their numbers. So the journal only has the last begun step, the last
+//! done step, and the steps that the store refused. The file is written through a memory map,
+//! without a system call, and its content survives a SIGKILL.
+//!
+//! Invariant: a step is *begun* before its first call of the store, and *done* after the store has
+//! acknowledged it. So a killed thread has at most one open step, and the store has all of it or
+//! none of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,20 +21,20 @@ const DONE: u64 = 8;
 const REFUSALS: u64 = 16;
 const FIRST: u64 = 24;
 
-/// The journal that a thread writes.
+/// Journal of a thread, for writing.
 pub struct TortureJournal {
     file: Arc<dyn LogFile>,
     refused: u64,
 }
 
-/// What a journal says.
+/// Content of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TortureProgress {
-    /// Steps begun.
+    /// Number of begun steps.
     pub begun: u64,
-    /// Steps done, or refused.
+    /// Number of done or refused steps.
     pub done: u64,
-    /// Numbers of steps that the store refused, changing nothing.
+    /// Numbers of steps that the store refused without a change.
     pub refused: Vec<u64>,
 }
 
@@ -41,7 +43,7 @@ fn path(dir: &Path, cycle: u64, thread: u64) -> PathBuf {
 }
 
 impl TortureJournal {
-    /// A new journal.
+    /// Creates a journal.
     pub fn create(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<TortureJournal> {
         Ok(TortureJournal {
             file: Arc::from(env.create_log(&path(dir, cycle, thread), CAPACITY)?),
@@ -53,17 +55,17 @@ impl TortureJournal {
         self.file.write_at(at, &n.to_le_bytes())
     }
 
-    /// The step of this number begins.
+    /// Records that this step begins.
     pub fn begin(&self, step: u64) -> Result<()> {
         self.write(BEGUN, step + 1)
     }
 
-    /// The step of this number has been acknowledged.
+    /// Records that this step has been acknowledged.
     pub fn done(&self, step: u64) -> Result<()> {
         self.write(DONE, step + 1)
     }
 
-    /// The store has refused the step of this number. False when no more refusals can be kept.
+    /// Records that the store refused this step. Returns `false` if the journal is full.
     pub fn refuse(&mut self, step: u64) -> Result<bool> {
         let at = FIRST + 8 * self.refused;
         if at + 8 > CAPACITY {
@@ -77,7 +79,7 @@ impl TortureJournal {
     }
 }
 
-/// What the journal of a thread says; nothing where there is none.
+/// Reads the journal of a thread; empty if there is none.
 pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<TortureProgress> {
     let path = path(dir, cycle, thread);
     if env.file_len(&path).is_err() {
@@ -97,7 +99,7 @@ pub fn read(env: &dyn Env, dir: &Path, cycle: u64, thread: u64) -> Result<Tortur
 /// Removes the journals of a cycle.
 pub fn remove(env: &dyn Env, dir: &Path, cycle: u64, threads: u64) {
     for thread in 0..threads {
-        // One that stays is not looked at again.
+        // A leftover journal is not read again.
         let _ = env.remove(&path(dir, cycle, thread));
     }
 }

@@ -1,55 +1,55 @@
-//! The content of the stores under torture: trees, keys and values, all computed from numbers.
+//! Content of the stores under torture: trees, keys and values, all computed from numbers.
 //!
-//! A key belongs to a *shard*, and a shard belongs to one thread at a time, which therefore knows
-//! exactly what the shard holds. Shards lie between each other's, so tables, runs and memtables mix
-//! the keys of all threads. A value is computed from its key and its *version*: the number of the
-//! step that wrote it. So the expected state is one number a key, and a wrong value says where it
-//! came from.
+//! A key belongs to a *shard*. A shard belongs to one thread at a time, which therefore knows its
+//! exact content. The key ranges of shards are interleaved, so tables, runs and memtables mix the
+//! keys of all threads. A value is computed from its key and its *version*: the number of the step
+//! that wrote it. So the expected state is one number per key, and a wrong value identifies its
+//! origin.
 
 use std::sync::Arc;
 
 use firn_kv::{Error, Folded, MAX_KEY_LEN, MergeOperator, Result};
 use firn_workload::rng::{Rng, mix};
 
-/// The trees whose content is known exactly.
+/// Number of trees whose content is known exactly.
 pub const TREES: usize = 5;
-/// Plain keys and values.
+/// Trees of plain keys and values.
 pub const PLAIN: [usize; 2] = [0, 1];
-/// Numbers, to which operands are added.
+/// Tree of numbers, to which merge operands are added.
 pub const SUMS: usize = 2;
-/// Two trees that are only written together, each by batches that change both alike.
+/// Two trees that are only written together, by batches that change both alike.
 pub const TWINS: [usize; 2] = [3, 4];
-/// The rows of a CQL table.
+/// Rows of a CQL table.
 pub const ROWS: usize = 5;
-/// The counters of a CQL table.
+/// Counters of a CQL table.
 pub const COUNTS: usize = 6;
-/// The roles of CQL.
+/// CQL roles.
 pub const ROLES: usize = 7;
-/// All whose content is known exactly: trees, and behind them CQL tables and roles.
+/// Number of parts whose content is known exactly: trees, followed by CQL tables and roles.
 pub const PARTS: usize = 8;
-/// Their names.
+/// Names of the parts.
 pub const NAMES: [&str; PARTS] =
     ["plain", "other", "sums", "twin-a", "twin-b", "rows", "counts", "roles"];
-/// Accounts, between which all threads move money.
+/// Tree of accounts, between which all threads transfer money.
 pub const BANK: &str = "bank";
-/// How many accounts there are.
+/// Number of accounts.
 pub const ACCOUNTS: u64 = 64;
-/// What an account has at first.
+/// Initial balance of an account.
 pub const DEPOSIT: i64 = 1000;
-/// Trees that are made, written and dropped by all threads at once.
+/// Temporary trees, which all threads create, write and drop at once.
 pub const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
 
-/// The number of a step that writes, which is the version of what it writes.
+/// Number of a writing step, which is the version of the data that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutVersion(pub u64);
 
 impl LayoutVersion {
-    /// Of the step `step` of a thread in a cycle.
+    /// Creates the version of the step `step` of a thread in a cycle.
     pub fn new(cycle: u64, thread: u64, step: u64) -> LayoutVersion {
         LayoutVersion((cycle & 0xff_ffff) << 40 | (thread & 0xff) << 32 | (step & 0xffff_ffff))
     }
 
-    /// The version that a value was made with.
+    /// Returns the version that a value was computed from.
     pub fn of(value: &[u8]) -> Option<LayoutVersion> {
         Some(LayoutVersion(u64::from_le_bytes(value.first_chunk::<8>().copied()?)))
     }
@@ -67,8 +67,8 @@ impl std::fmt::Display for LayoutVersion {
     }
 }
 
-/// What comes between shard and number in the keys of a shard: nothing, a few bytes, or more than
-/// heads of blocks can tell apart.
+/// Returns the bytes between shard and number in the keys of a shard: none, a few bytes, or more
+/// than the key heads in blocks can distinguish.
 fn middle(shard: u32) -> &'static [u8] {
     match shard % 4 {
         0 => b"",
@@ -78,7 +78,7 @@ fn middle(shard: u32) -> &'static [u8] {
     }
 }
 
-/// The key number `index` of a shard. Keys of a shard are in the order of their numbers.
+/// Returns the key number `index` of a shard. Keys of a shard are ordered by their numbers.
 pub fn key(shard: u32, index: u32) -> Vec<u8> {
     let mut k = (shard as u16).to_be_bytes().to_vec();
     k.extend_from_slice(middle(shard));
@@ -93,7 +93,7 @@ pub fn key(shard: u32, index: u32) -> Vec<u8> {
     k
 }
 
-/// Which shard and number a key is of, if it is one of ours.
+/// Returns the shard and number of a key; `None` if it is not a key of this layout.
 pub fn parse(key_bytes: &[u8]) -> Option<(u32, u32)> {
     let shard = u32::from(u16::from_be_bytes(*key_bytes.first_chunk::<2>()?));
     let rest = key_bytes[2..].strip_prefix(middle(shard))?;
@@ -101,7 +101,7 @@ pub fn parse(key_bytes: &[u8]) -> Option<(u32, u32)> {
     (key(shard, index) == key_bytes).then_some((shard, index))
 }
 
-/// The value of a key at a version. In the tree of sums, the number itself.
+/// Returns the value of a key at a version. In the tree of sums it is the number itself.
 pub fn value(tree: usize, shard: u32, index: u32, version: u64) -> Vec<u8> {
     let mut v = version.to_le_bytes().to_vec();
     if tree == SUMS {
@@ -128,7 +128,7 @@ pub fn value(tree: usize, shard: u32, index: u32, version: u64) -> Vec<u8> {
     v
 }
 
-/// Adds numbers.
+/// Merge operator that adds numbers.
 pub struct Adds;
 
 impl MergeOperator for Adds {
@@ -149,7 +149,7 @@ impl MergeOperator for Adds {
     }
 }
 
-/// A number as stored.
+/// Decodes a stored number.
 pub fn number(bytes: &[u8]) -> Result<u64> {
     let bytes = bytes
         .try_into()
@@ -157,12 +157,12 @@ pub fn number(bytes: &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The merge operator of a tree.
+/// Returns the merge operator of a tree.
 pub fn merge_of(tree: usize) -> Option<Arc<dyn MergeOperator>> {
     (tree == SUMS).then(|| Arc::new(Adds) as Arc<dyn MergeOperator>)
 }
 
-/// The key of an account.
+/// Returns the key of an account.
 pub fn account(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }

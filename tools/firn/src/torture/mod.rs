@@ -1,18 +1,21 @@
-//! `firn torture`: a store under random work, killed at random moments, and compared with what it
-//! should hold.
+//! `firn torture`: runs random work on a store, kills it at random moments, and compares it with
+//! its expected content.
 //!
-//! `supervise` starts a process for each cycle (`child`), kills it, and reports; `plan` draws what
-//! a cycle is like; `steps` what its threads do; `work` does it, CQL by `tables` and `roles`, and a
-//! `speaker` carries that to a session or to the server of the cycle (`served`); `journal` and
-//! `expected` outlive the process, and `check` compares.
+//! `supervise` starts a process for each cycle (`child`), kills it, and reports. `plan` draws the
+//! settings of a cycle, `steps` the operations of its threads. `work` executes them, with CQL in
+//! `tables` and `roles`. A `speaker` sends CQL to a session or to the server of the cycle
+//! (`served`). `journal` and `expected` outlive the process, and `check` compares.
 //!
-//! What is checked: at each opening every key of every tree whose content is known, byte for byte,
-//! so nothing acknowledged is lost, nothing is invented, and what was begun and not acknowledged is
-//! there whole or not at all; while threads work, each of their reads, ranges, cursors and
-//! snapshots; batches and transactions of all threads by invariants (two trees that are always
-//! alike, a sum of money); and checkpoints, made beside everything else, by opening them. What a
-//! server has answered counts as what a session has. Whoever else connects, however rudely, no
-//! connection is lost, and a server that stops leaves no answer half sent.
+//! Checks:
+//! - At each open, every key of every tree with known content, byte for byte. So no acknowledged
+//!   write is lost, no data is invented, and unacknowledged steps are complete or absent.
+//! - During the work, each read, range, cursor and snapshot of the threads.
+//! - Batches and transactions of all threads, by invariants: two trees that are always alike, and a
+//!   constant sum of money.
+//! - Concurrent checkpoints, by opening them.
+//!
+//! Acknowledgements of a server count like those of a session. Misbehaving clients must not break
+//! other connections, and a stopping server must not leave an answer incomplete.
 
 mod check;
 mod child;
@@ -42,9 +45,9 @@ use crate::store::Global;
 use plan::{Faults, TortureSettings};
 use trouble::CheckTrouble;
 
-/// The store's directory within that of the run.
+/// Directory of the store within that of the run.
 const STORE: &str = "store";
-/// A checkpoint with which the next cycle goes on.
+/// Directory of a checkpoint with which the next cycle continues.
 const NEXT: &str = "next";
 
 pub const EXAMPLES: &str = "\
@@ -66,40 +69,40 @@ Examples:
   firn --db /tmp/full torture --faults full --seed 7        with a disk that is full now and then
   firn --db /tmp/bad torture --faults all --keep            with failing syncs and writes; copies the store before each opening";
 
-/// What `firn torture` takes.
+/// Arguments of `firn torture`.
 #[derive(Args, Clone, Debug)]
 pub struct TortureArgs {
-    /// How long, in seconds
+    /// Run for this many seconds
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// How many cycles at most
+    /// Run at most this many cycles
     #[arg(long, value_name = "N")]
     cycles: Option<u64>,
-    /// What everything is drawn from (of a new directory; drawn anew if not given)
+    /// Use this random seed (for a new directory) [default: a random one]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Most threads of a cycle (of a new directory)
+    /// Use at most this many threads per cycle (for a new directory)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
-    /// Keys of each shard in each tree (of a new directory)
+    /// Use this many keys per shard and tree (for a new directory)
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(16..=1_000_000))]
     keys: u32,
-    /// Shards: parts of the keys that one thread writes (of a new directory)
+    /// Use this many shards, the parts of the keys that one thread writes (for a new directory)
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     shards: u32,
-    /// Longest time that the threads of a cycle work, in milliseconds (of a new directory)
+    /// Let the threads of a cycle work for at most this many milliseconds (for a new directory)
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(50..=3_600_000))]
     millis: u64,
-    /// Which failures of the disk are played (of a new directory)
+    /// Inject these disk failures (for a new directory)
     #[arg(long, value_enum, default_value = "none")]
     faults: Faults,
-    /// How long a thread may take for one step before the run is a failure, in seconds
+    /// Fail if a thread takes more than this many seconds for one step
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
     /// Copy the store before each opening, to DIR/before
     #[arg(long)]
     keep: bool,
-    /// Be the process of this cycle
+    /// Run this cycle as a child process
     #[arg(long, value_name = "N", hide = true)]
     cycle: Option<u64>,
 }
@@ -122,8 +125,8 @@ pub fn run(global: &Global, args: &TortureArgs) -> Done {
     }
 }
 
-/// The settings of the run in `dir`: those that it was begun with, or those given now for a new
-/// one.
+/// Returns the settings of the run in `dir`: its stored ones, or those of the arguments for a new
+/// run.
 fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<TortureSettings> {
     let path = dir.join("torture.json");
     if env.file_len(&path).is_ok() {
@@ -156,7 +159,7 @@ fn settings(env: &dyn Env, dir: &Path, args: &TortureArgs) -> Done<TortureSettin
     Ok(settings)
 }
 
-/// Removes a store, where there is one: its directory and the files in it.
+/// Removes a store if it exists: its directory and the files in it.
 fn remove_store(env: &dyn Env, dir: &Path) -> Result<()> {
     let Ok(names) = env.list(dir) else { return Ok(()) };
     for name in names {

@@ -1,5 +1,5 @@
-//! The plan of a cycle: options, threads, how it ends, what fails. Drawn from the seed and the
-//! cycle's number.
+//! Plan of a cycle: options, threads, end and disk failures, drawn from the seed and the cycle's
+//! number.
 
 use std::fmt;
 
@@ -15,54 +15,54 @@ use serde_json::{Value, json};
 use super::layout::{TREES, merge_of};
 use super::steps::StepSpace;
 
-/// Which failures of the disk are played.
+/// Injected failures of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Faults {
     /// None
     None,
-    /// The disk is full for a while
+    /// The disk is temporarily full
     Full,
-    /// The disk is full for a while, or an operation or a sync fails
+    /// The disk is temporarily full, or an operation or a sync fails
     All,
 }
 
-/// What is fixed for all cycles of a directory.
+/// Settings of all cycles of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TortureSettings {
-    /// What everything is drawn from.
+    /// Random seed.
     pub seed: u64,
-    /// Shards.
+    /// Number of shards.
     pub shards: u32,
     /// Keys of a shard in each tree.
     pub keys: u32,
-    /// Most threads of a cycle.
+    /// Maximum number of threads of a cycle.
     pub threads: u64,
-    /// Longest time of a cycle, in milliseconds.
+    /// Maximum duration of a cycle, in milliseconds.
     pub millis: u64,
-    /// What may fail.
+    /// Injected failures.
     pub faults: Faults,
 }
 
-/// How a cycle ends.
+/// End of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanEnd {
-    /// The threads stop after so many milliseconds, and the store is closed.
+    /// The threads stop after this many milliseconds, and the store is closed.
     Close { millis: u64 },
-    /// SIGKILL so many milliseconds after the threads have begun, or after the process has, so that
-    /// openings are killed too.
+    /// SIGKILL this many milliseconds after the start of the threads, or after the start of the
+    /// process, so that opens are killed too.
     Kill { millis: u64, opening: bool },
-    /// The process dies where its nth operation on files begins.
+    /// The process dies at the begin of its nth file operation.
     DieAt { operation: u64 },
 }
 
 /// A failing disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// How.
+    /// Kind of failure.
     pub fault: Fault,
-    /// The first operation that fails.
+    /// Number of the first operation that fails.
     pub from: u64,
-    /// How long all later ones fail too, in milliseconds; 0 where only one fails.
+    /// Time in which all later operations fail too, in milliseconds; 0 if only one fails.
     pub millis: u64,
 }
 
@@ -73,47 +73,47 @@ pub struct ServedPlan {
     pub login: bool,
     /// Threads for requests.
     pub workers: usize,
-    /// How long a client may leave an answer lying, in milliseconds.
+    /// Time for a client to read an answer, in milliseconds.
     pub write_millis: u64,
-    /// How long a client may take to begin, in milliseconds.
+    /// Time for a client to log in, in milliseconds.
     pub login_millis: u64,
-    /// The texts of prepared statements that it keeps.
+    /// Size of the cache of prepared statements, in bytes of text.
     pub prepared_bytes: usize,
-    /// Where the store is closed: whether the server stops and closes it while all threads work.
+    /// If the store is closed: whether the server stops and closes it while all threads work.
     pub stops_at_work: bool,
 }
 
-/// A cycle.
+/// Plan of a cycle.
 #[derive(Clone, Debug)]
 pub struct TorturePlan {
-    /// Its number, from 1.
+    /// Number of the cycle, from 1.
     pub cycle: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
     /// Options of the store.
     pub db: DbOptions,
     /// Options of each tree.
     pub trees: Vec<TreeOptions>,
-    /// How it ends.
+    /// End of the cycle.
     pub end: PlanEnd,
-    /// What fails.
+    /// Injected failure.
     pub failing: Option<Failing>,
-    /// Which operations count for `DieAt` and `failing`; all where empty.
+    /// Operations that count for `DieAt` and `failing`; all if empty.
     pub counted: Vec<OpClass>,
-    /// A cycle that closes the store makes a checkpoint at its end, and the next one goes on with
-    /// that.
+    /// Whether a cycle that closes the store makes a checkpoint at its end, with which the next
+    /// cycle continues.
     pub restore: bool,
-    /// The server through which most of CQL goes, where there is one.
+    /// Server for most CQL statements, if there is one.
     pub served: Option<ServedPlan>,
 }
 
-/// A number between two, about equally often of each size.
+/// Draws a number from a log-uniform distribution.
 fn sized(rng: &mut Rng, from: u64, to: u64) -> u64 {
     let (lo, hi) = ((from as f64).ln(), (to as f64).ln());
     ((lo + (hi - lo) * rng.unit()).exp() as u64).clamp(from, to)
 }
 
-/// A policy that drops nothing: what it drops is no loss, and could not be told from one.
+/// Draws a policy that drops no live data: such a drop could not be distinguished from a loss.
 fn policy(rng: &mut Rng) -> Policy {
     let kept =
         |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.drops_live_data());
@@ -124,7 +124,7 @@ fn list<T: Copy>(rng: &mut Rng, all: &[T]) -> Vec<T> {
     (0..1 + rng.below(3)).map(|_| all[rng.below(all.len() as u64) as usize]).collect()
 }
 
-/// Options of a tree.
+/// Draws the options of a tree.
 pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
     let options = TreeOptions {
         compression: list(rng, &[Compression::None, Compression::Lz4]),
@@ -137,7 +137,7 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
         merge_operator: merge_of(tree),
         ..TreeOptions::default()
     };
-    // Drawn by themselves: what a seed leads to goes by all the others.
+    // Drawn from a separate generator, so that the other options of a seed do not change.
     let sizes = options.table_size << 32 ^ (options.memtable_size ^ options.block_size) as u64;
     let mut rng = Rng::new(sizes, 0);
     let options = TreeOptions {
@@ -166,7 +166,7 @@ fn db_options(rng: &mut Rng) -> DbOptions {
 }
 
 impl TortureSettings {
-    /// As kept beside the store.
+    /// Returns the settings as JSON, as stored next to the store.
     pub fn to_json(&self) -> Value {
         let faults =
             self.faults.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
@@ -176,7 +176,7 @@ impl TortureSettings {
         })
     }
 
-    /// From what is kept beside the store; `None` where it is something else.
+    /// Parses stored settings; `None` if they are invalid.
     pub fn from_json(v: &Value) -> Option<TortureSettings> {
         let small = |name: &str| u32::try_from(v.get(name)?.as_u64()?).ok();
         Some(TortureSettings {
@@ -192,7 +192,7 @@ impl TortureSettings {
         })
     }
 
-    /// The plan of a cycle.
+    /// Returns the plan of a cycle.
     pub fn plan(&self, cycle: u64) -> TorturePlan {
         let mut rng = Rng::new(mix(self.seed) ^ 0x706c_616e, cycle);
         let millis = sized(&mut rng, 20, self.millis.max(21));
@@ -205,7 +205,7 @@ impl TortureSettings {
         let db = db_options(&mut rng);
         let trees = (0..TREES).map(|t| tree_options(&mut rng, t)).collect();
         let failing = self.failing(&mut rng, millis);
-        // What failing operations do is seen where the process lives on.
+        // The effects of failures show only if the process survives.
         let end =
             if failing.is_some() && rng.below(3) > 0 { PlanEnd::Close { millis } } else { end };
         let counted = match rng.below(3) {
@@ -218,7 +218,7 @@ impl TortureSettings {
             login: rng.below(2) == 0,
             workers: 1 + rng.below(8) as usize,
             write_millis: sized(&mut rng, 50, 10_000),
-            // On a busy machine an honest client takes its time, too.
+            // On a busy machine an honest client is slow, too.
             login_millis: sized(&mut rng, 5_000, 30_000),
             // Enough for the plan of the largest statement.
             prepared_bytes: sized(&mut rng, 64 << 10, 1 << 20) as usize,
@@ -244,7 +244,7 @@ impl TortureSettings {
         })
     }
 
-    /// What the steps of a cycle are drawn from.
+    /// Returns the parameters from which the steps of a cycle are drawn.
     pub fn space(&self, plan: &TorturePlan) -> StepSpace {
         StepSpace {
             seed: self.seed,

@@ -1,7 +1,9 @@
-//! Roles under torture: each shard has a few, whose state is one number, as a key has a version.
+//! Roles under torture. Each shard has a few, and the state of a role is one number, like the
+//! version of a key.
 //!
-//! What a statement does to that number, and whether it is refused, is computed here and compared
-//! with what the store says. The first role of a shard is the one that others may be members of.
+//! This module computes the effect of a statement on that number, and whether the store must refuse
+//! it. The tests compare this with the store's answer. Other roles of a shard may be members of its
+//! first role.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +11,24 @@ use firn_workload::rng::Rng;
 
 use super::speaker::{Speaker, SpeechError, Spoken};
 
-/// Roles of a shard.
+/// Number of roles of a shard.
 const ROLE_COUNT: u32 = 4;
-/// What all have.
+/// Password of all roles.
 const PASSWORD: &str = "torture";
-/// The hash of it, which is made quickly.
+/// Hash of the password, with a low cost.
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuupL5sGOfTtb.Sh.C.bUuxlPRoZxGf7tq";
-/// The one who may do everything, whatever happens to the others.
+/// Role with all permissions, independent of the others.
 pub const MASTER: (&str, &str) = ("master", PASSWORD);
 
-/// Bits of a role's number.
+/// Bits of a role's state.
 const LOGIN: u64 = 1;
 const SUPERUSER: u64 = 1 << 1;
 const MEMBER: u64 = 1 << 2;
-/// The first of those for [`RIGHTS`].
+/// First bit of the [`RIGHTS`].
 const FIRST_RIGHT: u32 = 3;
 
-/// Permissions, each with its resource in a statement and in `system_auth`, and whether it lets
-/// one read the rows.
+/// Permissions, each with its resource in a statement and in `system_auth`, and whether it allows
+/// reading the rows.
 const RIGHTS: [(&str, &str, &str, bool); 5] = [
     ("SELECT", "TABLE torture.rows", "data/torture/rows", true),
     ("MODIFY", "TABLE torture.rows", "data/torture/rows", false),
@@ -35,10 +37,10 @@ const RIGHTS: [(&str, &str, &str, bool); 5] = [
     ("DESCRIBE", "ALL ROLES", "roles", false),
 ];
 
-/// The states of the roles of a shard, by their numbers.
+/// States of the roles of a shard, by their numbers.
 type RoleStates = BTreeMap<u32, u64>;
 
-/// What a statement does to a role.
+/// Effect of a statement on a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleChange {
     /// `CREATE ROLE`, with these bits.
@@ -53,17 +55,17 @@ pub enum RoleChange {
     Membership { gives: bool },
 }
 
-/// The name of a role.
+/// Returns the name of a role.
 fn role_name(shard: u32, index: u32) -> String {
     format!("r{shard}_{index}")
 }
 
-/// A role of a shard.
+/// Draws a role of a shard.
 pub fn any_role(rng: &mut Rng) -> u32 {
     rng.below(u64::from(ROLE_COUNT)) as u32
 }
 
-/// The statement that makes the one who may do everything.
+/// Returns the statement that creates the role with all permissions.
 pub fn make_master() -> String {
     let name = MASTER.0;
     format!(
@@ -72,7 +74,7 @@ pub fn make_master() -> String {
 }
 
 impl RoleChange {
-    /// A change of this role of a shard.
+    /// Draws a change of this role of a shard.
     pub fn draw(rng: &mut Rng, index: u32) -> RoleChange {
         let flags = |rng: &mut Rng| {
             let superuser = if rng.below(6) == 0 { SUPERUSER } else { 0 };
@@ -90,7 +92,7 @@ impl RoleChange {
         }
     }
 
-    /// As a statement.
+    /// Returns the change as a statement.
     pub fn statement(self, shard: u32, index: u32) -> String {
         let name = role_name(shard, index);
         let options = |bits: u64| {
@@ -114,8 +116,8 @@ impl RoleChange {
         }
     }
 
-    /// Makes the change in what is expected. False where the statement is refused, and changes
-    /// nothing.
+    /// Applies the change to the expected state. Returns `false` if the statement is refused, and
+    /// changes nothing.
     pub fn apply(self, index: u32, roles: &mut RoleStates) -> bool {
         let has_group = roles.contains_key(&0);
         if let RoleChange::Create(bits) = self {
@@ -148,7 +150,7 @@ impl RoleChange {
     }
 }
 
-/// Whether a role may read the rows, once it has logged in; `None` where it can't log in.
+/// Reports whether a role may read the rows after a login; `None` if it cannot log in.
 pub fn may_read(index: u32, roles: &RoleStates) -> Option<bool> {
     let bits = roles.get(&index).copied().filter(|bits| bits & LOGIN != 0)?;
     let group = roles.get(&0).copied().filter(|_| bits & MEMBER != 0).unwrap_or(0);
@@ -157,7 +159,7 @@ pub fn may_read(index: u32, roles: &RoleStates) -> Option<bool> {
     Some((bits | group) & rights != 0)
 }
 
-/// One who has logged in as a role; `None` where that was refused.
+/// Logs in as a role; `None` if the login was refused.
 pub fn log_in(speaker: &Speaker, shard: u32, index: u32) -> Spoken<Option<Speaker>> {
     speaker.log_in(&role_name(shard, index), PASSWORD)
 }
@@ -165,13 +167,13 @@ pub fn log_in(speaker: &Speaker, shard: u32, index: u32) -> Spoken<Option<Speake
 const ROLES_READ: &str = "SELECT role, can_login, is_superuser, member_of FROM system_auth.roles";
 const RIGHTS_READ: &str = "SELECT role, resource, permissions FROM system_auth.role_permissions";
 
-/// Shard and number of a role.
+/// Returns the shard and number of a role.
 fn parsed_name(name: &str) -> Option<(u32, u32)> {
     let (shard, index) = name.strip_prefix('r')?.split_once('_')?;
     Some((shard.parse().ok()?, index.parse().ok()?))
 }
 
-/// The state of each role that the store has, by shard and number, without the master's.
+/// Reads the states of all roles of the store by shard and number, without the master role.
 pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
     let odd = |what: String| SpeechError::Refused(-1, format!("there is an odd role: {what}"));
     let mut found = BTreeMap::new();
@@ -200,7 +202,7 @@ pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
     })?;
     for (name, path, words) in rights.into_iter().filter(|r| r.0 != MASTER.0) {
         let role = parsed_name(&name).and_then(|role| found.get_mut(&role));
-        // Its role was dropped, or made, between the two statements.
+        // The role was dropped or created between the two statements.
         let Some(bits) = role else { continue };
         for word in words {
             let known = RIGHTS.iter().position(|(w, _, p, _)| *w == word && *p == path);
@@ -213,7 +215,7 @@ pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
     Ok(found)
 }
 
-/// A role's state in words.
+/// Describes a role's state.
 pub fn told_role(index: u32, bits: u64) -> String {
     let flags = [(LOGIN, "login"), (SUPERUSER, "superuser"), (MEMBER, "member")];
     let flags = flags.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| (*word).to_owned());

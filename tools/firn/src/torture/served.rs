@@ -1,9 +1,8 @@
-//! The server of a cycle, over the store that is open: who speaks to it, and visitors who are not
-//! well-behaved.
+//! Server of a cycle over the open store, its clients, and misbehaving visitors.
 //!
-//! A visitor sends the beginning of a conversation up to some byte, or nonsense, and goes or stays
-//! without reading an answer. None of that may harm anybody else: a connection of the others that
-//! is lost is a failure of the run.
+//! A visitor sends a prefix of a conversation, or random bytes. It then disconnects, or stays
+//! without reading an answer. This must not affect others: a lost connection of another client is a
+//! failure of the run.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -23,24 +22,24 @@ use super::roles::MASTER;
 use super::speaker::Speaker;
 use super::trouble::{Checked, wrong};
 
-/// How long a visitor tries to send.
+/// Time limit for a visitor to send.
 const VISIT: Duration = Duration::from_millis(50);
 
 /// A server over the store under torture.
 pub struct Served {
     server: Server,
-    /// Whether one must log in.
+    /// Whether clients must log in.
     login: bool,
 }
 
-/// A visitor who has come, and does not read what is answered.
+/// A connected visitor that does not read the answers.
 pub struct SilentVisitor {
     _socket: TcpStream,
-    /// The step with which it goes.
+    /// Step at which it disconnects.
     pub until: u64,
 }
 
-/// An error of a server as one of the store.
+/// Converts an error of a server to an error of the store.
 fn error(e: ServerError) -> Error {
     match e {
         ServerError::Store(firn_cql::Error::Wide(firn_wide::Error::Store(e))) => e,
@@ -64,7 +63,7 @@ impl Served {
         }
     }
 
-    /// One who speaks to it, and may do everything.
+    /// Returns a client with all permissions.
     pub fn speaker(&self) -> Checked<Speaker> {
         let mut options = ClientOptions::new(self.server.address().to_string());
         let (name, password) = MASTER;
@@ -72,14 +71,15 @@ impl Served {
         Ok(Speaker::connect(options)?)
     }
 
-    /// Whether one must log in.
+    /// Reports whether clients must log in.
     pub fn wants_login(&self) -> bool {
         self.login
     }
 
-    /// Somebody comes who does not go on with what he began. Given where he stays.
+    /// Opens a connection and sends an incomplete conversation. Returns the visitor if it stays
+    /// connected.
     pub fn visit(&self, rng: &mut Rng, step: u64) -> Option<SilentVisitor> {
-        // One who is not let in is none.
+        // A refused connection is not a visitor.
         let mut socket = TcpStream::connect(self.server.address()).ok()?;
         socket.set_write_timeout(Some(VISIT)).ok()?;
         let mut bytes = vec![];
@@ -91,13 +91,13 @@ impl Served {
         if rng.below(3) > 0 {
             bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize);
         }
-        // The server may have closed it, or take no more.
+        // The server may have closed the connection, or accept no more bytes.
         let _ = socket.write_all(&bytes);
         let stays = rng.below(3) == 0;
         stays.then(|| SilentVisitor { _socket: socket, until: step + 1 + rng.below(2000) })
     }
 
-    /// What a client says who gets all that he asks for, until he has asked for much.
+    /// Appends the requests of a valid client that asks for large results.
     fn put_conversation(&self, rng: &mut Rng, out: &mut Vec<u8>) {
         let version = [Version::V3, Version::V4][rng.below(2) as usize];
         let token = format!("\0{}\0{}", MASTER.0, MASTER.1);
@@ -132,7 +132,7 @@ impl Served {
         }
     }
 
-    /// Stops it in order, and closes the store with it.
+    /// Stops the server in order, which closes the store.
     pub fn stop(&self) -> Result<(), Error> {
         self.server.stop().map_err(error)
     }

@@ -1,9 +1,8 @@
-//! Through what CQL is spoken to a store under torture: a session within the process, or a
-//! connection to a server over the same store.
+//! CQL client of a store under torture: a session within the process, or a connection to a server
+//! over the same store.
 //!
-//! What a server says in words is an error of the same kind here as what a session gives, so that
-//! both are judged alike. A connection that is lost, or not to be had, is an error of the kind
-//! `Closed`.
+//! Errors of a server are converted to the kind that a session returns, so that both are judged
+//! alike. A lost or refused connection is an error of the kind `Closed`.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,21 +12,21 @@ use firn_cql::{Class, PagingState, Prepared, Row, Rows, Run, Session, Values};
 use firn_kv::{Error, ErrorKind};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, ClientStatement, CqlClient};
 
-/// Why a statement did nothing, or got no answer.
+/// Reason why a statement failed or got no answer.
 #[derive(Debug)]
 pub enum SpeechError {
-    /// It was refused: the code of the class, and the text.
+    /// Refused: the code of the class, and the text.
     Refused(i32, String),
-    /// The store beneath failed, or the connection is lost: whether it was carried out is not
-    /// known then.
+    /// The store failed, or the connection was lost: the statement may or may not have been
+    /// executed.
     Failed(Error),
 }
 
-/// What a statement comes to.
+/// Result of a statement.
 pub type Spoken<T = ()> = Result<T, SpeechError>;
 
 impl SpeechError {
-    /// Whether it was refused with this class.
+    /// Reports whether the statement was refused with this class.
     pub fn is(&self, class: Class) -> bool {
         matches!(self, SpeechError::Refused(code, _) if *code == i32::from(class.code()))
     }
@@ -42,7 +41,7 @@ impl From<firn_cql::Error> for SpeechError {
     }
 }
 
-/// The kinds that a server may tell of, by what its text begins with.
+/// Kinds of errors that a server reports, recognized by the begin of its text.
 const KINDS: [ErrorKind; 8] = [
     ErrorKind::Corruption,
     ErrorKind::Io,
@@ -53,7 +52,7 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::NotFound,
     ErrorKind::Closed,
 ];
-/// How often a prepared statement is run that the server does not know any more.
+/// Maximum number of executions of a prepared statement that the server has evicted.
 const MOST_TRIES: u32 = 1000;
 const SERVER: i32 = Class::Server.code() as i32;
 
@@ -68,7 +67,7 @@ impl From<ClientError> for SpeechError {
                     None => SpeechError::Refused(code, text),
                 }
             }
-            // A server that stops sends what it has begun to send.
+            // A stopping server completes the answers that it has begun to send.
             ClientError::Lost(why) if !why.contains("within an answer") => {
                 SpeechError::Failed(Error::new(ErrorKind::Closed, format!("connection: {why}")))
             }
@@ -80,21 +79,21 @@ impl From<ClientError> for SpeechError {
     }
 }
 
-/// Who speaks CQL. All threads may use one; those of a connection wait for each other.
+/// A CQL client. All threads may share one; users of one connection wait for each other.
 pub enum Speaker {
-    /// Within the process.
+    /// A session within the process.
     Session { session: Session, known: Mutex<BTreeMap<&'static str, Prepared>> },
-    /// To a server.
+    /// A connection to a server.
     Connection { options: ClientOptions, line: Box<Mutex<SpeakerLine>> },
 }
 
-/// A connection, with the statements that were prepared over it.
+/// A connection, with the statements prepared over it.
 pub struct SpeakerLine {
     client: CqlClient,
     known: BTreeMap<&'static str, ClientStatement>,
 }
 
-/// How many rows are asked for at once, and from where on.
+/// Size and start of a page.
 #[derive(Clone, Default)]
 struct SpokenPage {
     size: Option<usize>,
@@ -113,7 +112,7 @@ impl SpeakerLine {
         };
         let values = values.into_bound(statement.markers())?;
         let how = ClientRun { page_size: page.size, paging: page.from, ..ClientRun::default() };
-        // Where a server keeps few statements, others may drive this one out again and again.
+        // In a server with a small cache, other statements may evict this one repeatedly.
         for _ in 0..MOST_TRIES {
             match self.client.execute(statement, &values, &how).map_err(SpeechError::from) {
                 Err(e) if e.is(Class::Unprepared) => {}
@@ -125,18 +124,18 @@ impl SpeakerLine {
 }
 
 impl Speaker {
-    /// One within the process.
+    /// Creates a client within the process.
     pub fn session(session: Session) -> Speaker {
         Speaker::Session { session, known: Mutex::default() }
     }
 
-    /// One who connects to a server.
+    /// Creates a client of a server.
     pub fn connect(options: ClientOptions) -> Spoken<Speaker> {
         let line = SpeakerLine { client: CqlClient::connect(&options)?, known: BTreeMap::new() };
         Ok(Speaker::Connection { options, line: Box::new(Mutex::new(line)) })
     }
 
-    /// Another one of the same kind, who has logged in. `None`: the login was refused.
+    /// Creates another client of the same kind, which logs in. `None`: the login was refused.
     pub fn log_in(&self, name: &str, password: &str) -> Spoken<Option<Speaker>> {
         let made = match self {
             Speaker::Session { session, .. } => {
@@ -155,7 +154,7 @@ impl Speaker {
         }
     }
 
-    /// Has a statement carried out that stands there with all its values.
+    /// Executes a statement without bound values.
     pub fn execute(&self, text: &str) -> Spoken<Rows> {
         match self {
             Speaker::Session { session, .. } => Ok(session.execute(text, ())?),

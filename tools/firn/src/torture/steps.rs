@@ -1,6 +1,5 @@
-//! The steps of a thread. A step is computed from seed, cycle, thread and its number,
-//! and from nothing else: what a killed thread was doing is known from the number that it left in
-//! its journal.
+//! Steps of a thread. A step is computed only from the seed, the cycle, the thread and its number.
+//! So the number in the journal identifies the last step of a killed thread.
 
 use firn_workload::rng::{Rng, mix};
 
@@ -8,29 +7,28 @@ use super::expected::ExpectedChange;
 use super::layout::{COUNTS, LayoutVersion, PLAIN, ROWS, SUMS, TREES, TWINS};
 use super::roles::{RoleChange, any_role};
 
-/// How a step writes its changes.
+/// Mode of writing of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepMode {
-    /// By a call for a single key.
+    /// A call for a single key.
     Single,
-    /// The same, and it survives a power cut.
+    /// A call for a single key, durable across a power cut.
     SingleSynced,
-    /// By a batch.
+    /// A batch.
     Batch,
-    /// The same, and it survives a power cut.
+    /// A batch, durable across a power cut.
     BatchSynced,
-    /// By a transaction that reads what it writes.
+    /// A transaction that reads the keys that it writes.
     Transaction,
-    /// By a call that looks and writes as one: `insert_if_absent`, `compare_and_swap` or `update`.
+    /// An atomic read and write: `insert_if_absent`, `compare_and_swap` or `update`.
     OneStep,
-    /// By `delete_range`.
+    /// `delete_range`.
     DeleteRange,
-    /// By `drop_range`.
+    /// `drop_range`.
     DropRange,
-    /// By `ingest`.
+    /// `ingest`.
     Ingest,
-    /// By `export` of what is there, a deletion of it, and an `import`: nothing is changed in the
-    /// end.
+    /// `export` of a range, its deletion, and an `import`: the content is the same at the end.
     ExportImport,
     /// A row, by a statement.
     Row,
@@ -46,7 +44,7 @@ pub enum StepMode {
     Role,
 }
 
-/// What a step looks at, or does to the store without changing what it holds.
+/// Operation of a step that does not change the content of its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TortureLook {
     Get,
@@ -86,14 +84,14 @@ pub enum TortureLook {
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TortureStep {
-    /// Changes what the store holds.
+    /// Changes the content of the store.
     Write { how: StepMode, changes: Vec<ExpectedChange> },
-    /// Does something else, with random numbers of its own, to this tree and shard.
+    /// Runs another operation, with its own random numbers, on this tree and shard.
     Look { look: TortureLook, tree: usize, shard: u32, draw: u64 },
 }
 
 impl TortureStep {
-    /// What it has changed once it is done.
+    /// Returns its changes once it is done.
     pub fn done(&self) -> &[ExpectedChange] {
         match self {
             TortureStep::Write { how: StepMode::ExportImport, .. } | TortureStep::Look { .. } => {
@@ -103,7 +101,7 @@ impl TortureStep {
         }
     }
 
-    /// What it may have changed, all of it or nothing, where it was not done.
+    /// Returns the changes that it may have made, all or none, if it was not done.
     pub fn open(&self) -> &[ExpectedChange] {
         match self {
             TortureStep::Write { changes, .. } => changes,
@@ -111,7 +109,7 @@ impl TortureStep {
         }
     }
 
-    /// Its kind, for counting. `served`: it went through a server.
+    /// Returns its kind, for statistics. `served`: it ran through a server.
     pub fn kind(&self, served: bool) -> String {
         let through = if served { ", served" } else { "" };
         match self {
@@ -120,7 +118,7 @@ impl TortureStep {
         }
     }
 
-    /// Whether it speaks CQL, so that it may go through a server.
+    /// Reports whether it uses CQL, so that it may run through a server.
     fn is_cql(&self) -> bool {
         match self {
             TortureStep::Write { how, .. } => matches!(
@@ -145,18 +143,18 @@ impl TortureStep {
     }
 }
 
-/// What steps are drawn from.
+/// Parameters from which steps are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct StepSpace {
     /// Seed of the whole run.
     pub seed: u64,
-    /// The cycle.
+    /// Number of the cycle.
     pub cycle: u64,
-    /// How many threads there are in this cycle.
+    /// Number of threads of the cycle.
     pub threads: u64,
-    /// How many shards.
+    /// Number of shards.
     pub shards: u32,
-    /// How many keys a shard may have in a tree.
+    /// Maximum number of keys of a shard in a tree.
     pub keys: u32,
     /// Whether the cycle has a server.
     pub served: bool,
@@ -227,7 +225,7 @@ fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
 }
 
 impl StepSpace {
-    /// The step of this number of a thread.
+    /// Returns the step of this number of a thread.
     pub fn step(&self, thread: u64, number: u64) -> TortureStep {
         let mut rng = Rng::new(mix(self.seed ^ mix(self.cycle)) ^ thread << 48, number);
         let own = (u64::from(self.shards) - thread).div_ceil(self.threads);
@@ -242,24 +240,24 @@ impl StepSpace {
                 changes: self.changes(how, &mut rng, shard, version),
             };
         }
-        // A number behind the writes is one of the looks.
+        // A number beyond the weights of the writes selects one of the looks.
         let look = pick(&LOOKS, n - writes).unwrap_or(TortureLook::Get);
         TortureStep::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
     }
 
-    /// Whether a step of this number goes through the server of the cycle: most that can do, and
-    /// others stay within the process beside them.
+    /// Reports whether a step of this number runs through the server of the cycle. Most CQL steps
+    /// do; the others run within the process at the same time.
     pub fn is_served(&self, step: &TortureStep, number: u64) -> bool {
         self.served && step.is_cql() && !number.is_multiple_of(4)
     }
 
-    /// A key: most are hot, so that keys are written again and again.
+    /// Draws a key. Most draws select hot keys, so that keys are overwritten often.
     pub fn index(&self, rng: &mut Rng) -> u32 {
         let keys = u64::from(self.keys);
         (if rng.below(4) == 0 { rng.below(keys) } else { rng.below(keys.div_ceil(8)) }) as u32
     }
 
-    /// A range of keys, mostly a short one.
+    /// Draws a range of keys, mostly a short one.
     pub fn span(&self, rng: &mut Rng) -> (u32, u32) {
         let from = self.index(rng);
         let most = match rng.below(16) {
@@ -303,8 +301,8 @@ impl StepSpace {
                 vec![ExpectedChange::SetNew { shard, index: self.index(rng), version: version.0 }]
             }
             StepMode::RowBatch => {
-                // Two changes of one row in one batch have one timestamp, so that the kind decides
-                // and not the order.
+                // Two changes of one row in one batch have the same timestamp, so their order would
+                // not decide.
                 let mut indexes: Vec<u32> =
                     (0..2 + rng.below(20)).map(|_| self.index(rng)).collect();
                 indexes.sort_unstable();
@@ -339,7 +337,7 @@ impl StepSpace {
                 let mut changes = vec![];
                 for _ in 0..1 + rng.below(most) {
                     match rng.below(if how == StepMode::Transaction { 2 } else { 3 }) {
-                        // Transactions have no operands.
+                        // Transactions have no merge operands.
                         0 => match self.single(rng, tree, shard, version) {
                             ExpectedChange::Add { shard, index, .. }
                                 if how == StepMode::Transaction =>
@@ -396,7 +394,7 @@ impl StepSpace {
     }
 }
 
-/// The same change in the other twin.
+/// Returns the same change in the other twin tree.
 fn twin(change: &ExpectedChange) -> ExpectedChange {
     let mut other = change.clone();
     if let ExpectedChange::Set { tree, .. }

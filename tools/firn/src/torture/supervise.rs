@@ -1,5 +1,5 @@
-//! The process that kills: starts one for each cycle, ends it as planned, takes down what it tells,
-//! and reports.
+//! The process that kills: starts a process for each cycle, ends it as planned, collects its
+//! messages, and reports.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::{NEXT, STORE, TortureArgs, journal};
 use crate::store::Global;
 
-/// What a run has come to.
+/// Totals of a run.
 #[derive(Default)]
 struct TortureTally {
     cycles: u64,
@@ -38,7 +38,7 @@ struct TortureTally {
     counts: BTreeMap<String, u64>,
 }
 
-/// A cycle, and where it is.
+/// A cycle and its directory.
 struct Cycle<'a> {
     env: &'a dyn Env,
     dir: &'a Path,
@@ -46,7 +46,7 @@ struct Cycle<'a> {
     plan: TorturePlan,
 }
 
-/// How a cycle went.
+/// Result of a cycle.
 #[derive(Default)]
 struct ToldWorker {
     started: bool,
@@ -55,7 +55,7 @@ struct ToldWorker {
     wrong: Option<String>,
 }
 
-/// Runs cycles until the time is over or something is wrong.
+/// Runs cycles until the time is over or an error is found.
 pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env: &dyn Env) -> Done {
     let dir = &global.store.db;
     let watch = Stopwatch::start();
@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env:
         tally.cycles += 1;
         tally.failing += u64::from(this.plan.failing.is_some());
         tally.served += u64::from(this.plan.served.is_some());
-        // A store that is not there yet takes no space.
+        // A missing store takes no space.
         tally.largest = tally.largest.max(disk_bytes(&dir.join(STORE)).unwrap_or(0));
         if let Some(what) = told.wrong {
             drop(progress);
@@ -97,7 +97,7 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env:
     report(global, settings, &tally, watch.seconds(), None)
 }
 
-/// The number of the last cycle that was begun in a directory.
+/// Returns the number of the last cycle that was begun in a directory.
 fn last_cycle(env: &dyn Env, dir: &Path) -> Done<u64> {
     let path = dir.join("cycle");
     if env.file_len(&path).is_err() {
@@ -113,8 +113,8 @@ fn keep_number(env: &dyn Env, dir: &Path, cycle: u64) -> Done {
     Ok(env.rename(&fresh, &dir.join("cycle"))?)
 }
 
-/// Puts right what a supervisor left that was ended itself between a restored copy and its taking
-/// the store's place.
+/// Repairs the state left by a supervisor that ended between restoring a copy and replacing the
+/// store with it.
 fn adopt(env: &dyn Env, dir: &Path) -> Done {
     let (store, next) = (dir.join(STORE), dir.join(NEXT));
     if env.list(&next).is_ok() {
@@ -145,7 +145,7 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
     let (send, told) = channel();
     if let Some(out) = child.stdout.take() {
         let lines = move || {
-            // The last line of a killed process may be half of one.
+            // The last line of a killed process may be incomplete.
             for v in BufReader::new(out)
                 .lines()
                 .map_while(Result::ok)
@@ -171,7 +171,7 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<
     if let PlanEnd::Kill { millis, opening: true } = plan.end {
         kill_at = millis;
     }
-    // Of each thread: how many steps it has done, and since when.
+    // Number of completed steps of each thread, and the time of the last one.
     let mut threads: Vec<(u64, u64)> = vec![(u64::MAX, 0); plan.threads as usize];
     let status: ExitStatus = loop {
         match lines.recv_timeout(Duration::from_millis(kill_at.saturating_sub(now()).clamp(1, 50)))
@@ -189,7 +189,7 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<
             Err(RecvTimeoutError::Timeout) => {}
         }
         if now() >= kill_at {
-            // It may have ended by itself just now.
+            // The process may have just ended by itself.
             let _ = child.kill();
             kill_at = u64::MAX;
         }
@@ -233,7 +233,7 @@ fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
     }
 }
 
-/// Whether a thread has been at one step for too long.
+/// Reports whether a thread has been at one step for too long.
 fn hangs(
     cycle: &Cycle<'_>,
     told: &ToldWorker,
@@ -263,7 +263,7 @@ fn hangs(
     Ok(None)
 }
 
-/// Whether a process ended as it should, and how.
+/// Judges whether a process ended as planned, and how.
 fn judge(plan: &TorturePlan, status: ExitStatus, told: &mut ToldWorker, tally: &mut TortureTally) {
     if told.dies {
         tally.died += 1;
@@ -278,7 +278,7 @@ fn judge(plan: &TorturePlan, status: ExitStatus, told: &mut ToldWorker, tally: &
         told.restore = false;
     } else {
         told.wrong =
-            Some(format!("the process ended unasked: {status}; what it said stands above"));
+            Some(format!("the process ended unexpectedly: {status}; its messages are above"));
     }
 }
 
@@ -305,7 +305,7 @@ fn failed(
     report(global, settings, tally, seconds, Some((what, plan)))?;
     if !global.store.json {
         eprintln!(
-            "{} kept as it is; the cycle's plan stands in {}",
+            "{} is left unchanged; the cycle's plan is in {}",
             dir.display(),
             dir.join("failure.txt").display()
         );

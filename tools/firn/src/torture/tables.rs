@@ -1,8 +1,8 @@
-//! What of a store under torture speaks CQL: rows with collections, two indexes, a view and a
-//! function about them, counters, a table that comes and goes ([`guest`](super::guest)), and roles.
+//! CQL part of a store under torture: rows with collections, two indexes, a view and a function on
+//! them, counters, a temporary table ([`guest`](super::guest)), and roles.
 //!
-//! A row's columns are all computed from its version, as a value's bytes are, so a row that was
-//! torn or mixed is seen by itself.
+//! All columns of a row are computed from its version, like the bytes of a value. So a torn or
+//! mixed row is recognized by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, id
 const INDEX: &str = "CREATE INDEX IF NOT EXISTS rows_n ON torture.rows (n)";
 const RANGES: &str =
     "CREATE INDEX IF NOT EXISTS rows_version ON torture.rows (version) USING 'sai'";
-/// The rows of a shard in another order: `n` is computed from the version, so a row moves with it.
+/// View of the rows of a shard in another order. `n` is computed from the version, so a row moves
+/// with it.
 const VIEW: &str = "CREATE MATERIALIZED VIEW IF NOT EXISTS torture.rows_by_n AS SELECT * FROM torture.rows \
      WHERE shard IS NOT NULL AND n IS NOT NULL AND idx IS NOT NULL PRIMARY KEY (shard, n, idx)";
 const FUNCTION: &str = "CREATE FUNCTION IF NOT EXISTS torture.plus(a int, b int) RETURNS NULL ON NULL INPUT RETURNS int \
@@ -51,10 +52,10 @@ const BY_RANGE: &str =
 const COUNT: &str = "UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx = ?";
 const SUMS_READ: &str = "SELECT idx, c FROM torture.counts WHERE shard = ?";
 
-/// The tables and the roles, as one speaks of them.
+/// The tables and the roles, with the client that accesses them.
 pub struct Tables(pub(super) Speaker);
 
-/// What a row of a version holds.
+/// Returns the columns of a row at a version.
 fn columns(
     shard: u32,
     index: u32,
@@ -66,19 +67,19 @@ fn columns(
     ((seed >> 16) as i32 & 31, "note ".repeat((seed >> 32) as usize & 31), tags, parts)
 }
 
-/// Opens the store as one of column families.
+/// Opens the store as a database of column families.
 pub fn open(env: Arc<dyn Env>, dir: &std::path::Path, db: DbOptions) -> Checked<Wide> {
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     Ok(Wide::open_in(env, dir, options).map_err(firn_cql::Error::from)?)
 }
 
-/// Sizes of the pages in which the rows of a shard are read; none: all at once.
+/// Returns the page size for reading the rows of a shard; `None`: all at once.
 fn page_of(shard: u32) -> Option<usize> {
     [None, Some(7), Some(100)][shard as usize % 3]
 }
 
 impl Tables {
-    /// The tables of a store, and the role that may do everything, made where they are not there.
+    /// Creates the missing tables of a store, and the role with all permissions.
     pub fn new(session: Session) -> Checked<Tables> {
         let speaker = Speaker::session(session);
         let kept = [INDEX, RANGES, VIEW, FUNCTION, AGGREGATE, &roles::make_master()];
@@ -88,12 +89,12 @@ impl Tables {
         Ok(Tables(speaker))
     }
 
-    /// Those that are there, as another one speaks of them.
+    /// Accesses existing tables through this client.
     pub fn over(speaker: Speaker) -> Tables {
         Tables(speaker)
     }
 
-    /// Gives the rows another strategy of compaction.
+    /// Changes the compaction strategy of the rows.
     pub fn alter(&self, rng: &mut Rng) -> Checked {
         let compaction = match rng.below(5) {
             0 => format!("'SizeTieredCompactionStrategy', 'min_threshold': '{}'", 2 + rng.below(4)),
@@ -109,7 +110,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Flushes and merges the tables.
+    /// Flushes and compacts the tables.
     pub fn compact(db: &Db, rng: &mut Rng) -> Checked {
         let is_ours = |n: &&String| {
             matches!(TreeName::parse(n), Some(TreeName::Family(_) | TreeName::Index(_)))
@@ -118,7 +119,7 @@ impl Tables {
             let Ok(tree) = db.existing_tree(name) else { continue };
             let done = if rng.below(4) == 0 { tree.compact() } else { tree.flush() };
             match done {
-                // The table that comes and goes has gone.
+                // The temporary table has been dropped.
                 Err(e) if e.kind() == firn_kv::ErrorKind::Closed => {}
                 done => done?,
             }
@@ -126,7 +127,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes the changes of a step: one of them by a statement, several by a batch.
+    /// Executes the changes of a step: one change by a statement, several by a batch.
     pub fn write(&self, changes: &[ExpectedChange]) -> Checked {
         let [one] = changes else {
             let statements: String = changes.iter().map(text).collect();
@@ -156,7 +157,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The same, of an insert that only does something where there is no row.
+    /// Executes an insert that has an effect only if there is no row.
     pub fn write_new(&self, change: &ExpectedChange, is_new: bool) -> Checked {
         let ExpectedChange::SetNew { shard, index, version } = *change else {
             return self.write(std::slice::from_ref(change));
@@ -171,8 +172,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Changes a role, of which these are the states in its shard: whether that is refused follows
-    /// from them.
+    /// Changes a role. `states` are the states of its shard's roles, which decide whether the store
+    /// must refuse the statement.
     pub fn write_role(&self, change: &ExpectedChange, states: &ExpectedKeys) -> Checked {
         let ExpectedChange::Role { shard, index, change } = *change else {
             return self.write(std::slice::from_ref(change));
@@ -186,7 +187,7 @@ impl Tables {
         }
     }
 
-    /// The version of a row.
+    /// Returns the version of a row.
     pub fn version(&self, what: &str, shard: u32, index: u32) -> Checked<Option<u64>> {
         let rows = self.0.run(SELECT_ONE, (shard as i32, index as i32))?;
         rows.row(0)
@@ -195,13 +196,13 @@ impl Tables {
             .map(|of| of.map(|(_, version)| version))
     }
 
-    /// The sum of a counter.
+    /// Returns the sum of a counter.
     pub fn sum(&self, shard: u32, index: u32) -> Checked<Option<u64>> {
         let sums = self.sums(shard)?;
         Ok(sums.iter().find(|(i, _)| *i == index).map(|(_, sum)| *sum))
     }
 
-    /// The state of a role.
+    /// Returns the state of a role.
     pub fn role(&self, shard: u32, index: u32) -> Checked<Option<u64>> {
         Ok(roles::read_roles(&self.0)?.get(&(shard, index)).copied())
     }
@@ -212,7 +213,7 @@ impl Tables {
         })
     }
 
-    /// Compares a shard of both tables with what is expected.
+    /// Compares a shard of both tables with the expected state.
     pub fn check_shard(
         &self,
         what: &str,
@@ -234,8 +235,8 @@ impl Tables {
         differ(what, ROWS, shard, rows, &found)
     }
 
-    /// Compares the roles of some shards with what is expected, and gives their number. With `all`
-    /// there may be no others.
+    /// Compares the roles of some shards with the expected state, and returns their number. With
+    /// `all`, no other roles may exist.
     pub fn check_roles<'s>(
         &self,
         what: &str,
@@ -258,7 +259,7 @@ impl Tables {
         }
     }
 
-    /// Logs in as a role of a shard, and reads its rows: both work where the roles say so.
+    /// Logs in as a role of a shard, and reads its rows: each succeeds if the role permits it.
     pub fn log_in(
         &self,
         shard: u32,
@@ -283,8 +284,8 @@ impl Tables {
         }
     }
 
-    /// Compares what is found by `n` with what is expected, by the index and by the view, and what
-    /// is found by a range of versions.
+    /// Compares the rows found by `n` with the expected ones, through the index and the view, and
+    /// the rows found by a range of versions.
     pub fn check_index(&self, shard: u32, rows: &ExpectedKeys, n: i32) -> Checked {
         let right: Vec<(i32, u64)> = rows
             .iter()
@@ -331,7 +332,7 @@ fn row(shard: u32, index: u32, version: u64) -> TortureColumns {
     (shard as i32, index as i32, version as i64, n, note, tags, parts)
 }
 
-/// A change as a statement.
+/// Returns a change as a statement.
 fn text(change: &ExpectedChange) -> String {
     match *change {
         ExpectedChange::Set { shard, index, version, .. }
@@ -363,11 +364,11 @@ fn text(change: &ExpectedChange) -> String {
     }
 }
 
-/// The columns of a row as they are read.
+/// Columns of a row as read.
 type TableRead =
     (i32, Option<i64>, Option<i32>, Option<String>, BTreeSet<i32>, BTreeMap<i32, String>);
 
-/// Number and version of a row, all of whose columns are of that version.
+/// Returns the number and version of a row. All of its columns must be of that version.
 fn parsed(what: &str, shard: u32, r: &Row<'_>) -> Checked<(u32, u64)> {
     let read = || -> firn_cql::Result<TableRead> {
         Ok((r.at(0)?, r.at(1)?, r.at(2)?, r.at(3)?, r.at(4)?, r.at(5)?))

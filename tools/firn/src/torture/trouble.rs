@@ -1,4 +1,4 @@
-//! Why a comparison of a store with what is expected of it ends.
+//! Errors of comparing a store with its expected state.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use firn_kv::Error;
 
 use super::speaker::SpeechError;
 
-/// Why a comparison ended.
+/// Reason why a comparison ended.
 #[derive(Debug)]
 pub enum CheckTrouble {
-    /// The store is not as it should be.
+    /// The store is not as expected.
     Wrong(String),
     /// A call failed.
     Failed(Error),
@@ -47,10 +47,10 @@ impl fmt::Display for CheckTrouble {
     }
 }
 
-/// What a comparison returns.
+/// Result of a comparison.
 pub type Checked<T = ()> = Result<T, CheckTrouble>;
 
-/// Something that is not as it should be.
+/// Returns an error for a wrong state.
 pub fn wrong<T>(words: impl Into<String>) -> Checked<T> {
     Err(CheckTrouble::Wrong(words.into()))
 }

@@ -1,5 +1,5 @@
-//! One thread of a cycle: takes its steps, keeps its journal, and compares all that it reads with
-//! what it knows.
+//! One thread of a cycle: executes its steps, writes its journal, and compares all reads with the
+//! expected content.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,46 +31,46 @@ use super::steps::{StepMode, StepSpace, TortureLook, TortureStep};
 use super::tables::{self, Tables};
 use super::trouble::{CheckTrouble, Checked, wrong};
 
-/// What the threads of a cycle share.
+/// State shared by the threads of a cycle.
 pub struct SharedWork {
     /// The store.
     pub db: Db,
-    /// What of it is known exactly.
+    /// The part of it with known content.
     pub known: KnownState,
     /// The accounts.
     pub bank: Tree,
-    /// What steps are drawn from.
+    /// Parameters from which steps are drawn.
     pub space: StepSpace,
-    /// Set when all should stop.
+    /// Stops all threads.
     pub stop: AtomicBool,
-    /// Set before the store is closed beneath the threads.
+    /// Set before the store is closed while the threads work.
     pub closing: AtomicBool,
-    /// The server over it, where the cycle has one.
+    /// Server over the store, if the cycle has one.
     pub served: Option<Served>,
-    /// Whether failures of the disk are played, so that calls may fail.
+    /// Whether disk failures are injected, so that calls may fail.
     pub failing: bool,
-    /// How often each tree that comes and goes was begun to be dropped.
+    /// Number of begun drops of each temporary tree.
     pub drops: [AtomicU64; 2],
-    /// The directory of the run, for files of its own.
+    /// Directory of the run, for files of the threads.
     pub dir: PathBuf,
-    /// The environment of the store.
+    /// Environment of the store.
     pub env: Arc<dyn Env>,
 }
 
-/// One thread.
+/// A thread of the cycle.
 pub struct TortureWorker {
     shared: Arc<SharedWork>,
     thread: u64,
     journal: TortureJournal,
-    /// What the shards of this thread hold.
+    /// Expected content of the shards of this thread.
     shards: BTreeMap<u32, Shard>,
     held: Vec<HeldSnapshots>,
-    /// The tables over a connection of its own, where the cycle has a server.
+    /// The tables over the thread's own connection, if the cycle has a server.
     connected: Option<Arc<Tables>>,
     visitors: Vec<SilentVisitor>,
 }
 
-/// A snapshot, and what one shard of one tree held when it was taken.
+/// A snapshot, and the content of one shard of one tree when it was taken.
 struct HeldSnapshots {
     snapshot: Snapshot,
     tree: usize,
@@ -84,20 +84,20 @@ impl SharedWork {
         &self.known.trees
     }
 
-    /// The tables over a new connection to the server, where there is one.
+    /// Returns the tables over a new connection to the server, if there is one.
     fn connect(&self) -> Checked<Option<Arc<Tables>>> {
         let Some(served) = &self.served else { return Ok(None) };
         Ok(Some(Arc::new(Tables::over(served.speaker()?))))
     }
 
-    /// Whether an error only says that the store was closed, as it was to be.
+    /// Reports whether an error is due to the planned close of the store.
     fn is_closed(&self, e: &Error) -> bool {
         e.kind() == ErrorKind::Closed && self.closing.load(Ordering::SeqCst)
     }
 }
 
 impl TortureWorker {
-    /// A thread with the shards that it is to write.
+    /// Creates a thread that writes these shards.
     pub fn new(
         shared: Arc<SharedWork>,
         thread: u64,
@@ -108,7 +108,7 @@ impl TortureWorker {
         Ok(TortureWorker { shared, thread, journal, shards, held, connected, visitors })
     }
 
-    /// Takes steps until told to stop. Gives what is wrong, if anything is.
+    /// Executes steps until the stop flag is set. Returns an error if the store is wrong.
     pub fn run(mut self) -> Checked {
         for number in 0u64.. {
             if self.shared.stop.load(Ordering::Relaxed) {
@@ -121,14 +121,14 @@ impl TortureWorker {
                     self.apply(step.done());
                     self.journal.done(number)?;
                 }
-                // What became of the step is seen at the next opening.
+                // The next open determines the outcome of the step.
                 Err(CheckTrouble::Failed(e)) if self.shared.is_closed(&e) => return Ok(()),
-                // Nothing that fails on a disk ends a connection.
+                // Disk failures must not end a connection.
                 Err(CheckTrouble::Failed(e))
                     if self.shared.failing && e.kind() != ErrorKind::Closed =>
                 {
                     match self.refused(&e, &step) {
-                        // A disk that is full for a while. What was refused can be asked for again.
+                        // The disk is temporarily full. The refused step may be repeated.
                         true if self.journal.refuse(number)? => {
                             self.shared.env.sleep(std::time::Duration::from_millis(1))
                         }
@@ -151,26 +151,26 @@ impl TortureWorker {
         LayoutVersion::new(self.shared.space.cycle, self.thread, step)
     }
 
-    /// Whether a call that failed has certainly changed nothing, and the store goes on.
+    /// Reports whether a failed call certainly changed nothing, and the store continues.
     fn refused(&self, e: &Error, step: &TortureStep) -> bool {
         match step {
             TortureStep::Look { .. } => {
                 self.shared.db.sync().is_ok() || e.kind() == ErrorKind::NoSpace
             }
-            // These write and flush, so what failed may have been the flush.
+            // These write and flush, so the flush may have failed.
             TortureStep::Write { how: StepMode::DropRange | StepMode::ExportImport, .. } => false,
             TortureStep::Write { .. } => e.kind() == ErrorKind::NoSpace,
         }
     }
 
-    /// After a failure that may have ended all writing: what was acknowledged is still read, but
-    /// for what was being written.
+    /// Checks, after a failure that may have ended all writes, that acknowledged data is still
+    /// readable, except the data of the open step.
     fn look_again(&self, open: &[ExpectedChange]) -> Checked {
         for (shard, expected) in &self.shards {
             if open.iter().all(|c| c.shard() != *shard) {
                 match self.shared.known.check_shard("after a failure of the disk", *shard, expected)
                 {
-                    // Reading may fail, too, where the disk does.
+                    // Reads may fail too while the disk does.
                     Err(CheckTrouble::Failed(e)) if e.kind() != ErrorKind::Corruption => {}
                     other => other?,
                 }
@@ -191,7 +191,7 @@ impl TortureWorker {
         &self.shards[&shard][tree]
     }
 
-    /// Compares the snapshots whose time has come with what was there when they were taken.
+    /// Compares the snapshots that are due with the content at the time they were taken.
     fn release(&mut self, number: u64) -> Checked {
         self.visitors.retain(|visitor| visitor.until > number);
         let (due, held) =
@@ -271,7 +271,7 @@ impl TortureWorker {
                 let (tree, from, to) = (&s.trees()[*tree], key(*shard, *from), key(*shard, *to));
                 let exported = tree.export(from.clone()..to.clone(), &file)?;
                 tree.delete_range(&from..&to)?;
-                // An import of nothing is refused.
+                // An import of no entries is refused.
                 let imported = if exported > 0 { tree.import(&file)? } else { 0 };
                 s.env.remove(&file)?;
                 if exported != imported {
@@ -293,8 +293,8 @@ impl TortureWorker {
         Ok(())
     }
 
-    /// Writes a change by a call that looks at the value first, which must be the one that is
-    /// expected: nobody else writes it.
+    /// Writes a change by a call that first reads the value. It must be the expected one, because
+    /// no other thread writes the key.
     fn one_step(&self, change: &ExpectedChange) -> Checked {
         let (tree, shard, index, new) = match change {
             ExpectedChange::Set { tree, shard, index, version } => {
@@ -321,8 +321,8 @@ impl TortureWorker {
         check_value("in one step", tree, shard, index, expected, found.as_deref())
     }
 
-    /// Writes changes by a transaction, which reads them first. Nobody else writes these keys, so
-    /// it never conflicts.
+    /// Writes changes by a transaction that first reads the keys. No other thread writes these
+    /// keys, so it never conflicts.
     fn transaction(&self, changes: &[ExpectedChange]) -> Checked {
         let s = &*self.shared;
         let mut shards = touched(changes, |shard| self.shards.get(&shard));
@@ -442,8 +442,8 @@ impl TortureWorker {
             }
             TortureLook::Verify => {
                 let found = s.db.verify(|_, _| {})?;
-                // An error here is not one of the disk: a failing operation is an error of the
-                // call.
+                // An error here is not a disk failure: a failing operation is returned as an error
+                // of the call.
                 if let Some(e) =
                     found.errors.first().filter(|e| !s.failing || e.kind() == ErrorKind::Corruption)
                 {
@@ -485,7 +485,7 @@ impl TortureWorker {
             TortureLook::RowAlter => tables.alter(&mut rng)?,
             TortureLook::Guest => tables.guest(&mut rng, self.at(number))?,
             TortureLook::Login => {
-                // Where nobody must log in at the server, it is one within the process who does.
+                // If the server requires no login, the client within the process logs in.
                 let is_open = s.served.as_ref().is_some_and(|served| !served.wants_login());
                 let own = s.known.tables.as_deref().filter(|_| is_open).unwrap_or(tables);
                 let (roles, rows) = (self.keys(ROLES, shard), self.keys(ROWS, shard));
@@ -505,7 +505,7 @@ impl TortureWorker {
         Ok(())
     }
 
-    /// Makes a checkpoint beside all that goes on, opens it, and compares what is known of it.
+    /// Makes a checkpoint during other work, opens it, and compares its known content.
     fn checkpoint(&self, rng: &mut Rng) -> Checked {
         let s = &*self.shared;
         let dir = s.dir.join(format!("checkpoint-{}", self.thread));
@@ -535,7 +535,7 @@ impl TortureWorker {
     }
 }
 
-/// The trees of a store that was opened anew, with their hooks.
+/// Returns the trees of a reopened store, with their hooks.
 fn opened(db: &Db) -> Checked<Vec<Tree>> {
     for (t, tree) in trees(db)?.iter().enumerate() {
         db.tree(
@@ -595,7 +595,7 @@ fn batch(trees: &[Tree], changes: &[ExpectedChange]) -> Checked<Batch> {
     Ok(b)
 }
 
-/// Moves a cursor over a shard, to and fro.
+/// Moves a cursor over a shard, forward and backward.
 fn cursor(
     t: &Tree,
     tree: usize,
@@ -605,7 +605,7 @@ fn cursor(
     space: &StepSpace,
 ) -> Checked {
     let mut c = t.cursor(shard_range(shard))?;
-    // Where it should be: a key, or nowhere.
+    // Expected position: a key, or invalid.
     let mut at: Option<u32> = None;
     for _ in 0..20 {
         match (rng.below(6), at) {
@@ -657,7 +657,7 @@ fn cursor(
     Ok(())
 }
 
-/// Walks over keys of all threads: they are in order, and each has a value that was written for it.
+/// Scans keys of all threads: they are in order, and each has a value that was written for it.
 fn walk(t: &Tree, tree: usize, from: &[u8]) -> Checked {
     let mut before: Option<Vec<u8>> = None;
     for item in t.range(from..).take(1000) {
@@ -673,7 +673,7 @@ fn walk(t: &Tree, tree: usize, from: &[u8]) -> Checked {
     Ok(())
 }
 
-/// Moves money between two accounts; where another thread was quicker, not.
+/// Transfers money between two accounts; does nothing if another thread was faster.
 fn transfer(s: &SharedWork, rng: &mut Rng) -> Checked {
     let (a, b, amount) =
         (account(rng.below(ACCOUNTS)), account(rng.below(ACCOUNTS)), rng.below(100));
@@ -691,8 +691,8 @@ fn transfer(s: &SharedWork, rng: &mut Rng) -> Checked {
     }
 }
 
-/// Writes, fills or drops a tree that comes and goes. What is dropped meanwhile may answer that it
-/// is closed, and nothing else.
+/// Writes, fills or drops a temporary tree. Operations on a tree dropped meanwhile may fail as
+/// closed, and in no other way.
 fn scratch(
     s: &SharedWork,
     look: TortureLook,
@@ -756,7 +756,7 @@ fn scratch(
     Ok(())
 }
 
-/// Follows the last changes: each number once, in order, unless the log has not all of them.
+/// Follows the last changes: each number once, in order, unless the log lacks some of them.
 fn follow(db: &Db, rng: &mut Rng) -> Checked<()> {
     let from = db.stats().seq.saturating_sub(rng.below(1000));
     let mut feed = match db.changes_since(from, 16 << 20) {
@@ -773,7 +773,7 @@ fn follow(db: &Db, rng: &mut Rng) -> Checked<()> {
         let (first, last) = (*change.seqs().start(), *change.seqs().end());
         // A batch may have begun before.
         if first != seq + 1 && (seq != from || first > seq) {
-            return wrong(format!("the feed tells of {first} behind {seq}"));
+            return wrong(format!("the feed returns {first} after {seq}"));
         }
         seq = last;
     }

@@ -142,7 +142,7 @@ const RARE: [&str; 9] = [
     "dynamic-leveled",
     "fade",
     "fluid",
-    "incremental",
+    "ics",
     "lazy-leveled",
     "spooky",
     "tiered-leveled",
@@ -290,6 +290,17 @@ mod tests {
             assert_eq!(policy.values(), description.defaults());
             assert!(Policy::ALL.iter().filter(|d| d.name == description.name).count() == 1);
         }
+    }
+
+    #[cfg(feature = "policies")]
+    #[test]
+    fn a_build_without_the_feature_names_it_for_each_policy_that_it_lacks() {
+        let always = ["tiered", "leveled", "time-window", "fifo"];
+        let mut rare: Vec<&str> =
+            Policy::ALL.iter().map(|d| d.name).filter(|n| !always.contains(n)).collect();
+        rare.sort_unstable();
+        assert_eq!(RARE.to_vec(), rare);
+        assert!(RARE.iter().all(|name| !is_left_out(name)));
     }
 
     #[test]

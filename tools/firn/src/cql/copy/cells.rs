@@ -1,4 +1,4 @@
-//! The rows of a file that `COPY FROM` reads.
+//! Rows of a file for `COPY FROM`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,26 +13,26 @@ use super::table::CopyTable;
 use crate::fields::{FieldReader, Fields};
 use crate::record::{Format, RecordTrouble};
 
-/// The rows of a file, as cells in the order of the columns.
+/// Reader of a file's rows, as cells in the order of the columns.
 pub struct CopyCells {
     source: CellSource,
-    /// Columns of the file.
+    /// Number of columns of the file.
     width: usize,
-    /// Those that are passed over, by their numbers.
+    /// Numbers of the skipped columns.
     left: Vec<usize>,
 }
 
-/// Why there is no next row.
+/// Reason why there is no next row.
 pub enum CellTrouble {
-    /// This row is none of the table; others may be.
+    /// This row is invalid; others may be valid.
     Row(BadRow),
-    /// Nothing can be read any more.
+    /// The rest of the file is unreadable.
     End(BadRow),
 }
 
 enum CellSource {
     Csv(Box<csv::Reader<Input>>, ByteRecord),
-    /// Fields by name: where each column's field is looked up, and which fields no column has.
+    /// Fields by name, with the column of each field, and the fields without a column.
     Named {
         reader: Box<FieldReader<Input>>,
         fields: Fields,
@@ -42,7 +42,7 @@ enum CellSource {
 }
 
 impl CopyCells {
-    /// Opens the file; with the names of the columns that its cells are for.
+    /// Opens the file; also returns the names of the columns of its cells.
     pub fn open(
         copy: &Copy,
         path: &Path,
@@ -101,7 +101,7 @@ impl CopyCells {
         Ok((CopyCells { source, width, left }, names))
     }
 
-    /// The next row's line and cells; `false` at the end.
+    /// Reads the line number and cells of the next row; returns `false` at the end.
     pub fn next(
         &mut self,
         line: &mut u64,
@@ -149,7 +149,7 @@ impl CopyCells {
         }
     }
 
-    /// The row that was read last, as a line of a file has it.
+    /// Returns the last row as a line of a file.
     pub fn row(&self, cells: &[Option<Vec<u8>>], null: &str) -> ByteRecord {
         match &self.source {
             CellSource::Csv(_, record) => record.clone(),
@@ -159,7 +159,7 @@ impl CopyCells {
         }
     }
 
-    /// Whether the row that was read last has the names of columns in its cells.
+    /// Reports whether cells of the last row are names of columns.
     pub fn is_head(&self, table: &CopyTable) -> bool {
         let is_name = |cell: &[u8]| {
             let names = || table.columns.iter().map(|c| c.name.as_bytes());
@@ -171,7 +171,7 @@ impl CopyCells {
         }
     }
 
-    /// Names the fields that no column has.
+    /// Prints the names of fields without a column.
     pub fn tell_left_out(&self) {
         if let CellSource::Named { left_out, .. } = &self.source
             && !left_out.is_empty()
@@ -182,7 +182,7 @@ impl CopyCells {
     }
 }
 
-/// Whether a field is a column's: of the same name, where case and `-` for `_` make no difference.
+/// Reports whether a field belongs to a column: the same name, ignoring case and `-` for `_`.
 fn is_field(column: &str, field: &[u8]) -> bool {
     let same =
         |(a, b): (u8, &u8)| a == *b || a == b.to_ascii_lowercase() || (a == b'_' && *b == b'-');

@@ -1,10 +1,12 @@
-//! `COPY`: rows out of a file into a table, and back.
+//! `COPY`: imports rows from a file into a table, and exports them.
 //!
-//! Invariants: a batch is written whole or not at all, batches in the order of the file; a cell
-//! that can't be a value of its column is an error that names file and line, with all before its
-//! batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same bytes,
-//! where no text is the one that stands for null, and no option leaves digits out; what `--json`
-//! prints, `COPY FROM` reads so, too.
+//! Invariants:
+//! - A batch is written atomically. Batches are written in the order of the file.
+//! - A cell that is not a value of its column is an error that names file and line. Everything
+//!   before its batch has been written.
+//! - `COPY FROM` with the same options reads the output of `COPY TO` as the same bytes. Exceptions
+//!   are texts equal to the null text, and options that drop digits.
+//! - `COPY FROM` also reads the output of `--json` in this way.
 
 mod cells;
 mod mode;
@@ -52,7 +54,7 @@ fn name(word: Option<(String, bool)>) -> Result<String, String> {
 }
 
 impl Copy {
-    /// The command whose words follow `COPY`.
+    /// Parses the words after `COPY`.
     pub fn parse(words: &mut CommandWords<'_>) -> Result<Copy, String> {
         let (mut keyspace, mut table) = (None, name(words.next())?);
         if words.eat(".") {
@@ -105,7 +107,7 @@ impl Copy {
         Ok(Copy { keyspace, table, columns, is_into_table, file, how })
     }
 
-    /// The table and its columns, those of the key first.
+    /// Returns the table and its columns, those of the key first.
     fn table<B: ShellBackend>(&self, backend: &mut B) -> Done<CopyTable> {
         let keyspace = self.keyspace.clone().or_else(|| backend.keyspace()).ok_or_else(|| {
             Failure::with_next(
@@ -119,7 +121,7 @@ impl Copy {
         Ok(CopyTable { keyspace, name: self.table.clone(), place, columns })
     }
 
-    /// Carries it out and says how it went.
+    /// Runs the command and reports its result.
     pub fn run<B: ShellBackend>(&self, backend: &mut B, out: &mut dyn Write) -> Done {
         let table = self.table(backend)?;
         if self.is_into_table {

@@ -1,4 +1,4 @@
-//! The options of `COPY`: those of cqlsh, and `FORMAT`.
+//! Options of `COPY`: those of cqlsh, and `FORMAT`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::values::ValueForms;
 use crate::record::Format;
 
-/// Rows that are asked for at once.
+/// Rows of a page.
 const PAGE: usize = 1000;
 /// Options of both directions.
 const OF_BOTH: [&str; 11] = [
@@ -36,7 +36,7 @@ const OF_READING: [&str; 8] = [
 /// Options of `COPY TO`.
 const OF_WRITING: [&str; 5] =
     ["BEGINTOKEN", "ENDTOKEN", "MAXOUTPUTSIZE", "FLOATPRECISION", "DOUBLEPRECISION"];
-/// Options that tune what cqlsh does in several processes: they are taken and change nothing.
+/// Options for the parallel processes of cqlsh: accepted, without effect.
 const WITHOUT_EFFECT: [&str; 10] = [
     "NUMPROCESSES",
     "INGESTRATE",
@@ -50,60 +50,60 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "RATEFILE",
 ];
 
-/// How many rows may be refused. Without any of these, the first ends the command.
+/// Limits on refused rows. Without any of them, the first refused row ends the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefusalLimits {
-    /// Those that are no rows of the table; within, `None` for any number.
+    /// Maximum number of rows that cannot be parsed; an inner `None` is any number.
     pub parse: Option<Option<u64>>,
-    /// Those that the database refuses.
+    /// Maximum number of rows that the database refuses.
     pub insert: Option<Option<u64>>,
-    /// Where they are written.
+    /// File of the refused rows.
     pub file: Option<PathBuf>,
 }
 
 impl RefusalLimits {
-    /// Whether the command goes on after a row that is refused.
+    /// Reports whether the command continues after a refused row.
     pub fn is_tolerant(&self) -> bool {
         *self != RefusalLimits::default()
     }
 }
 
-/// The options of a `COPY` command.
+/// Options of a `COPY` command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyMode {
     /// Whether the first line names the columns.
     pub header: bool,
-    /// What is between cells.
+    /// Separator of cells.
     pub delimiter: u8,
-    /// What is around a cell with a delimiter in it.
+    /// Quote character of a cell that contains a delimiter.
     pub quote: u8,
-    /// What is before a quote in a cell; else a quote is written twice.
+    /// Escape character before a quote in a cell. `None`: a quote is doubled.
     pub escape: Option<u8>,
-    /// What null is written as.
+    /// Text of null.
     pub null: String,
     /// Rows of a batch.
     pub chunk: usize,
-    /// Rows that are passed over.
+    /// Number of skipped rows.
     pub skip: u64,
-    /// Columns of the file that are passed over.
+    /// Skipped columns of the file.
     pub skip_columns: Vec<String>,
-    /// The most rows that are read.
+    /// Maximum number of rows to read.
     pub max: u64,
-    /// The form of the file.
+    /// Format of the file.
     pub format: Format,
-    /// How values are written.
+    /// Formats of values.
     pub values: ValueForms,
-    /// The time to live of what is written, in seconds.
+    /// Time to live of the written rows, in seconds.
     pub ttl: Option<u32>,
-    /// Rows that may be refused.
+    /// Limits on refused rows.
     pub refusals: RefusalLimits,
-    /// Rows that are asked for at once.
+    /// Rows of a page.
     pub page: usize,
-    /// Only rows with a greater token.
+    /// Exports only rows with a greater token.
     pub begin_token: Option<String>,
-    /// Only rows with this token or a smaller one.
+    /// Exports only rows with this token or a smaller one.
     pub end_token: Option<String>,
-    /// The most rows of a file.
+    /// Maximum number of rows of a file.
     pub max_lines: Option<u64>,
 }
 
@@ -131,7 +131,7 @@ impl Default for CopyMode {
     }
 }
 
-/// A number of at least `least`; -1 stands for none.
+/// Parses a number of at least `least`; -1 means no limit.
 fn count(option: &str, value: &str, least: u64) -> Result<Option<u64>, String> {
     if value == "-1" {
         return Ok(None);
@@ -219,7 +219,7 @@ impl CopyMode {
         Ok(())
     }
 
-    /// A text as the writer takes it.
+    /// Escapes a text for the writer.
     pub fn escaped<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
         match self.escape.map(char::from) {
             Some(escape) => {
@@ -241,7 +241,7 @@ fn format(value: &str) -> Result<Format, String> {
     found.map(|f| f.1).ok_or_else(|| format!("FORMAT is csv, tsv, json or deb822, not '{value}'"))
 }
 
-/// A token as statements write it: a number, or bytes in hex.
+/// Parses a token as statements write it: a number, or bytes in hex.
 fn token(option: &str, value: &str) -> Result<String, String> {
     let is_hex = value.strip_prefix("0x").is_some_and(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
     if is_hex || value.parse::<i128>().is_ok() {

@@ -1,19 +1,19 @@
-//! What the directions of `COPY` share.
+//! Code shared by both directions of `COPY`.
 
 use firn_cql::quote_if_needed;
 use firn_tools::output::Failure;
 
 use crate::cql::backend::ShellRefusal;
 
-/// What a line of the file is wrong with.
+/// Line number and error of a bad row.
 pub type BadRow = (u64, String);
 
-/// Names as statements write them, in a row.
+/// Returns a list of names as statements write them.
 pub fn quoted(names: &[String]) -> String {
     names.iter().map(|n| quote_if_needed(n)).collect::<Vec<_>>().join(", ")
 }
 
-/// What the command says of a statement of its own that gave nothing.
+/// Converts the error of a statement of the command itself.
 pub fn failure(e: ShellRefusal) -> Failure {
     match e {
         ShellRefusal::Fatal(failure) => failure,

@@ -1,4 +1,4 @@
-//! `COPY FROM`: rows of a file into a table.
+//! `COPY FROM`: imports rows of a file into a table.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::record::Format;
 const HEAD: &str = "the first line names the columns: COPY … WITH HEADER = true";
 
 impl Copy {
-    /// Reads the file into the table.
+    /// Imports the file into the table.
     pub(super) fn read<B: ShellBackend>(&self, backend: &mut B, table: &CopyTable) -> Done {
         let path = self.file.clone().unwrap_or_else(|| PathBuf::from("-"));
         if self.how.ttl.is_some() && table.is_counter() {
@@ -94,17 +94,17 @@ impl Copy {
         target.refused.finish()
     }
 
-    /// What a cell binds. Nothing is known of a cell that is missing or stands for null: its column
-    /// stays as it is.
+    /// Returns the bound value of a cell. A missing cell or the null text binds nothing, so its
+    /// column does not change.
     fn bound(&self, of: &Type, cell: Option<&[u8]>) -> Result<Bound, String> {
         let is_json = self.how.format == Format::Json;
-        // JSON has its own null, and an empty text is one there.
+        // JSON has its own null; an empty JSON text is an empty text.
         let stands_for_null =
             |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
         let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(Bound::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         let text = &*self.how.values.usual(of, text)?;
-        // A text may hold a literal of CQL, as cells of other formats do.
+        // A text may contain a CQL literal, as cells of other formats do.
         if is_json
             && of.has_parts()
             && let Ok(value) = serde_json::from_str(text)
@@ -120,19 +120,19 @@ impl Copy {
     }
 }
 
-/// A file that is being read into a table.
+/// An import in progress.
 struct CopyLoading<'a, 'b, B: ShellBackend> {
     path: &'a Path,
     progress: Progress,
     read: Rc<Cell<u64>>,
     watch: Stopwatch,
     target: &'a mut CopyTarget<'b, B>,
-    /// Whether the row at hand has the names of columns.
+    /// Whether the current row contains names of columns.
     is_head: bool,
 }
 
 impl<B: ShellBackend> CopyLoading<'_, '_, B> {
-    /// A row is complete.
+    /// Adds a complete row.
     fn add(&mut self, line: u64, row: Option<csv::ByteRecord>) -> Done {
         if !self.target.add(line, row).map_err(|why| self.stop(why))? {
             return Ok(());
@@ -147,13 +147,13 @@ impl<B: ShellBackend> CopyLoading<'_, '_, B> {
         Ok(())
     }
 
-    /// A bad line ends it.
+    /// Returns the failure for a bad line, which ends the import.
     fn stop(&self, (line, why): BadRow) -> Failure {
         let written = things(self.target.written, "row is", "rows are");
         let next = match self.is_head {
             true => HEAD.to_owned(),
             false => format!(
-                "{written} written; correct the line and copy the file again, go on behind it WITH SKIPROWS, or over all such lines WITH ERRFILE"
+                "{written} written; correct the line and copy the file again, continue after it WITH SKIPROWS, or over all such lines WITH ERRFILE"
             ),
         };
         Failure::with_next(format!("{}:{line}: {why}", self.path.display()), next)

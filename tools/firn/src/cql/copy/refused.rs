@@ -1,4 +1,4 @@
-//! Rows that `COPY FROM` could not take: how many it may refuse, and the file that they go to.
+//! Rows that `COPY FROM` refused: their limits and their file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use firn_tools::output::{Done, Failure, things};
 use super::mode::CopyMode;
 use super::parts::BadRow;
 
-/// As many refusals are printed.
+/// Maximum number of printed refusals.
 const SHOWN: u64 = 10;
-/// As many rows may be refused by the database, as in cqlsh.
+/// Default limit of rows that the database refuses, as in cqlsh.
 const INSERT_ERRORS: u64 = 1000;
 
-/// Why a row is refused.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// A cell is no value of its column.
+    /// A cell is not a value of its column.
     Parse,
-    /// The database does not take it.
+    /// The database refused the row.
     Insert,
 }
 
-/// The rows of a file that were refused.
+/// Refused rows of a file.
 pub struct RefusedRows<'a> {
     mode: &'a CopyMode,
     source: &'a Path,
@@ -34,10 +34,10 @@ pub struct RefusedRows<'a> {
 }
 
 impl<'a> RefusedRows<'a> {
-    /// Those of the file `source`, whose rows are for this table.
+    /// Creates the collection for the file `source`, whose rows go to this table.
     ///
     /// # Errors
-    /// The file for them is there already.
+    /// The file of the refused rows exists already.
     pub fn new(mode: &'a CopyMode, source: &'a Path, place: &str) -> Done<RefusedRows<'a>> {
         let usual = || PathBuf::from(format!("import_{}.err", place.replace(['.', '"'], "_")));
         let path = mode.refusals.file.clone().unwrap_or_else(usual);
@@ -53,10 +53,10 @@ impl<'a> RefusedRows<'a> {
         Ok(RefusedRows { mode, source, path, writer: None, counts: [0; 2] })
     }
 
-    /// Takes a row that was refused.
+    /// Adds a refused row.
     ///
     /// # Errors
-    /// It is one too many, or can't be written.
+    /// A limit is exceeded, or the row cannot be written.
     pub fn take(
         &mut self,
         kind: RefusalKind,
@@ -101,7 +101,7 @@ impl<'a> RefusedRows<'a> {
         }
     }
 
-    /// Completes the file, and fails where any row was refused.
+    /// Completes the file, and fails if any row was refused.
     pub fn finish(self) -> Done {
         let refused: u64 = self.counts.iter().sum();
         if let Some(mut writer) = self.writer {

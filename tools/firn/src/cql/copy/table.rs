@@ -1,4 +1,4 @@
-//! The table that `COPY` is about.
+//! Table of a `COPY` command.
 
 use firn_cql::ColumnSpec;
 use firn_tools::output::{Done, Failure};
@@ -6,30 +6,30 @@ use firn_tools::output::{Done, Failure};
 use super::parts::failure;
 use crate::cql::backend::{ShellBackend, every_page};
 
-/// The table that is copied.
+/// A table to copy.
 pub struct CopyTable {
-    /// Its keyspace.
+    /// Keyspace.
     pub keyspace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// With its keyspace, as statements name it.
+    /// Name with keyspace, as statements write it.
     pub place: String,
-    /// Its columns, those of the key first.
+    /// Columns, those of the key first.
     pub columns: Vec<ColumnSpec>,
 }
 
 impl CopyTable {
-    /// The names of all columns.
+    /// Returns the names of all columns.
     pub fn names(&self) -> Vec<String> {
         self.columns.iter().map(|c| c.name.clone()).collect()
     }
 
-    /// A column by its name.
+    /// Returns the column of this name.
     pub fn column(&self, name: &str) -> Option<&ColumnSpec> {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// Whether all of these are columns.
+    /// Fails unless all of these are columns.
     pub fn check(&self, names: &[String]) -> Done {
         match names.iter().find(|name| self.column(name).is_none()) {
             Some(name) => Err(Failure::new(format!("there is no column {name} in {}", self.name))),
@@ -37,17 +37,17 @@ impl CopyTable {
         }
     }
 
-    /// Whether rows are counted rather than written: a table has counters, or other columns.
+    /// Reports whether it is a counter table: a table has counters, or other columns.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(|c| c.of.of.is_counter())
     }
 
-    /// Whether a column of a table of counters is of the key.
+    /// Reports whether a column of a counter table belongs to the key.
     pub fn is_key(&self, name: &str) -> bool {
         self.column(name).is_some_and(|c| !c.of.of.is_counter())
     }
 
-    /// The columns of its partition key, in order.
+    /// Returns the columns of its partition key, in order.
     pub fn partition_key<B: ShellBackend>(&self, backend: &mut B) -> Done<Vec<String>> {
         let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let statement = format!(

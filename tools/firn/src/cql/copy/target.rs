@@ -1,4 +1,4 @@
-//! Rows on their way into a table, in batches.
+//! Writes rows into a table, in batches.
 
 use csv::ByteRecord;
 use firn_cql::{Bound, quote_if_needed};
@@ -9,32 +9,31 @@ use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
 use crate::cql::backend::{PageWish, ShellBackend, ShellRefusal};
 
-/// The class of a refusal that is about the statement itself.
+/// Error class of an invalid statement.
 const REFUSED_AS_IT_IS: &str = "InvalidRequest";
-/// A statement has no more bind markers.
+/// Maximum number of bind markers of a statement.
 const MARKERS: usize = 65_535;
 
-/// Rows on their way into a table, in batches.
+/// Pending rows of a table, and the statements that write them.
 pub struct CopyTarget<'a, B: ShellBackend> {
     backend: &'a mut B,
-    /// The statement that writes a row.
+    /// Statement that writes a row.
     pub one: B::Prepared,
     batch: B::Prepared,
     chunk: usize,
     width: usize,
-    /// Values that wait to be written.
+    /// Pending values.
     pub cells: Vec<Bound>,
     lines: Vec<u64>,
-    /// The rows that wait, where they may be refused.
+    /// Pending rows, if rows may be refused.
     rows: Vec<ByteRecord>,
-    /// The rows that were refused.
+    /// Refused rows.
     pub refused: RefusedRows<'a>,
-    /// Rows that were written.
+    /// Number of written rows.
     pub written: u64,
 }
 
-/// The columns in the order of the markers of the statement that writes a row: counters are before
-/// the key.
+/// Returns the columns in the order of the statement's markers: counters come before the key.
 pub fn marker_order(table: &CopyTable, names: &[String]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     if table.is_counter() {
@@ -43,7 +42,7 @@ pub fn marker_order(table: &CopyTable, names: &[String]) -> Vec<usize> {
     order
 }
 
-/// The statement that writes a row, and what opens a batch of such.
+/// Returns the statement that writes a row, and the begin of a batch of such statements.
 fn row_statement(table: &CopyTable, names: &[String], ttl: Option<u32>) -> (String, &'static str) {
     if !table.is_counter() {
         let ttl = ttl.map_or(String::new(), |ttl| format!(" USING TTL {ttl}"));
@@ -65,7 +64,7 @@ fn row_statement(table: &CopyTable, names: &[String], ttl: Option<u32>) -> (Stri
 }
 
 impl<B: ShellBackend> CopyTarget<'_, B> {
-    /// Prepares to write rows with these columns.
+    /// Prepares statements for rows with these columns.
     pub fn new<'a>(
         backend: &'a mut B,
         table: &CopyTable,
@@ -94,7 +93,7 @@ impl<B: ShellBackend> CopyTarget<'_, B> {
         })
     }
 
-    /// Adds the row whose values were added, and writes a batch when there is one; whether it did.
+    /// Adds a row whose values were added, and writes a full batch. Reports whether it wrote one.
     pub fn add(&mut self, line: u64, row: Option<ByteRecord>) -> Result<bool, BadRow> {
         self.lines.push(line);
         self.rows.extend(row);
@@ -104,8 +103,8 @@ impl<B: ShellBackend> CopyTarget<'_, B> {
         self.flush().map(|()| true)
     }
 
-    /// Writes what is waiting. Of a batch that is refused, rows are written one by one up to the
-    /// one to blame.
+    /// Writes the pending rows. After a refused batch, writes its rows one by one up to the faulty
+    /// one.
     pub fn flush(&mut self) -> Result<(), BadRow> {
         let (cells, lines) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.lines));
         let texts = std::mem::take(&mut self.rows);
@@ -116,7 +115,7 @@ impl<B: ShellBackend> CopyTarget<'_, B> {
                     self.written += rows as u64;
                     return Ok(());
                 }
-                // It did nothing, for one of its rows or because it is too large.
+                // The batch had no effect: one of its rows is invalid, or it is too large.
                 Err(ShellRefusal::Refused { class, .. }) if class == REFUSED_AS_IT_IS => {}
                 Err(other) => return Err((lines[0], other.text())),
             }

@@ -1,6 +1,6 @@
-//! Values in the forms that options of `COPY` choose: booleans, numbers and times.
+//! Formats of booleans, numbers and times that options of `COPY` select.
 //!
-//! Forms hold for columns of these types, not for what is inside of collections.
+//! They apply to columns of these types, not to elements of collections.
 
 use std::borrow::Cow;
 
@@ -10,20 +10,20 @@ use jiff::civil::DateTime;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-/// How values are written in a file.
+/// Formats of values in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueForms {
-    /// What true and false are written as, where it is not the usual.
+    /// Texts of true and false, unless they are the default ones.
     booleans: Option<(String, String)>,
-    /// What is before the fraction of a number.
+    /// Decimal separator.
     pub decimal: char,
-    /// What is between groups of three digits.
+    /// Separator of groups of three digits.
     pub thousands: Option<char>,
-    /// The format of timestamps, as `strftime` has it.
+    /// Format of timestamps, as for `strftime`.
     datetime: Option<String>,
-    /// Digits behind the point of a float.
+    /// Digits after the point of a float.
     pub float_digits: Option<usize>,
-    /// Digits behind the point of a double.
+    /// Digits after the point of a double.
     pub double_digits: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ fn is_number(of: &Type) -> bool {
 }
 
 impl ValueForms {
-    /// `BOOLSTYLE = 'Yes,No'`.
+    /// Sets the texts of booleans, as in `BOOLSTYLE = 'Yes,No'`.
     pub fn set_booleans(&mut self, value: &str) -> Result<(), String> {
         let pair = value.split_once(',').map(|(yes, no)| (yes.trim(), no.trim()));
         let Some((yes, no)) = pair.filter(|(yes, no)| !yes.is_empty() && !no.is_empty()) else {
@@ -69,7 +69,7 @@ impl ValueForms {
         Ok(())
     }
 
-    /// `DATETIMEFORMAT = '%d.%m.%Y %H:%M'`.
+    /// Sets the format of times, as in `DATETIMEFORMAT = '%d.%m.%Y %H:%M'`.
     pub fn set_datetime(&mut self, value: &str) -> Result<(), String> {
         strtime::format(value, &Timestamp::UNIX_EPOCH.to_zoned_datetime(TimeZone::UTC))
             .map_err(|e| format!("DATETIMEFORMAT '{value}': {e}"))?;
@@ -77,7 +77,7 @@ impl ValueForms {
         Ok(())
     }
 
-    /// Refuses forms that exclude each other.
+    /// Fails if formats exclude each other.
     pub fn check(&self) -> Result<(), String> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+');
         match self.thousands {
@@ -91,10 +91,10 @@ impl ValueForms {
         }
     }
 
-    /// The usual text of a value that a file has in these forms.
+    /// Converts a text of the file in these formats to the default format.
     ///
     /// # Errors
-    /// It has none of them.
+    /// The text has none of the formats.
     pub fn usual<'t>(&self, of: &Type, text: &'t str) -> Result<Cow<'t, str>, String> {
         match (of.unreversed(), &self.booleans, &self.datetime) {
             (Type::Boolean, Some((yes, no)), _) => {
@@ -110,14 +110,14 @@ impl ValueForms {
             }
             (Type::Timestamp | Type::Date, _, Some(format)) => Ok(match millis(format, text) {
                 Some(millis) => millis.to_string().into(),
-                // As in cqlsh, the usual forms are taken, too.
+                // As in cqlsh, the default formats are accepted too.
                 None => text.into(),
             }),
             _ => Ok(text.into()),
         }
     }
 
-    /// A value in these forms; `text` is the usual one.
+    /// Formats a value; `text` is its default format.
     pub fn written(&self, of: &Type, bytes: &[u8], text: String) -> String {
         if bytes.is_empty() {
             return text;
@@ -146,7 +146,7 @@ impl ValueForms {
         }
     }
 
-    /// A number with the signs that were chosen.
+    /// Formats a number with the selected separators.
     fn separated(&self, text: String) -> String {
         let is_plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
         if self.thousands.is_none() && self.decimal == '.' || text.starts_with("0x") {
@@ -172,7 +172,7 @@ impl ValueForms {
     }
 }
 
-/// Milliseconds since 1970 of a text in a format; in UTC where the format has no offset.
+/// Parses milliseconds since 1970 in this format; in UTC if the format has no offset.
 fn millis(format: &str, text: &str) -> Option<i64> {
     let parsed = strtime::parse(format, text).ok()?;
     if let Ok(at) = parsed.to_timestamp() {
@@ -185,8 +185,8 @@ fn millis(format: &str, text: &str) -> Option<i64> {
     TimeZone::UTC.to_timestamp(civil).ok().map(|at| at.as_millisecond())
 }
 
-/// A number with so many digits behind its point at most; as cqlsh, with an exponent where it is
-/// very small or large.
+/// Formats a number with at most this many digits after the point. Like cqlsh, uses an exponent for
+/// very small and very large numbers.
 fn rounded(n: Option<f64>, digits: Option<usize>, text: String) -> String {
     let (Some(n), Some(digits)) = (n.filter(|n| n.is_finite()), digits) else { return text };
     let trimmed = |text: String| match text.contains('.') {

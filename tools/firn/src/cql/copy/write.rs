@@ -1,4 +1,4 @@
-//! `COPY TO`: rows of a table into files.
+//! `COPY TO`: exports rows of a table to files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use super::table::CopyTable;
 use crate::cql::backend::{PageWish, PreparedStatement, ShellBackend, ShellRefusal};
 use crate::interrupt;
 
-/// A file of rows.
+/// Writer of a file of rows.
 type RowFile<'w> = Writer<Box<dyn Write + 'w>>;
 
 impl Copy {
-    /// Writes the table into the file, or several.
+    /// Exports the table to the file, or to several.
     pub(super) fn write<B: ShellBackend>(
         &self,
         backend: &mut B,
@@ -83,13 +83,13 @@ impl Copy {
         drop(progress);
         if like_null > 0 {
             let values = things(like_null, "value is", "values are");
-            eprintln!("warning: {values} written as null is; WITH NULL = '\\N' tells them apart");
+            eprintln!("warning: {values} written as null is; WITH NULL = '\\N' distinguishes them");
         }
         self.report(rows, names.len(), watch.seconds());
         Ok(())
     }
 
-    /// The condition of the tokens that were asked for.
+    /// Returns the condition for the requested tokens.
     fn tokens<B: ShellBackend>(&self, backend: &mut B, table: &CopyTable) -> Done<String> {
         let ends = [(">", &self.how.begin_token), ("<=", &self.how.end_token)];
         if ends.iter().all(|(_, end)| end.is_none()) {
@@ -104,7 +104,7 @@ impl Copy {
 }
 
 impl CopyMode {
-    /// A new file, with its first line where it has one.
+    /// Creates a file, with its header line if it has one.
     fn file<'w>(&self, path: &Path, head: Option<&[String]>) -> Done<RowFile<'w>> {
         let file = io::create(path).map_err(|e| Failure::file("write", path, &e))?;
         self.writer(Box::new(file), head)
@@ -114,7 +114,7 @@ impl CopyMode {
         let mut builder = WriterBuilder::new();
         builder.delimiter(self.delimiter).quote(self.quote).quote_style(QuoteStyle::Necessary);
         if let Some(escape) = self.escape {
-            // The writer escapes quotes only, and readers know escapes within quotes only.
+            // The writer escapes only quotes, and readers know escapes only within quotes.
             builder.double_quote(false).escape(escape).quote_style(QuoteStyle::Always);
         }
         let mut writer = builder.from_writer(sink);
@@ -125,7 +125,7 @@ impl CopyMode {
     }
 }
 
-/// The name of a further file: `rows.csv.1`.
+/// Returns the name of a further file: `rows.csv.1`.
 fn numbered(file: &Path, number: u64) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{number}"));
