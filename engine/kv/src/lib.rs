@@ -110,5 +110,6 @@ pub mod fs {
 /// Runs the examples of the documentation pages as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/coming-from.md")]
 #[doc = include_str!("../../../docs/embed.md")]
 struct Pages;

@@ -60,6 +60,7 @@ pub use session::Session;
 
 /// Runs the examples of the page as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/async.md")]
 #[doc = include_str!("../../../docs/cluster.md")]
 struct ClusterPage;
 
