@@ -1,6 +1,5 @@
-//! Builds Pebble behind its C interface with the Go toolchain, where the feature `pebble` asks for
-//! it.
-// A build script starts programs and reads its environment: none of it is engine code.
+//! Builds Pebble with its C interface by the Go toolchain, for the feature `pebble`.
+// A build script starts programs and reads its environment; none of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
 use std::env;

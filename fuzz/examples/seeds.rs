@@ -1,5 +1,5 @@
-//! Writes the seed corpora: files that the engine made, small. `cargo run --example seeds` in
-//! `fuzz/`, before fuzzing.
+//! Writes the seed corpora: small files created by the engine. Run `cargo run --example seeds` in
+//! `fuzz/` before fuzzing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     encode(&mut ops, 300, Op::Point { kind: Kind::Delete, key: b"key", value: b"" });
     encode(&mut ops, 2, Op::DeleteRange { start: b"a", end: b"b" });
     put("ops", "three", None, &ops)?;
-    // What servers were asked, one file a statement.
+    // Recorded statements, one file for each.
     let statements =
         include_str!("../../engine/cql/tests/data/statements.txt").split("\n== ").skip(1);
     for (i, statement) in statements.filter_map(|case| Some(case.split_once('\n')?.1)).enumerate() {

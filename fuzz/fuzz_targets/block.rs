@@ -1,10 +1,10 @@
-//! The decoded form of a data block, any bytes.
+//! A decoded data block with arbitrary bytes.
 #![no_main]
 
 use firn_fuzz::{block_of, footer_of, probe};
-use firn_kv::internals::util::coding::put_varint;
 use firn_kv::internals::base::key::MAX_KEY_LEN;
 use firn_kv::internals::sstable::block_entries;
+use firn_kv::internals::util::coding::put_varint;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|block: &[u8]| {

@@ -1,5 +1,5 @@
-//! Scripts of the language of `cassandra-cli`, of any bytes, cut, parsed and run over a database in
-//! memory.
+//! Scripts of `cassandra-cli`'s language with arbitrary bytes: split, parsed and run on a database
+//! in memory.
 #![no_main]
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use firn_wide::{ManualClock, Options, StoreOptions, Wide};
 use firn_wide_text::cli::{CliSession, CliSource, CliSyntaxError, Splitter, parse};
 use libfuzzer_sys::fuzz_target;
 
-/// Statements of a script that are run.
+/// Maximum number of executed statements of a script.
 const MOST: usize = 64;
 
 fn sound(error: &CliSyntaxError, source: &CliSource) {

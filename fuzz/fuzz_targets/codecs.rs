@@ -1,4 +1,4 @@
-//! A compressed block that lies about its length.
+//! A compressed block with a wrong length.
 #![no_main]
 
 use firn_fuzz::block_of;

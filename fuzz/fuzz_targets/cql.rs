@@ -1,5 +1,5 @@
-//! Statements and scripts of any bytes; a statement that parses is printed and parsed again to the
-//! same tree.
+//! Statements and scripts with arbitrary bytes; a parsed statement is printed and parsed again to
+//! the same tree.
 #![no_main]
 
 use firn_cql::internals::syntax::{parse, parse_bytes};

@@ -1,7 +1,7 @@
-//! Programs of CQL: bytes of ASCII that people see are text, all others words of the language and of
-//! a schema that is there. Every statement is answered or refused, never with a failure of the server; a
-//! `SELECT` gives as many rows in pages as at once; a view has a row for
-//! each row of its base that belongs there; after reopening, every table holds what it held.
+//! CQL programs: printable ASCII bytes are text, all others words of the language and of an
+//! existing schema. Every statement succeeds or is refused, never with a server error. A `SELECT`
+//! returns the same rows in pages as at once. A view has a row for each matching row of its base.
+//! After reopening, every table has the same contents.
 #![no_main]
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use libfuzzer_sys::fuzz_target;
 
-/// The most text of one program.
+/// Maximum length of a program.
 const LONGEST: usize = 2048;
-/// The most statements of one program.
+/// Maximum number of statements of a program.
 const STATEMENTS: usize = 24;
 
 const SCHEMA: &str = "
@@ -170,7 +170,7 @@ const WORDS: [&str; 128] = [
     "a = 2 ",
 ];
 
-/// The words of the bytes below 32.
+/// Words of the bytes below 32.
 const LATER: [&str; 32] = [
     " IS NOT NULL ",
     "INSERT INTO vt (p, v, w, n) VALUES (",
@@ -229,7 +229,7 @@ fn open(env: &MemEnv) -> Session {
     Session::new(wide).expect("sound definitions")
 }
 
-/// Values for the markers: null, unset, or the next bytes of the program.
+/// Returns values for the markers: null, unset, or the next bytes of the program.
 fn values(count: usize, mut bytes: &[u8]) -> Vec<Bound> {
     let each = |_| {
         let (&head, rest) = bytes.split_first()?;
@@ -249,7 +249,7 @@ fn check(error: Error, statement: &str) {
     assert!(!error.to_string().is_empty(), "{statement}");
 }
 
-/// The rows of a statement, page after page.
+/// Returns the rows of a statement, read in pages.
 fn paged(
     session: &Session,
     statement: &str,
@@ -273,12 +273,12 @@ fn paged(
 fn execute(session: &Session, statement: &str, bytes: &[u8]) {
     let prepared = match session.prepare(statement) {
         Ok(prepared) => prepared,
-        // A definition, or wrong.
+        // A definition, or an invalid statement.
         Err(_) => return session.execute(statement, ()).map_or_else(|e| check(e, statement), drop),
     };
     let values = values(prepared.markers().len(), bytes);
     match session.run(&prepared, values.clone(), &Run::default()) {
-        // Pages have groups' and conditions' rows too, but only what reads can be asked twice.
+        // Pages include rows of groups and conditions, too, but only reads can run twice.
         Ok(all)
             if statement
                 .trim_start()
@@ -299,7 +299,7 @@ fn execute(session: &Session, statement: &str, bytes: &[u8]) {
     }
 }
 
-/// All that the tables hold.
+/// Returns the contents of all tables.
 fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
     let each = |table: &Arc<firn_cql::internals::catalog::TableSchema>| {
         let statement = format!("SELECT * FROM \"{}\".\"{}\"", table.keyspace, table.name);
@@ -310,7 +310,7 @@ fn content(session: &Session, catalog: &Catalog) -> Vec<(String, String)> {
     catalog.tables().map(each).collect()
 }
 
-/// How many rows have a `v` that is no null; `None`: there is no such column or table.
+/// Returns the number of rows whose `v` is not null; `None` without such a column or table.
 fn with_value(session: &Session, table: &str) -> Option<usize> {
     let rows = session.execute(&format!("SELECT v FROM k.{table}"), ()).ok()?;
     Some(rows.iter().filter(|row| row.bytes(0).is_some()).count())

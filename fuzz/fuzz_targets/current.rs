@@ -1,4 +1,4 @@
-//! `CURRENT`: any bytes, and any lines with a sound checksum.
+//! `CURRENT` with arbitrary bytes, and with arbitrary lines and a valid checksum.
 #![no_main]
 
 use std::path::Path;

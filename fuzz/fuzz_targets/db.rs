@@ -1,4 +1,4 @@
-//! Histories of operations on a store, held against a map: see [`firn_fuzz::model`].
+//! Histories of operations on a store, compared with a map: see [`firn_fuzz::model`].
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A manifest: any bytes, the same with sound checksums, or messages of fields put together; what
-//! is read is written and read again.
+//! A manifest of arbitrary bytes, the same with valid checksums, or assembled messages of fields;
+//! the parsed state is written and read again.
 #![no_main]
 
 use std::path::Path;
@@ -25,7 +25,7 @@ enum Content<'a> {
     Small(u8),
     Bytes(&'a [u8]),
     Message(Vec<Field<'a>>),
-    /// Options that are sound.
+    /// Valid options.
     Options,
 }
 

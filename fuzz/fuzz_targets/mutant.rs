@@ -1,5 +1,5 @@
-//! A table that the writer made of any entries: it must say what it was given. Then bytes are
-//! changed and sealed again.
+//! A table written from arbitrary entries: it must return them. Then bytes are changed, with new
+//! checksums.
 #![no_main]
 
 use arbitrary::Arbitrary;

@@ -1,6 +1,6 @@
-//! The native protocol's bytes: cut into frames the same way in whatever pieces they come, requests
-//! and responses read without a panic; a request that is read is written as the same one; segments
-//! give back what was put into them.
+//! Bytes of the native protocol: split into frames independently of the read sizes, requests and
+//! responses parsed without a panic. A parsed request is written back unchanged; segments return
+//! their payload.
 #![no_main]
 
 use firn_server::internals::wire::{
@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 
 const MOST: usize = 1 << 16;
 
-/// What the requests of these bytes are, which come in pieces of this size.
+/// Returns the requests in these bytes, which arrive in pieces of this size.
 fn requests(bytes: &[u8], segments: Option<bool>, piece: usize) -> Vec<String> {
     let mut stream = FrameStream::new(MOST);
     if let Some(lz4) = segments {
@@ -65,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     let whole = requests(bytes, segments, 1 << 14);
     assert_eq!(requests(bytes, segments, usize::from(first / 3) + 1), whole);
 
-    // As envelopes of any lengths.
+    // As envelopes of arbitrary lengths.
     let mut ends: Vec<usize> =
         bytes.iter().map(|b| usize::from(*b) * 7 % (bytes.len() + 1)).collect();
     ends.push(bytes.len());

@@ -1,4 +1,5 @@
-//! The files of a Cassandra table, any bytes: behind the header of a real one, and behind none.
+//! The files of a Cassandra table with arbitrary bytes: after the header of a real one, and without
+//! a header.
 #![no_main]
 
 use std::io::{self, Cursor};
@@ -7,10 +8,9 @@ use std::path::PathBuf;
 use firn_cassandra::{NodeFiles, NodePart, NodeTable};
 use libfuzzer_sys::{arbitrary, fuzz_target};
 
-/// A header with every kind of column.
-const HEADER: &[u8] = include_bytes!(
-    "../../tools/cassandra-files/tests/data/nb/collections/nb-1-big-Statistics.db"
-);
+/// A header with every type of column.
+const HEADER: &[u8] =
+    include_bytes!("../../tools/cassandra-files/tests/data/nb/collections/nb-1-big-Statistics.db");
 
 #[derive(arbitrary::Arbitrary, Debug)]
 struct NodeBytes {

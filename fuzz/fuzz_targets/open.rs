@@ -1,5 +1,5 @@
-//! A store's directory in which bytes of one or two files were changed, sealed again or not:
-//! opening, reading and writing on must end in an answer or an error.
+//! A store's directory with changed bytes in one or two files, with or without new checksums:
+//! opening, reading and writing must end with a result or an error.
 #![no_main]
 
 use std::path::Path;
@@ -80,7 +80,7 @@ fuzz_target!(|input: (Damage<'_>, Option<Damage<'_>>)| {
     let base = BASE.get_or_init(|| {
         let env = MemEnv::new(1);
         make(&env).expect("a store");
-        // The log's segment is mostly empty: only its beginning counts.
+        // The log's segment is mostly empty: only its beginning matters.
         let short = |b: Vec<u8>| b[..b.len().min(8 << 10)].to_vec();
         let files = env.files().into_iter().filter(|f| !f.ends_with("LOCK"));
         files.map(|f| (f.clone(), short(env.read_file(&f).expect("a file")))).collect()

@@ -1,4 +1,5 @@
-//! Operations, as a WAL record's payload carries them: what is read, written again, reads the same.
+//! Operations in the encoding of a WAL record's payload: parsed operations are written and read
+//! back unchanged.
 #![no_main]
 
 use firn_kv::internals::base::ops::{OpReader, encode};

@@ -1,5 +1,5 @@
-//! A table put together of blocks of any content: data, index, filter, tombstones, properties, each
-//! under a sound checksum.
+//! A table assembled from blocks with arbitrary contents: data, index, filter, tombstones,
+//! properties, each with a valid checksum.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -24,7 +24,7 @@ struct Input<'a> {
     id: u8,
     mapped: bool,
     data: Vec<(Part<'a>, Row<'a>)>,
-    /// In place of an index of the rows.
+    /// Instead of an index of the rows.
     index: Option<Part<'a>>,
     filter: Option<Part<'a>>,
     tombstones: Option<Part<'a>>,

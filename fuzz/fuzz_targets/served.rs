@@ -1,5 +1,5 @@
-//! Conversations with a server: any requests of a client that may or may not have begun one. The
-//! server answers or ends the connection, and another client is answered as before.
+//! Connections to a server: arbitrary requests before or after STARTUP. The server responds or
+//! closes the connection, and another client is served as before.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -37,13 +37,13 @@ const TEXTS: [&str; 8] = [
 
 #[derive(Arbitrary, Debug)]
 enum Part {
-    /// A request of any kind with any body.
+    /// A request with any opcode and body.
     Any {
         opcode: u8,
         flags: u8,
         body: Vec<u8>,
     },
-    /// A statement with any parameters.
+    /// A statement with arbitrary parameters.
     Query {
         text: u8,
         parameters: Vec<u8>,
@@ -51,7 +51,7 @@ enum Part {
     Prepare {
         text: u8,
     },
-    /// No frame at all.
+    /// Bytes without a frame.
     Raw(Vec<u8>),
 }
 
@@ -105,7 +105,7 @@ fuzz_target!(|talk: Talk| {
     } else {
         bytes.extend(envelopes);
     }
-    // The server may end the connection before all is sent.
+    // The server may close the connection before everything is sent.
     let _ = socket.write_all(&bytes);
     let _ = socket.shutdown(Shutdown::Write);
     let mut rest = vec![];

@@ -1,4 +1,4 @@
-//! A table file of any bytes, as it is or with sound checksums.
+//! A table file with arbitrary bytes, unchanged or with valid checksums.
 #![no_main]
 
 use firn_fuzz::{probe, seal_table};

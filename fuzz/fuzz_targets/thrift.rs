@@ -1,5 +1,5 @@
-//! Thrift's messages: read without a panic; one that is read has the length that it is said to have,
-//! and no part of it is one.
+//! Thrift messages: parsed without a panic. A parsed message has the reported length, and no prefix
+//! of it is a message.
 #![no_main]
 
 use firn_server::internals::thrift::{ThriftCall, ThriftReply};
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let length = ThriftCall::length(bytes);
-    // What is a call is no answer.
+    // A call is no reply.
     assert!(ThriftReply::read(bytes).is_err() || ThriftCall::read(bytes).is_err());
     if ThriftCall::read(bytes).is_ok() {
         assert_eq!(length, Ok(Some(bytes.len())));

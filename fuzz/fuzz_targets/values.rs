@@ -1,4 +1,5 @@
-//! A blob file of any bytes, as it is or with sound checksums, and references of any bytes to it.
+//! A blob file with arbitrary bytes, unchanged or with valid checksums, and arbitrary blob handles
+//! for it.
 #![no_main]
 
 use std::path::Path;
@@ -7,7 +8,7 @@ use firn_fuzz::{probe, seal_table};
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::counters::reads::ReadCounters;
 use firn_kv::internals::sstable::values::value_block;
-use firn_kv::internals::sstable::{Maps, BlobFile};
+use firn_kv::internals::sstable::{BlobFile, Maps};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -19,7 +20,8 @@ fuzz_target!(|input: &[u8]| {
         seal_table(&mut file, 1);
     }
     let (file, cache) = probe::file(file, how & 2 != 0);
-    let Ok(values) = BlobFile::open(file, Path::new("/t"), 1, cache, Maps::new(how & 4 != 0)) else {
+    let Ok(values) = BlobFile::open(file, Path::new("/t"), 1, cache, Maps::new(how & 4 != 0))
+    else {
         return;
     };
     let reads = ReadCounters::default();

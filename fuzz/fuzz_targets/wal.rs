@@ -1,5 +1,5 @@
-//! A directory of one to three WAL segments of any bytes, sealed or not: recovery and the walk of
-//! the tools.
+//! A directory with one to three WAL segments of arbitrary bytes, with or without valid checksums:
+//! recovery and the scan of the tools.
 #![no_main]
 
 use std::path::Path;

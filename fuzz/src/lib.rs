@@ -1,27 +1,27 @@
-//! What the fuzz targets share: files in memory, and *sealing*: giving damaged bytes sound
-//! checksums, so that the fuzzer gets past them to the code that reads what they protect.
+//! Common parts of the fuzz targets: files in memory, and *sealing*: giving damaged bytes valid
+//! checksums, so that the fuzzer reaches the code that reads the protected data.
 //!
-//! Sealing is written from `format-spec/README.md`, not with the engine's own writers, so it also
-//! says when the two disagree.
+//! Sealing follows `format-spec/README.md` and does not use the engine's writers, so it also
+//! detects a disagreement of the two.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use firn_kv::fs::{FileMap, ReadFile, WriteFile};
 use firn_kv::internals::util::checksum::checksum;
 use firn_kv::{Error, Result};
-use firn_kv::fs::{FileMap, ReadFile, WriteFile};
 
 pub mod model;
 pub mod probe;
 
-/// The path that errors name.
+/// Returns the path in errors.
 pub fn nowhere() -> &'static Path {
     Path::new("/fuzz")
 }
 
-/// A file to read, with a map or without.
+/// A readable file, with or without a memory map.
 pub struct Bytes {
-    /// The content.
+    /// The contents.
     pub content: Vec<u8>,
     /// Whether it can be mapped.
     pub mapped: bool,
@@ -46,12 +46,12 @@ impl ReadFile for Bytes {
     }
 }
 
-/// A file to write, whose content is shared.
+/// A writable file with shared contents.
 #[derive(Clone, Default)]
 pub struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Sink {
-    /// What has been written.
+    /// Returns the written bytes.
     pub fn content(&self) -> Vec<u8> {
         self.0.lock().map(|b| b.clone()).unwrap_or_default()
     }
@@ -82,8 +82,8 @@ fn get32(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
-/// Makes a WAL segment's header and the records behind it sound, as far as their lengths fit the
-/// file. Kinds, sequence numbers and positions stay what they are.
+/// Repairs the checksums of a WAL segment's header and its records, as far as their lengths fit the
+/// file. Types, sequence numbers and positions are unchanged.
 pub fn seal_segment(b: &mut [u8], number: u64) {
     if b.len() < 80 {
         return;
@@ -108,8 +108,8 @@ pub fn seal_segment(b: &mut [u8], number: u64) {
     }
 }
 
-/// Makes a manifest's header and its frames sound; the first frame whose length does not fit is cut
-/// to what is there.
+/// Repairs the checksums of a manifest's header and frames; truncates the first frame whose length
+/// does not fit.
 pub fn seal_manifest(b: &mut [u8], number: u64) {
     if b.len() < 16 {
         return;
@@ -129,7 +129,7 @@ pub fn seal_manifest(b: &mut [u8], number: u64) {
     }
 }
 
-/// One manifest file of these payloads.
+/// Returns a manifest file with these payloads.
 pub fn manifest_of(number: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut b = vec![0; 16];
     for p in payloads {
@@ -141,12 +141,12 @@ pub fn manifest_of(number: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
     b
 }
 
-/// The text of a `CURRENT` file with these lines, sealed.
+/// Returns the text of a `CURRENT` file with these lines and a checksum.
 pub fn current_of(lines: &str) -> String {
     format!("{lines}crc {:08x}\n", crc32fast::hash(lines.as_bytes()))
 }
 
-/// A physical block at `offset` of table `id`.
+/// Returns a physical block at `offset` of table `id`.
 pub fn block_of(id: u64, offset: u64, kind: u8, codec: u8, raw_len: u32, stored: &[u8]) -> Vec<u8> {
     let mut b = vec![0; 24];
     b[..4].copy_from_slice(b"FnB1");
@@ -163,8 +163,8 @@ fn seal_block(b: &mut [u8], id: u64, offset: u64) {
     put32(b, 20, crc);
 }
 
-/// The footer of table `id`, which begins at `offset`, given the lengths of data, filter,
-/// tombstones, index and properties, and the 16 bytes that say whose it is.
+/// Returns the footer of table `id` at `offset`, given the lengths of data, filter, tombstones,
+/// index and properties, and the 16 bytes of its identity.
 pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4], identity: &[u8]) -> [u8; 72] {
     let mut f = [0; 72];
     f[..8].copy_from_slice(&id.to_le_bytes());
@@ -179,8 +179,8 @@ pub fn footer_of(id: u64, offset: u64, data_len: u64, lens: [u32; 4], identity: 
     f
 }
 
-/// Makes every block of a table file sound, and its footer. Blocks are found by their headers,
-/// front to back; a block whose length does not fit is cut to what is there.
+/// Repairs every block of a table file, and its footer. Finds blocks by their headers, front to
+/// back; truncates a block whose length does not fit.
 pub fn seal_table(b: &mut [u8], id: u64) {
     let Some(end) = b.len().checked_sub(72) else { return };
     let (mut at, mut data_len, mut lens) = (0, 0, [0u32; 4]);
@@ -208,7 +208,7 @@ pub fn seal_table(b: &mut [u8], id: u64) {
     b[end..].copy_from_slice(&footer);
 }
 
-/// The file number in a name such as `00000007.wal`, `MANIFEST-000003` or `000012.sst`.
+/// Returns the file number in a name such as `00000007.wal`, `MANIFEST-000003` or `000012.sst`.
 pub fn number_of(path: &Path) -> Option<u64> {
     let name = PathBuf::from(path.file_name()?);
     let name = name.to_str()?;
@@ -216,7 +216,7 @@ pub fn number_of(path: &Path) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Seals a file of a store by the kind that its name tells of.
+/// Seals a file of a store by the type in its name.
 pub fn seal_file(path: &Path, b: &mut Vec<u8>) {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
     let number = number_of(path).unwrap_or(0);

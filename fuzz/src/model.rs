@@ -1,4 +1,4 @@
-//! A history of operations on a store in memory, held against a map.
+//! A history of operations on a store in memory, compared with a map.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use firn_kv::{
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A key out of few: bits choose a prefix, a byte and a tail.
+/// One of few keys: bits choose a prefix, a byte and a tail.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Key(u16);
 
@@ -31,7 +31,7 @@ impl Key {
     }
 }
 
-/// A value: its length and what it is made of.
+/// A value: its length and its fill byte.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Value(u16, u8);
 
@@ -112,7 +112,7 @@ pub struct History {
     steps: Vec<Step>,
 }
 
-/// Tree `false` joins operands; tree `true` adds them up and is absent at zero.
+/// Tree `false` joins operands; tree `true` adds them up and has no value at zero.
 struct Join;
 struct Sum;
 
@@ -149,8 +149,7 @@ impl MergeOperator for Sum {
     }
 }
 
-/// A policy that drops nothing but what was deleted. `choice` is what there is to choose by, byte
-/// by byte.
+/// Returns a policy that drops only deleted data, drawn from the bytes of `choice`.
 fn policy(choice: [u8; 8]) -> Policy {
     let mut bytes = choice.into_iter();
     let policy = Policy::draw(&mut |n| u64::from(bytes.next().unwrap_or(0)) % n);
@@ -163,7 +162,7 @@ struct Run {
     tree_options: [TreeOptions; 2],
     open: Option<(Db, [Tree; 2])>,
     now: [Map; 2],
-    /// The states since the last sync, oldest first: what may be there after a power cut.
+    /// States since the last sync, oldest first: the possible states after a power cut.
     past: Vec<[Map; 2]>,
     snapshots: Vec<(Snapshot, [Map; 2])>,
 }

@@ -1,15 +1,15 @@
-//! Asks an open table everything that can be asked, and holds it to its own word.
+//! Runs all reads on an open table, and checks their consistency.
 
 use std::sync::Arc;
 
-use firn_kv::{Result};
+use firn_kv::Result;
 
 use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::util::hash::key_hash;
 use firn_kv::internals::base::key::{MAX_SEQ, Trailer};
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::sstable::{Table, TableCursor};
+use firn_kv::internals::util::hash::key_hash;
 
 use crate::{Bytes, nowhere};
 
@@ -22,7 +22,7 @@ pub fn open(content: Vec<u8>, id: u64, mapped: bool) -> Result<Arc<Table>> {
     Table::open(file, nowhere(), id, cache)
 }
 
-/// A file with this content, and a small cache.
+/// Returns a file with these contents, and a small cache.
 pub fn file(content: Vec<u8>, mapped: bool) -> (Arc<dyn ReadFile>, Arc<Cache>) {
     (Arc::new(Bytes { content, mapped }), Cache::new(256 << 10))
 }
@@ -41,8 +41,8 @@ fn walk(c: &mut TableCursor, forward: bool) -> Result<Vec<Entry>> {
     Ok(seen)
 }
 
-/// Walks, seeks and reads with these probes. What a table that verifies must answer is checked; of
-/// any other nothing is asked but that it ends. Returns the entries of a table that verifies.
+/// Scans, seeks and reads with these probes. Checks the results of a table that verifies; any other
+/// table must only terminate. Returns the entries of a table that verifies.
 pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let sound = table.verify(None, |_| ()).is_ok();
     let blocks = table.blocks().len();

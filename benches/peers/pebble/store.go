@@ -1,7 +1,7 @@
 // Pebble behind a C interface, for the driver in src/engines/pebble.rs.
 //
-// Keys and values that a call is handed are the caller's memory and are not kept. What a call gives
-// back is copied into the caller's buffer: memory of Go must not stay with C.
+// Keys and values of a call are in the caller's memory, and are not used after the call. Results are
+// copied into the caller's buffer, because C must not keep pointers to Go memory.
 package main
 
 /*
@@ -30,7 +30,7 @@ func storeOf(store C.uintptr_t) *pebble.DB {
 	return cgo.Handle(store).Value().(*pebble.DB)
 }
 
-// said gives nothing for no error, or its text, which the caller frees.
+// said returns nil without an error, or the text of the error, which the caller frees.
 func said(err error) *C.char {
 	if err == nil {
 		return nil
@@ -45,7 +45,7 @@ func durability(sync C.int) *pebble.WriteOptions {
 	return pebble.NoSync
 }
 
-// quiet is a logger that says nothing but what ends the process.
+// quiet is a logger that prints only fatal messages.
 type quiet struct{}
 
 func (quiet) Infof(string, ...interface{})  {}
@@ -116,8 +116,8 @@ func firn_pebble_write(store C.uintptr_t, entries *C.char, length C.size_t) *C.c
 	return said(batch.Commit(pebble.NoSync))
 }
 
-// Gives the length of the value, or -1 where there is none. A value that is longer than the buffer
-// is not copied.
+// Returns the length of the value, or -1 without a value. A value longer than the buffer is not
+// copied.
 //
 //export firn_pebble_get
 func firn_pebble_get(store C.uintptr_t, key *C.char, keyLen C.size_t, buffer *C.char, room C.size_t, length *C.int64_t) *C.char {
@@ -150,7 +150,7 @@ func firn_pebble_scan(store C.uintptr_t, from *C.char, fromLen C.size_t, reverse
 	case reverse == 0:
 		iter.SeekGE(bytesOf(from, fromLen))
 	default:
-		// The key itself with a zero behind it is the next one that could be.
+		// The next possible key is this key with a zero byte appended.
 		next := append(append([]byte{}, bytesOf(from, fromLen)...), 0)
 		iter.SeekLT(next)
 	}
@@ -158,8 +158,8 @@ func firn_pebble_scan(store C.uintptr_t, from *C.char, fromLen C.size_t, reverse
 	return nil
 }
 
-// Fills the buffer with up to `limit` entries, and says how many bytes that are: none at the end of
-// the walk. An entry that has no room in an empty buffer gives what it needs, below zero.
+// Fills the buffer with up to `limit` entries. Returns their size in bytes: 0 at the end of the scan.
+// If an entry does not fit into an empty buffer, returns the negated size that it needs.
 //
 //export firn_pebble_walk
 func firn_pebble_walk(scan C.uintptr_t, limit C.uint64_t, reverse C.int, buffer *C.char, room C.size_t, length *C.int64_t) *C.char {
@@ -211,7 +211,7 @@ func firn_pebble_compact(store C.uintptr_t) *C.char {
 	if err := db.Flush(); err != nil {
 		return said(err)
 	}
-	// Behind every key of the workloads: a number of eight bytes, then zeros or a byte more.
+	// Greater than every key of the workloads: a number of eight bytes, then zeros or one more byte.
 	end := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	return said(db.Compact(context.Background(), nil, end, true))
 }

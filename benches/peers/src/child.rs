@@ -1,9 +1,9 @@
-//! One engine through one stage, in a process of its own: its memory figures and its allocator's
-//! state are nobody else's. Each opening of the store in a stage begins another process.
+//! Runs one stage of one engine in its own process, so that its memory figures and its allocator's
+//! state are separate. Each opening of the store in a stage starts another process.
 //!
-//! The order comes as a line of JSON on standard input, each step's result leaves as a line of JSON
-//! on standard output, progress on standard error. A child that is to be killed keeps its store
-//! open until it is, or until its standard input ends because whoever ordered it is gone.
+//! The order is a JSON line on standard input, each step's result a JSON line on standard output,
+//! and progress goes to standard error. A child that is to be killed keeps its store open until
+//! then, or until its standard input is closed because the parent has ended.
 
 use firn_workload::{
     Config, Outcome, Result, RunProgress, Runner, Store, StoreStats, process::Usage,
@@ -20,28 +20,28 @@ use std::time::{Duration, Instant};
 use crate::engines::{Engine, Settings, Visitor};
 use crate::plan::{Labelled, Step};
 
-/// What a child is to do.
+/// An order for a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Through which engine.
+    /// The engine.
     pub engine: Engine,
-    /// In which folder: an empty one, or one whose store the first step opens again.
+    /// The directory: empty, or with a store that the first step reopens.
     pub dir: PathBuf,
-    /// How it is opened.
+    /// Options of the store.
     pub settings: Settings,
-    /// The workloads' parameters.
+    /// Parameters of the workloads.
     pub config: Config,
     /// The steps.
     pub steps: Vec<Labelled>,
-    /// Whether the child is killed when the steps are done.
+    /// Whether the parent kills the child after the steps.
     pub killed: bool,
 }
 
 impl Order {
-    /// Carries it out in a new process.
+    /// Executes the order in a new process.
     ///
     /// # Errors
-    /// The process ended before it had told of all its steps, or otherwise than it should.
+    /// The process ended before it had reported all steps, or with an unexpected status.
     pub fn carry_out(&self) -> Result<Vec<StepResult>> {
         let mut child = Command::new(env::current_exe()?)
             .arg("child")
@@ -72,14 +72,14 @@ impl Order {
     }
 }
 
-/// What came of one step.
+/// Result of one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepResult {
     /// Name of the row.
     pub label: String,
     /// Wall-clock time of the step.
     pub seconds: f64,
-    /// What the workload measured; `None` for other steps.
+    /// Result of the workload; `None` for other steps.
     pub outcome: Option<Outcome>,
     /// Highest resident anonymous memory during the step, in bytes.
     pub peak_rss_anon: u64,
@@ -93,7 +93,7 @@ pub struct StepResult {
     pub disk_bytes: Option<u64>,
 }
 
-/// Highest memory since the last look.
+/// Peak memory since the last reading.
 #[derive(Debug, Default)]
 struct Peaks {
     anon: AtomicU64,
@@ -117,7 +117,7 @@ impl Peaks {
     }
 }
 
-/// Ends the watch, also when a driver panics.
+/// Ends the monitoring, even if a driver panics.
 struct EndOfWatch<'a>(&'a Peaks);
 
 impl Drop for EndOfWatch<'_> {
@@ -126,8 +126,8 @@ impl Drop for EndOfWatch<'_> {
     }
 }
 
-/// Waits until the process has used next to no time for a while: whatever an engine does in the
-/// background is done.
+/// Waits until the process has used almost no CPU for a while, so that the engine's background work
+/// is done.
 fn wait_until_idle() {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     const QUIET_LOOKS: u32 = 5;
@@ -136,20 +136,19 @@ fn wait_until_idle() {
     while quiet < QUIET_LOOKS {
         thread::sleep(LOOK_EVERY);
         let now = Usage::now().map_or(0, |u| u.cpu_ticks);
-        // A tick is a hundredth of a second: one in a tenth of a second may be a thread that wakes
-        // up to look around.
+        // A tick is 10 ms: one tick in 100 ms may be a thread that wakes up to poll.
         quiet = if now.saturating_sub(before) <= 1 { quiet + 1 } else { 0 };
         before = now;
     }
 }
 
-/// What was so when a step began.
+/// State at the start of a step.
 struct StepStart {
     usage: Usage,
     at: Instant,
 }
 
-/// One process's part of a stage.
+/// The part of a stage in one process.
 struct StageLife<'a> {
     order: &'a Order,
     peaks: &'a Peaks,
@@ -174,7 +173,7 @@ impl StageLife<'_> {
         StepStart { usage, at: Instant::now() }
     }
 
-    /// Hands out what came of a step that ends now.
+    /// Reports the result of a step that ends now.
     fn end(
         &self,
         start: &StepStart,
@@ -206,14 +205,14 @@ impl StageLife<'_> {
     }
 }
 
-/// The steps that are done while the store is open.
+/// Runs the steps while the store is open.
 struct OpenStore<'a> {
     life: &'a StageLife<'a>,
     opening: StepStart,
 }
 
 impl Visitor for OpenStore<'_> {
-    /// The row of the store's closing and its start, if it is a step.
+    /// The row of the store's close and its start, if it is a step.
     type Out = Option<(String, StepStart)>;
 
     fn visit<S: Store>(self, store: &S) -> Result<Self::Out> {
@@ -240,13 +239,13 @@ impl Visitor for OpenStore<'_> {
         }
         if life.order.killed {
             io::stdin().read_to_end(&mut Vec::new())?;
-            return Err("nobody killed this process".into());
+            return Err("this process was not killed".into());
         }
         Ok(None)
     }
 }
 
-/// Takes an order from standard input and carries it out.
+/// Reads an order from standard input and executes it.
 pub fn main() -> Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;

@@ -1,5 +1,5 @@
-//! `peers cliffs`: what operations cost after histories that could make them slow, in RocksDB
-//! beside Firn. The others have no range deletions.
+//! `peers cliffs`: costs of operations after histories that could make them slow, in RocksDB and
+//! Firn. The other engines have no range deletions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use rocksdb::{
 
 #[derive(Args)]
 pub struct Cliffs {
-    /// How long the histories are
+    /// Length of the histories
     #[arg(long, default_value = "10k", value_parser = parse_count)]
     history: u64,
-    /// Folder for the stores' data; each store's folder in it is deleted before and after
+    /// Directory for the stores' data; each store's directory in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
 }
@@ -73,7 +73,7 @@ impl Subject for RocksStore {
     }
 }
 
-/// All cases of one engine, each history in an empty folder.
+/// Runs all cases of one engine, each history in an empty directory.
 fn cases<S: Subject>(
     dir: &Path,
     n: u64,
@@ -93,7 +93,7 @@ fn cases<S: Subject>(
     Ok(cases)
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn main(args: &Cliffs) -> Result<()> {
     let firn = cases(&args.dir.join("peers-firn"), args.history, |dir| {
         FirnStore::open(dir, DbOptions::default(), "t", TreeOptions::default())

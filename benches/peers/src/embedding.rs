@@ -1,8 +1,8 @@
-//! `peers small` and `peers trees`: what each engine costs an application that embeds it
+//! `peers small` and `peers trees`: costs of each engine for an application that embeds it
 //! ([`firn_workload::embedding`]).
 //!
-//! All have their default options but for the memory budget of `trees`. Each engine, and each
-//! number of trees, is measured in a process of its own.
+//! All engines have their default options, except the memory budget of `trees`. Each engine, and
+//! each number of trees, is measured in its own process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,20 +19,20 @@ use redb::{Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition}
 use rocksdb::{DBWithThreadMode, IteratorMode, MultiThreaded, Options};
 use serde::de::DeserializeOwned;
 
-/// Which engine.
+/// Engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// This project's.
+    /// Firn
     Firn,
-    /// redb. Each put is a transaction without a sync.
+    /// redb; each put is a transaction without a sync
     Redb,
-    /// fjall.
+    /// fjall
     Fjall,
-    /// RocksDB.
+    /// RocksDB
     Rocksdb,
 }
 
-/// What `peers small` takes.
+/// Arguments of `peers small`.
 #[derive(Args)]
 pub struct SmallArgs {
     /// Engines
@@ -44,15 +44,15 @@ pub struct SmallArgs {
     /// Records of each
     #[arg(long, default_value = "100", value_parser = parse_count)]
     records: u64,
-    /// Folder for the stores' data; each engine's folder in it is deleted before and after
+    /// Directory for the stores' data; each engine's directory in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
-    /// Print what one engine gave, as JSON
+    /// Print the results of one engine as JSON
     #[arg(long, hide = true)]
     json: bool,
 }
 
-/// What `peers trees` takes.
+/// Arguments of `peers trees`.
 #[derive(Args)]
 pub struct TreeArgs {
     /// Engines
@@ -64,13 +64,13 @@ pub struct TreeArgs {
     /// Puts, scattered over all trees
     #[arg(long, default_value = "300k", value_parser = parse_count)]
     num: u64,
-    /// Memory for everything, where an engine can be told: mebibytes
+    /// Memory budget in MiB, for engines with such an option
     #[arg(long, default_value_t = 256)]
     budget: usize,
-    /// Folder for the stores' data; each engine's folder in it is deleted before and after
+    /// Directory for the stores' data; each engine's directory in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
-    /// Print what one engine gave, as JSON
+    /// Print the results of one engine as JSON
     #[arg(long, hide = true)]
     json: bool,
 }
@@ -127,7 +127,7 @@ impl Embedded for Redb {
         Ok(walked)
     }
     fn close(self) -> Result<()> {
-        // What was written without a sync is made durable by the next write with one.
+        // The next write with a sync makes unsynced writes durable.
         self.write(Durability::Immediate, None, None)
     }
 }
@@ -136,7 +136,7 @@ struct Fjall(Database);
 
 impl Fjall {
     fn open(dir: &Path, cache: Option<usize>) -> Result<Fjall> {
-        // Of its memtables fjall bounds each by itself, and their log.
+        // fjall bounds each memtable separately, and their log.
         let builder = Database::builder(dir);
         let builder = match cache {
             Some(bytes) => builder.cache_size(bytes as u64),
@@ -236,7 +236,7 @@ impl Kind {
     }
 }
 
-/// Runs this program with these arguments and takes the JSON that it prints.
+/// Runs this program with these arguments and parses its JSON output.
 fn apart<T: DeserializeOwned>(args: &[String]) -> Result<T> {
     let out = Command::new(env::current_exe()?).args(args).stderr(Stdio::inherit()).output()?;
     if !out.status.success() {

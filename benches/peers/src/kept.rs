@@ -1,5 +1,5 @@
-//! Runs that `run --json` kept, read again: several as one table, or as growth, where they differ in
-//! their number of keys.
+//! Reads stored results of `run --json`: several as one table, or as growth if they differ in their
+//! number of keys.
 
 use clap::Args;
 use firn_workload::{Config, Result};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::engines::Engine;
 use crate::table::{self, Repetition, Spread};
 
-/// What a file of `run --json` has of use here.
+/// The used parts of a file of `run --json`.
 #[derive(Deserialize)]
 struct KeptRun {
     config: Config,
@@ -27,30 +27,30 @@ impl KeptRun {
     }
 }
 
-/// Prints one table of several runs.
+/// Print one table of several runs
 #[derive(Args)]
 pub struct KeptTable {
     /// Files of `run --json`; with `NAME=` before one, its rows begin with that name. Files of the
-    /// same name (or of none) are repetitions of each other where their rows are the same
+    /// same name (or none) are repetitions of each other if their rows are the same
     #[arg(required = true)]
     files: Vec<String>,
-    /// Write the ratios to this file, for `results/plot.py` to draw
+    /// Write the ratios to this file, for `results/plot.py`
     #[arg(long)]
     ratios: Option<PathBuf>,
 }
 
-/// Prints how rates change with the number of keys.
+/// Print rates by the number of keys
 #[derive(Args)]
 pub struct Growth {
     /// Files of `run --json` with the same steps and different numbers of keys
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Write the rates to this file, for `results/plot.py` to draw
+    /// Write the rates to this file, for `results/plot.py`
     #[arg(long)]
     tsv: Option<PathBuf>,
 }
 
-/// Adds to `known` what is not there yet, in order.
+/// Appends missing items to `known`, in order.
 fn add<T: PartialEq>(known: &mut Vec<T>, new: impl IntoIterator<Item = T>) {
     for one in new {
         if !known.contains(&one) {
@@ -59,7 +59,7 @@ fn add<T: PartialEq>(known: &mut Vec<T>, new: impl IntoIterator<Item = T>) {
     }
 }
 
-/// The engines that took part, ours first.
+/// Returns the engines of the runs, Firn first.
 fn engines(all: &[Repetition]) -> Vec<Engine> {
     let mut engines = vec![];
     add(&mut engines, all.iter().map(|r| r.engine));
@@ -67,7 +67,7 @@ fn engines(all: &[Repetition]) -> Vec<Engine> {
     engines
 }
 
-/// The names of the rows, in the order of the steps.
+/// Returns the names of the rows, in the order of the steps.
 fn labels(all: &[Repetition]) -> Vec<String> {
     let mut labels = vec![];
     add(&mut labels, all.iter().flat_map(|r| &r.steps).map(|s| s.label.clone()));
@@ -77,7 +77,7 @@ fn labels(all: &[Repetition]) -> Vec<String> {
 /// Prints one table of several runs.
 ///
 /// # Errors
-/// A file can't be read or written, or is none of `run --json`.
+/// A file cannot be read or written, or is not from `run --json`.
 pub fn print_table(args: &KeptTable) -> Result<()> {
     let mut all: Vec<Repetition> = vec![];
     for file in &args.files {
@@ -97,8 +97,8 @@ pub fn print_table(args: &KeptTable) -> Result<()> {
     Ok(())
 }
 
-/// A row's rate: of a step that has none, such as a compaction, keys a second. `None` where nothing
-/// was to do.
+/// Returns a row's rate; for a step without a rate, such as a compaction, keys per second. `None`
+/// if there was nothing to do.
 fn rate(run: &KeptRun, engine: Engine, label: &str) -> Option<f64> {
     let keys = run.config.num as f64;
     let steps = run.repetitions.iter().filter(|r| r.engine == engine).flat_map(|r| &r.steps);
@@ -109,8 +109,8 @@ fn rate(run: &KeptRun, engine: Engine, label: &str) -> Option<f64> {
     Spread::of(rates.collect()).map(|s| s.median)
 }
 
-/// The rates as `results/plot.py` draws them: a title, the columns, then a line for each step and
-/// number of keys; nothing stands where there is no rate.
+/// Formats the rates for `results/plot.py`: a title, the columns, then a line for each step and
+/// number of keys; a missing rate is empty.
 fn growth_rows(runs: &mut [KeptRun]) -> String {
     runs.sort_by_key(|run| run.config.num);
     let all: Vec<Repetition> = runs.iter().flat_map(|run| run.repetitions.clone()).collect();
@@ -135,10 +135,10 @@ fn growth_rows(runs: &mut [KeptRun]) -> String {
     out
 }
 
-/// Prints how rates change with the number of keys.
+/// Prints rates by the number of keys.
 ///
 /// # Errors
-/// A file can't be read or written, or is none of `run --json`.
+/// A file cannot be read or written, or is not from `run --json`.
 pub fn print_growth(args: &Growth) -> Result<()> {
     let mut runs = args.files.iter().map(|f| KeptRun::read(f)).collect::<Result<Vec<_>>>()?;
     let text = growth_rows(&mut runs);

@@ -1,14 +1,13 @@
-//! `peers`: the same workloads through several engines under the same conditions, side by side.
+//! `peers` runs the same workloads on several engines under the same conditions, for comparison.
 //!
-//! Repetitions are interleaved (A B C, then B C A, ...) so that the machine's moods hit all engines
-//! alike; each engine runs each stage in a process of its own, with a folder of its own, after the
-//! last one's data has been deleted and written back.
+//! Repetitions are interleaved (A B C, then B C A, ...), so that variations of the machine affect
+//! all engines equally. Each engine runs each stage in its own process and directory, after the
+//! previous data was deleted and written back.
 //!
-//! A workspace of its own, so that building Firn never builds RocksDB, which needs a C++ compiler
-//! and libclang and takes long: `cargo build --release` here, then
-//! `target/release/peers run --help`.
-// A measuring program reads the machine's clocks, starts processes and looks at files itself: none
-// of it is engine code.
+//! It is a separate workspace, so that building Firn never builds RocksDB, which takes long and
+//! needs a C++ compiler and libclang: `cargo build --release` here, then `target/release/peers run
+//! --help`.
+// A benchmark reads clocks, starts processes and accesses files itself; none of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
 mod child;
@@ -46,23 +45,22 @@ enum Cmd {
     /// Run workloads and print tables of medians
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
-    /// What operations cost after histories that could make them slow: Firn beside RocksDB
+    /// Measure operations after histories that could make them slow: Firn and RocksDB
     Cliffs(cliffs::Cliffs),
-    /// Scans among deletions by RocksDB's published recipe: Firn beside RocksDB, as it is and with
-    /// its remedy
+    /// Scan among deletions by RocksDB's published recipe: Firn, and RocksDB with and without its
+    /// remedy
     Queue(queue::Queue),
-    /// What each of many small stores costs that one process has open
+    /// Measure the cost of each of many small stores open in one process
     Small(embedding::SmallArgs),
-    /// What many trees under one memory budget cost: to make, to open, at rest, and while they are
-    /// written
+    /// Measure many trees under one memory budget: creating, opening, at rest, and while written
     Trees(embedding::TreeArgs),
-    /// One table of several runs that were kept with `run --json`
+    /// Print one table of several stored runs of `run --json`
     Table(kept::KeptTable),
-    /// How rates change with the number of keys, of runs that were kept with `run --json`
+    /// Print rates by the number of keys, of stored runs of `run --json`
     Growth(kept::Growth),
     /// List workloads, steps and presets
     List,
-    /// One engine, one stage; started by `run`
+    /// Run one engine and one stage; started by `run`
     #[command(hide = true)]
     Child,
 }
@@ -88,26 +86,26 @@ step. With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {
-    /// Engines; the first one (firn, if it is there) is compared with each of the others. There are
-    /// redb and sled, too; redb takes so long for single puts that it wants --max-time
+    /// Engines; the first one (firn, if present) is compared with each of the others. redb and sled
+    /// are available, too; redb is so slow with single puts that it needs --max-time
     #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb")]
     engines: Vec<Engine>,
     /// Workloads, steps and presets; see `peers list`
     #[arg(long, default_value = "core")]
     workloads: String,
-    /// Number of keys (k and m are understood)
+    /// Number of keys (with k or m)
     #[arg(long, default_value = "5m", value_parser = parse_count)]
     num: u64,
     /// Repetitions
     #[arg(long, default_value_t = 3)]
     reps: usize,
-    /// Folder for the stores' data; each store's folder in it is deleted before and after
+    /// Directory for the stores' data; each store's directory in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
-    /// Write everything measured to this file, as JSON
+    /// Write all results to this file as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Write the ratios to this file, for `results/plot.py` to draw
+    /// Write the ratios to this file, for `results/plot.py`
     #[arg(long)]
     ratios: Option<PathBuf>,
     /// Bytes of a key
@@ -119,49 +117,49 @@ struct Run {
     /// Bytes of a YCSB record
     #[arg(long, default_value = "1000")]
     ycsb_value_size: ValueSize,
-    /// Share of a value's bytes that are random
+    /// Fraction of a value's bytes that are random
     #[arg(long, default_value_t = 0.5)]
     random_share: f64,
-    /// Distribution of keys instead of each workload's own: `uniform`, `zipfian[:theta]`, `latest`,
+    /// Distribution of keys instead of the workload's: `uniform`, `zipfian[:theta]`, `latest`,
     /// `hotspot`, ...
     #[arg(long)]
     distribution: Option<Distribution>,
     /// Parameters of mixgraph: prefix_dist, all_dist or all_random
     #[arg(long, default_value = "prefix_dist", value_parser = MixParams::preset)]
     mix: MixParams,
-    /// Seed of everything random; repetition i uses seed + i
+    /// Random seed; repetition i uses seed + i
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One operation in this many is timed
+    /// Time one operation in this many
     #[arg(long, default_value_t = 16)]
     sample_every: u64,
-    /// Longest time of one workload, in seconds
+    /// Maximum time of one workload, in seconds
     #[arg(long)]
     max_time: Option<f64>,
-    /// Operations a second of each workload, open-loop, instead of as many as the engine can take
+    /// Operations per second of each workload, open-loop, instead of the maximum
     #[arg(long)]
     rate: Option<f64>,
-    /// Operations a second of the writer of readwhilewriting
+    /// Operations per second of the writer of readwhilewriting
     #[arg(long)]
     write_rate: Option<f64>,
-    /// MiB of a memtable
+    /// Memtable size in MiB
     #[arg(long, default_value_t = 64)]
     memtable: usize,
-    /// MiB of the block cache
+    /// Block cache size in MiB
     #[arg(long, default_value_t = 512)]
     cache: usize,
     /// Background threads
     #[arg(long, default_value_t = 2)]
     background: usize,
-    /// Without LZ4
+    /// Disable LZ4
     #[arg(long)]
     no_compression: bool,
-    /// Firn and RocksDB keep values of at least so many bytes in files of their own (`1k`)
+    /// Size of the smallest value in a separate file, for Firn and RocksDB (`1k`)
     #[arg(long, default_value = "0", value_parser = parse_count)]
     blob_threshold: u64,
-    /// MiB of memory that are used and freed before each stage: a host lends a guest each page for
-    /// a time only, and whoever touches it first afterwards pays some microseconds for it. At most
-    /// half of what is free; 0: none
+    /// MiB of memory to use and free before each stage, at most half of the free memory; 0: none. A
+    /// host lends pages to a guest for a limited time, and their first use afterwards costs
+    /// microseconds
     #[arg(long, default_value_t = 2048)]
     touch: usize,
 }
@@ -198,7 +196,7 @@ impl Run {
     }
 }
 
-/// Takes one engine through one stage in a new folder, each opening of its store in a new process.
+/// Runs one stage of one engine in a new directory, each opening of its store in a new process.
 fn run_stage(
     args: &Run,
     engine: Engine,
@@ -223,19 +221,19 @@ fn run_stage(
         results.extend(order.carry_out()?);
     }
     clear(&dir)?;
-    // What the deleted files left to be written back must not slow down the next engine.
+    // Writeback of deleted files must not slow down the next engine.
     Command::new("sync").status()?;
     Ok(results)
 }
 
-/// Has the system hold so many bytes of memory, so that no engine pays for whoever ran before it and
-/// gave back less.
+/// Touches this much memory, so that no engine pays for memory that the previous one has not
+/// returned.
 fn touch(bytes: usize) -> Result<()> {
     let free = firn_workload::process::free_memory().unwrap_or(0) / 2;
     let bytes = bytes.min(usize::try_from(free).unwrap_or(usize::MAX));
     if bytes > 0 {
         let mut memory = MmapMut::map_anon(bytes)?;
-        // In pages of 4 KiB it takes five times as long.
+        // With pages of 4 KiB it takes five times as long.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
@@ -264,7 +262,7 @@ fn run(args: &Run) -> Result<()> {
     for rep in 0..args.reps.max(1) {
         let config = args.config(rep)?;
         for stage in &stages {
-            // Who runs first pays for fresh memory: it is another engine each time.
+            // The first engine pays for fresh memory: it is a different one each time.
             for turn in 0..engines.len() {
                 let engine = engines[(rep + turn) % engines.len()];
                 eprintln!("repetition {} of {}, {engine}", rep + 1, args.reps);
@@ -290,7 +288,7 @@ fn run(args: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Whether the system pages out what has not been used for a while (Linux).
+/// Reports whether the system pages out memory that was unused for a while (Linux).
 fn pages_out() -> bool {
     let is = |file: PathBuf, words: &str| fs::read_to_string(file).is_ok_and(|s| s.trim() == words);
     let numbered =
@@ -311,7 +309,7 @@ fn terms(args: &Run, engines: &[Engine]) -> Result<Vec<(Engine, Terms)>> {
     engines.iter().map(|&engine| Ok((engine, engine.terms(&settings)?))).collect()
 }
 
-/// Writes what there is so far: a long measurement that is cut off is not lost.
+/// Saves the results so far, so that an interrupted measurement is not lost.
 fn save(args: &Run, engines: &[Engine], all: &[Repetition]) -> Result<()> {
     let Some(path) = &args.json else { return Ok(()) };
     let whole = serde_json::json!({

@@ -1,4 +1,4 @@
-//! What is to be measured: steps, cut into stages that each begin with an empty store.
+//! Plan of the measurement: steps, divided into stages that each begin with an empty store.
 
 use firn_workload::spec::parse_count;
 use firn_workload::{Config, Phase, ValueSize};
@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Lists of steps that have names of their own. [`RACE`] runs all of them in this order.
+/// Named lists of steps. [`RACE`] runs all of them in this order.
 ///
-/// Where values are larger than the usual 100 bytes there are fewer keys, so that about as many
-/// bytes are written as elsewhere.
+/// Lists with values larger than 100 bytes have fewer keys, so that the written bytes are similar.
 pub const PRESETS: &[(&str, &str)] = &[
     ("fills", "fillseq,fresh,fillbatch,fresh,filluniquerandom,wait,deleterandom,fresh,fillsync"),
     ("sync", "fillsync,fresh,fillsync:4,fresh,fillsync:16"),
@@ -45,7 +44,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("open", "fillrandom,reopen,readseq,overwrite,crash,readseq"),
 ];
 
-/// What is a step beside workloads, and what it does.
+/// Steps other than workloads, with their effects.
 pub const STEPS: &[(&str, &str)] = &[
     ("flush", "brings what is in memory to the tables"),
     ("compact", "compacts everything"),
@@ -57,7 +56,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ("values=", "before a stage's first step: bytes of its values"),
 ];
 
-/// The name that stands for all presets.
+/// The name for all presets.
 pub const RACE: &str = "race";
 
 /// One step.
@@ -66,7 +65,7 @@ pub const RACE: &str = "race";
 pub enum Step {
     /// A workload.
     Run(Phase),
-    /// Bring what is in memory to the tables.
+    /// Flush the memtables.
     Flush,
     /// Compact everything; timed.
     Compact,
@@ -74,14 +73,14 @@ pub enum Step {
     Wait,
     /// Close the store and end the process; timed. Always before [`Step::Reopen`].
     Close,
-    /// Open in a new process what was closed; timed.
+    /// Open the closed store in a new process; timed.
     Reopen,
-    /// Open in a new process what one had open that was killed when its steps were done; timed.
+    /// Open in a new process the store of a process that was killed after its steps; timed.
     Crash,
 }
 
 impl Step {
-    /// Whether a new process begins with this step.
+    /// Reports whether this step starts a new process.
     pub fn opens(&self) -> bool {
         matches!(self, Step::Reopen | Step::Crash)
     }
@@ -101,8 +100,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// A step with the name of its row in the table: unlike [`Step`]'s, it is the only one of that
-/// name.
+/// A step with the name of its row in the table; the names are unique.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labelled {
     /// The row's name.
@@ -111,26 +109,26 @@ pub struct Labelled {
     pub step: Step,
 }
 
-/// How many keys a stage has.
+/// Number of keys of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StageKeys {
-    /// That many.
+    /// This number.
     Count(u64),
     /// A share of [`Config::num`].
     Share(f64),
 }
 
-/// Steps from an empty store on.
+/// Steps that start with an empty store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     keys: StageKeys,
     value: Option<ValueSize>,
-    /// The steps. One that opens the store is never the first.
+    /// The steps. The first one never opens an existing store.
     pub steps: Vec<Labelled>,
 }
 
 impl Stage {
-    /// `config` with the keys and values of this stage.
+    /// Returns `config` with the keys and values of this stage.
     pub fn config(&self, config: &Config) -> Config {
         let num = match self.keys {
             StageKeys::Count(keys) => keys,
@@ -141,12 +139,12 @@ impl Stage {
         Config { num, value, ycsb_value, ..config.clone() }
     }
 
-    /// The steps of each process, in order.
+    /// Returns the steps of each process, in order.
     pub fn lives(&self) -> impl Iterator<Item = &[Labelled]> {
         self.steps.chunk_by(|_, next| !next.step.opens())
     }
 
-    /// Takes `setting`, such as `keys=10%`.
+    /// Applies a setting, such as `keys=10%`.
     fn set(&mut self, name: &str, setting: &str) -> Result<(), String> {
         match (name, setting.strip_suffix('%')) {
             ("keys", Some(percent)) => {
@@ -164,10 +162,10 @@ impl Stage {
     }
 }
 
-/// A list of names as it was given, or what a preset stands for.
+/// A list of names as given, or the contents of a preset.
 type Names<'a> = (Option<&'static str>, Vec<&'a str>);
 
-/// The names of a list; each preset is a list of its own.
+/// Splits a list of names; each preset is a separate list.
 fn expand(text: &str) -> Vec<Names<'_>> {
     let mut lists: Vec<Names<'_>> = Vec::new();
     for name in text.split(',').map(str::trim) {
@@ -185,7 +183,7 @@ fn expand(text: &str) -> Vec<Names<'_>> {
 }
 
 /// Parses steps and presets separated by commas into stages; `fresh` begins the next stage, and so
-/// does each preset. Where there are several presets, rows have their names.
+/// does each preset. With several presets, rows have their names.
 pub fn parse(text: &str) -> Result<Vec<Stage>, String> {
     let lists = expand(text);
     let several = lists.iter().filter(|(preset, _)| preset.is_some()).count() > 1;

@@ -1,5 +1,5 @@
-//! `peers queue`: scans among deletions by RocksDB's own published recipe, over Firn and over
-//! RocksDB, without and with the remedy that the recipe was published for.
+//! `peers queue`: scans among deletions by RocksDB's own published recipe, on Firn and on RocksDB,
+//! with and without the remedy that the recipe was published for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ pub struct Queue {
     /// Keys
     #[arg(long, default_value = "1m", value_parser = parse_count)]
     recipe: u64,
-    /// Seconds for each step
+    /// Seconds per step
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     recipe_seconds: u64,
-    /// RocksDB's min_tombstones_for_range_conversion where it has its remedy: how many deletions a
+    /// RocksDB's min_tombstones_for_range_conversion for its remedy: the number of deletions that a
     /// scan must pass to write a range deletion
     #[arg(long, default_value_t = 8)]
     conversion: u32,
-    /// How often; what is measured comes by turns
+    /// Repetitions, in turns
     #[arg(long, default_value_t = 1)]
     reps: usize,
-    /// Folder for the stores' data; each store's folder in it is deleted before and after
+    /// Directory for the stores' data; each store's directory in it is deleted before and after
     #[arg(long, default_value = "peers-data")]
     dir: PathBuf,
 }
@@ -43,7 +43,7 @@ fn of<S: Store>(
     Ok(scans)
 }
 
-/// Runs it.
+/// Runs the bench.
 pub fn main(args: &Queue) -> Result<()> {
     let settings =
         Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: true, apart: 0 };

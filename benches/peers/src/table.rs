@@ -1,5 +1,5 @@
-//! Medians with their spread, one row per step, one column per engine, and the ratios to the first
-//! engine's.
+//! Medians with their spread, one row per step, one column per engine, and the ratios of the first
+//! engine to the others.
 
 use firn_workload::OpKind;
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,15 @@ use crate::engines::{Engine, Terms};
 /// One engine's repetition of one stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Repetition {
-    /// Which engine.
+    /// The engine.
     pub engine: Engine,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub rep: usize,
-    /// Its steps.
+    /// Results of its steps.
     pub steps: Vec<StepResult>,
 }
 
-/// The middle, the least and the greatest of some figures.
+/// Median, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// The median.
@@ -31,7 +31,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of `figures`; `None` if there are none.
+    /// Returns the spread of `figures`; `None` if there are none.
     pub fn of(mut figures: Vec<f64>) -> Option<Spread> {
         figures.sort_by(f64::total_cmp);
         let (min, max) = (*figures.first()?, *figures.last()?);
@@ -51,7 +51,7 @@ fn spread(
     Spread::of(steps.filter(|s| s.label == label).filter_map(figure).collect())
 }
 
-/// A number with the thousands or millions made out.
+/// Formats a number with thousands or millions as unit.
 fn short(n: f64) -> String {
     match n {
         n if n >= 9.995e6 => format!("{:.1} M", n / 1e6),
@@ -62,12 +62,12 @@ fn short(n: f64) -> String {
     }
 }
 
-/// Seconds; the unit is smaller where they would be all zeros.
+/// Formats seconds, or milliseconds if they are few.
 fn duration(seconds: f64) -> String {
     if seconds < 0.1 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
-/// A ratio; a small one has more digits, so that none is all zeros.
+/// Formats a ratio; a small one has more digits, so that none is all zeros.
 fn times(ratio: f64) -> String {
     let digits = if ratio < 0.1 { (1.0 - ratio.log10().floor()).clamp(2.0, 12.0) } else { 2.0 };
     format!("{ratio:.*}", digits as usize)
@@ -86,18 +86,18 @@ fn rate(step: &StepResult) -> Option<f64> {
     step.outcome.as_ref().map(|o| o.ops_per_second)
 }
 
-/// One step's figures of all engines.
+/// Results of one step of all engines.
 struct Compared<'a> {
     label: &'a str,
-    /// A step without a rate, such as a compaction, is compared by its time: less is better.
+    /// A step without a rate, such as a compaction, is compared by time: less is better.
     timed: bool,
     figures: Vec<Option<Spread>>,
-    /// The first engine's speed over each of the others'.
+    /// The first engine's speed divided by each of the others'.
     ratios: Vec<Option<f64>>,
 }
 
 impl Compared<'_> {
-    /// `None` where no engine has done the step.
+    /// Returns `None` if no engine has run the step.
     fn new<'a>(all: &[Repetition], engines: &[Engine], label: &'a str) -> Option<Compared<'a>> {
         let of = |figure: fn(&StepResult) -> Option<f64>| -> Vec<Option<Spread>> {
             engines.iter().map(|&e| spread(all, e, label, figure)).collect()
@@ -107,7 +107,7 @@ impl Compared<'_> {
         let figures = if timed { of(|s| Some(s.seconds)) } else { rates };
         let (first, others) = figures.split_first()?;
         let ratio = |other: &Option<Spread>| match (first, other) {
-            // An engine that has nothing to do is done at once: that is no speed.
+            // An engine without work finishes at once, which is no speed.
             (Some(a), Some(b)) if timed => {
                 (a.median.min(b.median) > 1e-4).then(|| b.median / a.median)
             }
@@ -127,8 +127,8 @@ fn compared<'a>(
     labels.iter().filter_map(|label| Compared::new(all, engines, label))
 }
 
-/// Tables in Markdown: rates, what walks found, latencies, and memory and disk. Ratios are the
-/// first engine's rate over the other's; above 1 the first is faster.
+/// Formats tables in Markdown: rates, entries found by scans, latencies, memory and disk. Ratios
+/// are the first engine's rate divided by the other's; above 1 the first is faster.
 pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let mut out = String::new();
     let Some((first, others)) = engines.split_first() else { return out };
@@ -166,7 +166,7 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     out
 }
 
-/// What each engine was given: a table with one column for each.
+/// Formats the conditions of each engine: a table with one column for each.
 pub fn settings(given: &[(Engine, Terms)]) -> String {
     let mut out = String::new();
     let mut cells = vec!["given".to_owned()];
@@ -185,8 +185,8 @@ pub fn settings(given: &[(Engine, Terms)]) -> String {
     out
 }
 
-/// The ratios of [`render`] as `results/plot.py` draws them: a title, the columns, then a line for
-/// each step; nothing stands where there is no ratio.
+/// Formats the ratios of [`render`] for `results/plot.py`: a title, the columns, then a line for
+/// each step; a missing ratio is empty.
 pub fn ratios(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let mut out = String::new();
     let Some((first, others)) = engines.split_first() else { return out };
@@ -207,8 +207,8 @@ pub fn ratios(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     out
 }
 
-/// How many entries walks found, where not all engines found as many: one that has lost something
-/// has less to open, and less to walk over.
+/// Formats the number of entries that scans found, if the engines differ: an engine that has lost
+/// data has less to open and to scan.
 fn walks(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
     let walked = |step: &StepResult| {
         let outcome = step.outcome.as_ref()?;

@@ -29,18 +29,18 @@ impl Counts {
 }
 
 impl Columns {
-    /// The columns `0..n` of the store in `dir`, which is made if there is none.
+    /// Opens the columns `0..n` of the store in `dir`, which is created if missing.
     ///
     /// # Errors
-    /// Those of opening a store and of making trees.
+    /// Errors of opening a store and of creating trees.
     pub fn open(dir: &Path, n: u32) -> io::Result<Columns> {
         Columns::of(Db::open(dir).map_err(failed)?, n)
     }
 
-    /// The columns `0..n` of an empty store in memory.
+    /// Opens the columns `0..n` of an empty store in memory.
     ///
     /// # Errors
-    /// Those of opening a store and of making trees.
+    /// Errors of opening a store and of creating trees.
     pub fn in_memory(n: u32) -> io::Result<Columns> {
         Columns::of(Db::in_memory().map_err(failed)?, n)
     }

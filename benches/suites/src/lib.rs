@@ -1,7 +1,6 @@
-//! Firn behind the interfaces of other stores, so that the tests that those publish for anybody's
-//! implementation run over it.
+//! Implements interfaces of other stores on Firn, to run the published tests of these interfaces.
 //!
-//! Nothing of the suites is copied: their tests come from the registry's packages. A workspace of
-//! its own, so that nobody who builds Firn builds these.
+//! No tests are copied: they come from the packages of the registry. It is a separate workspace, so
+//! that building Firn does not build them.
 
 pub mod kvdb;

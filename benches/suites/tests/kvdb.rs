@@ -1,4 +1,4 @@
-//! The shared tests of `kvdb`, in memory and on the disk.
+//! The shared tests of `kvdb`, in memory and on disk.
 #![allow(clippy::disallowed_methods, reason = "a test makes and removes its own folder")]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use ::kvdb::KeyValueDB;
 use kvdb_shared_tests as shared;
 use suites::kvdb::Columns;
 
-/// A folder that goes with its owner.
+/// A directory that is removed with its owner.
 struct Dir(PathBuf);
 
 impl Dir {

@@ -1,5 +1,5 @@
-//! What the loops themselves cost: all workloads through a store that does nothing, in nanoseconds
-//! an operation.
+//! Measures the overhead of the loops: all workloads with a store that does nothing, in nanoseconds
+//! per operation.
 //!
 //! `cargo run --release -p firn-workload --example overhead`
 

@@ -1,6 +1,6 @@
-//! What an opening costs that finds a long log: `reopen make DIR TREES MIB` leaves a store whose
-//! log holds so much, in a process that ends without closing it, and `reopen open DIR BUDGET_MIB`
-//! opens it and says what that took.
+//! Measures opening a store with a long log. `reopen make DIR TREES MIB` creates a store whose log
+//! has this size, in a process that ends without closing it. `reopen open DIR BUDGET_MIB` opens it
+//! and prints the costs.
 //!
 //! ```text
 //! cargo build --release -p firn-workload --features firn --example reopen

@@ -1,6 +1,6 @@
-//! Puts scattered over many trees: `trees DIR TREES PUTS` says what
-//! [`firn_workload::embedding::trees`] measures, and how many flushes there were.
-//! `firn bench trees` is the same as a command; this is built in a fraction of the time.
+//! Puts scattered over many trees: `trees DIR TREES PUTS` prints the results of
+//! [`firn_workload::embedding::trees`], and the number of flushes. `firn bench trees` is the same
+//! as a command; this builds much faster.
 
 use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::embedding::trees;

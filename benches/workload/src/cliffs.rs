@@ -1,16 +1,16 @@
-//! Histories that could make an operation slow, and what it costs after them, as a ratio to what it
-//! costs without.
+//! Histories that could make an operation slow, and its cost after them as a ratio to its normal
+//! cost.
 //!
-//! Invariant: both figures of a ratio are of the same run and the same operation, on a store of
-//! their own; what is read is checked.
+//! Invariant: both times of a ratio are from the same run and operation, on separate stores; read
+//! results are checked.
 
 use std::time::Instant;
 
 use crate::Result;
 
-/// A store that goes through the histories, with one tree (column family) at the start.
+/// A store for the histories, with one tree (column family) at the start.
 pub trait Subject {
-    /// What holds a state of the store.
+    /// A snapshot of the store.
     type Snapshot<'a>
     where
         Self: 'a;
@@ -21,46 +21,46 @@ pub trait Subject {
     fn delete(&self, key: &[u8]) -> Result<()>;
     /// Deletes all keys in `[from, until)`.
     fn delete_range(&self, from: &[u8], until: &[u8]) -> Result<()>;
-    /// Whether the key is there.
+    /// Reports whether the key exists.
     fn has(&self, key: &[u8]) -> Result<bool>;
-    /// The first key, or the last, through an iterator of its own.
+    /// Returns the first key, or the last, through a new iterator.
     fn end(&self, first: bool) -> Result<Option<Vec<u8>>>;
-    /// Makes tables of the memtables.
+    /// Flushes the memtables.
     fn flush(&self) -> Result<()>;
-    /// Holds the state of now.
+    /// Takes a snapshot.
     fn snapshot(&self) -> Self::Snapshot<'_>;
-    /// Makes a tree.
+    /// Creates a tree.
     fn make_tree(&self, name: &str) -> Result<()>;
-    /// Puts a key into each of these trees, by one batch.
+    /// Puts a key into each of these trees, in one batch.
     fn put_in_trees(&self, names: &[String]) -> Result<()>;
-    /// Makes a table of a tree's memtable.
+    /// Flushes a tree's memtable.
     fn flush_tree(&self, name: &str) -> Result<()>;
 }
 
 /// A history, and an operation before and after it.
 pub struct CliffCase {
-    /// What it is.
+    /// Name.
     pub name: &'static str,
     /// Nanoseconds of the operation without the history.
     pub normal: u64,
     /// Nanoseconds of the operation after it.
     pub after: u64,
-    /// Whether the operation steps over each entry that the history left, by design. Such a case
-    /// does not count against a bound.
+    /// Whether the operation skips each entry that the history left, by design. Bounds do not apply
+    /// to such a case.
     pub is_linear: bool,
 }
 
 impl CliffCase {
-    /// How many times its normal cost the operation takes.
+    /// Returns the cost after the history divided by the normal cost.
     pub fn ratio(&self) -> f64 {
         self.after as f64 / self.normal.max(1) as f64
     }
 }
 
-/// Takes fresh stores through histories of `n` operations, and tells `note` of each case.
+/// Runs histories of `n` operations on fresh stores, and passes each case to `note`.
 ///
 /// # Errors
-/// Those of the store, and wrong answers.
+/// Errors of the store, and wrong results.
 pub fn run<S: Subject>(
     n: u64,
     mut fresh: impl FnMut() -> Result<S>,
@@ -92,11 +92,11 @@ fn expect(right: bool, what: &str) -> Result<()> {
     if right { Ok(()) } else { Err(format!("a wrong answer: {what}").into()) }
 }
 
-/// Nanoseconds of one operation: the median of nine rounds of `each` calls, so that a busy
-/// neighbour counts for little.
+/// Returns the nanoseconds of one operation: the median of nine rounds of `each` calls, which
+/// reduces the effect of other load.
 ///
 /// # Errors
-/// Those of the operation.
+/// Errors of the operation.
 pub fn time(each: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let mut rounds = vec![];
     for round in 0..9 {
@@ -127,13 +127,13 @@ fn nested(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     let normal = time(200, |_| expect(s.has(&key(2 * n + 1))?, "a key that no deletion covers"))?;
     (0..n).try_for_each(|i| s.delete_range(&key(i), &key(2 * n - i)))?;
     let get = |_| expect(!s.has(&key(n))?, "a key that all deletions cover");
-    note("a get beneath nested range deletions", normal, time(20, get)?);
+    note("a get under nested range deletions", normal, time(20, get)?);
     s.flush()?;
     note("the same in a table", normal, time(20, get)?);
     Ok(())
 }
 
-/// A queue of which much is done, or a stack: what is left lies behind deletions.
+/// A queue of which most was consumed, or a stack: the remaining keys are after deletions.
 fn deleted_end(n: u64, first: bool, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..2 * n).try_for_each(|i| s.put(&key(i)))?;
     let at = |i: u64| if first { i } else { 2 * n - 1 - i };
@@ -152,7 +152,7 @@ fn deleted_end(n: u64, first: bool, s: &impl Subject, note: &mut CliffNote<'_>) 
     Ok(())
 }
 
-/// A queue in use: its head is looked for and deleted, and a key is put behind its tail.
+/// A queue in use: its head is searched and deleted, and a key is appended.
 fn popped(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..n).try_for_each(|i| s.put(&key(i)))?;
     s.flush()?;
@@ -177,11 +177,11 @@ fn covered(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     let normal = time(50, |_| look(0))?;
     s.delete_range(&key(0), &key(n))?;
     look(n)?;
-    note("the first key behind many that a range deletion covers", normal, time(50, |_| look(n))?);
+    note("the first key after many that a range deletion covers", normal, time(50, |_| look(n))?);
     Ok(())
 }
 
-/// Looks that end in what is covered, with no key behind it.
+/// Searches that end in covered keys, with no key after them.
 fn emptied(n: u64, first: bool, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     (0..n).try_for_each(|i| s.put(&key(i)))?;
     let normal = time(50, |_| expect(s.end(first)?.is_some(), "an end of many keys"))?;
@@ -223,7 +223,7 @@ fn trees(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     note("the first put into it", before[1], after[1]);
     note("its flush", before[2], after[2]);
     let names: Vec<String> = (0..n).map(name).collect();
-    // A twentieth at a time, so that the one tree's memtable is not filled by it.
+    // A twentieth at a time, so that it does not fill the one tree's memtable.
     let same = vec![name(0); names.len() / 20];
     let one = 20 * time(1, |_| s.put_in_trees(&same))?;
     note(

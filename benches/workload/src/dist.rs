@@ -1,9 +1,9 @@
-//! Which of `n` items is taken next: the distributions of YCSB.
+//! Key distributions: the choice of one of `n` items, as in YCSB.
 //!
-//! Zipfian numbers come from the method of Gray et al. ("Quickly generating billion-record
-//! synthetic databases", SIGMOD'94), whose constant zeta(n) is summed term by term up to 1,000 and
-//! by the Euler-Maclaurin formula above, so that a billion items cost as much to set up as a
-//! thousand and the number of items may grow from draw to draw.
+//! Zipfian numbers use the method of Gray et al. ("Quickly generating billion-record synthetic
+//! databases", SIGMOD'94). Its constant zeta(n) is summed term by term up to 1,000 and by the
+//! Euler-Maclaurin formula above. So a billion items cost as much to set up as a thousand, and the
+//! number of items may grow from draw to draw.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub enum Distribution {
     Sequential,
     /// Each item with equal chance.
     Uniform,
-    /// Few items often, the rest seldom; the popular ones are scattered over all items.
+    /// Few items often, the rest seldom; popular items are scattered over all items.
     Zipfian {
         /// Skew, above 0 and below 1; YCSB's is 0.99.
         theta: f64,
@@ -58,13 +58,13 @@ impl Distribution {
     /// Latest with YCSB's skew.
     pub const LATEST: Distribution = Distribution::Latest { theta: Self::THETA };
 
-    /// Whether every parameter lies within its bounds; the error says which does not.
+    /// Checks that every parameter is within its bounds; the error names the parameter.
     pub fn check(&self) -> Result<(), String> {
         let open = |name: &str, v: f64, hi: f64| {
             if v > 0.0 && v < hi {
                 Ok(())
             } else {
-                Err(format!("{name} is {v}; it must lie between 0 and {hi}"))
+                Err(format!("{name} is {v}; it must be between 0 and {hi}"))
             }
         };
         match *self {
@@ -120,7 +120,7 @@ impl FromStr for Distribution {
     }
 }
 
-/// The sum of i^-theta for `after` < i <= `to`.
+/// Returns the sum of i^-theta for `after` < i <= `to`.
 fn zeta(after: u64, to: u64, theta: f64) -> f64 {
     const TERMS: u64 = 1000;
     let exact_to = to.min(after.max(TERMS));
@@ -138,8 +138,8 @@ fn zeta(after: u64, to: u64, theta: f64) -> f64 {
     head + integral + ends + slope
 }
 
-/// Ranks 0 to n − 1 with the chance of rank r proportional to (r + 1)^-theta; rank 0 is the most
-/// popular one.
+/// Ranks 0 to n − 1 with the probability of rank r proportional to (r + 1)^-theta; rank 0 is the
+/// most popular.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     n: u64,
@@ -151,7 +151,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over `n` items (at least 1), with a skew above 0 and below 1.
+    /// Creates a distribution over `n` items (at least 1), with a skew above 0 and below 1.
     pub fn new(n: u64, theta: f64) -> Self {
         let mut z = Zipfian {
             n: 0,
@@ -165,12 +165,11 @@ impl Zipfian {
         z
     }
 
-    /// From now on over `n` items, which must not be fewer than before.
+    /// Extends it to `n` items, which must not be fewer than before.
     #[inline]
     pub fn grow(&mut self, n: u64) {
         if n > self.n {
-            // Each step from a small sum is exact; a step from above 1,000 costs the same however
-            // long it is.
+            // Each step from a small sum is exact; a step from above 1,000 has constant cost.
             self.zeta_n += zeta(self.n, n, self.theta);
             self.n = n;
             self.eta =
@@ -178,7 +177,7 @@ impl Zipfian {
         }
     }
 
-    /// The chance of `rank`.
+    /// Returns the probability of `rank`.
     pub fn chance(&self, rank: u64) -> f64 {
         ((rank + 1) as f64).powf(-self.theta) / self.zeta_n
     }
@@ -199,7 +198,7 @@ impl Zipfian {
     }
 }
 
-/// Where the item of a rank lies; not at rank 0's own place, which [`mix`] would leave where it is.
+/// Returns the item of a rank; avoids [`mix`]'s fixed point 0 for rank 0.
 #[inline]
 fn scatter(rank: u64) -> u64 {
     mix(rank ^ 0x2545_f491_4f6c_dd1d)
@@ -223,7 +222,7 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// Draws from `distribution` over at first `n` items.
+    /// Creates a chooser for `distribution` over initially `n` items.
     pub fn new(distribution: &Distribution, n: u64) -> Self {
         match *distribution {
             Distribution::Sequential => Chooser::Sequential(0),
@@ -237,7 +236,7 @@ impl Chooser {
         }
     }
 
-    /// Draws one of the `n` (at least 1) items that there are by now.
+    /// Draws one of the current `n` (at least 1) items.
     #[inline]
     pub fn next(&mut self, rng: &mut Rng, n: u64) -> u64 {
         match self {
@@ -312,7 +311,7 @@ mod tests {
         let mut rng = Rng::new(5, 0);
         let mut seen = vec![0u64; n as usize];
         (0..draws).for_each(|_| seen[z.sample(&mut rng) as usize] += 1);
-        // Ranks 0 and 1 are exact; the rest is Gray's approximation, good to a few per cent in sums
+        // Ranks 0 and 1 are exact; the rest is Gray's approximation, within a few percent in sums
         // over ranges.
         for (ranks, slack) in [
             (0..1, 0.02),
@@ -348,7 +347,7 @@ mod tests {
     fn uniform_and_sequential_cover_evenly() {
         let seen = counts(Distribution::Uniform, 100, 1_000_000, 3);
         let chi: f64 = seen.iter().map(|&c| (c as f64 - 1e4).powi(2) / 1e4).sum();
-        // 99 degrees of freedom: 99.9 % of samples lie below 149.
+        // 99 degrees of freedom: 99.9 % of samples are below 149.
         assert!(chi < 149.0, "chi-square {chi}");
         assert!(
             counts(Distribution::Sequential, 10, 25, 0)
@@ -370,7 +369,7 @@ mod tests {
         }
         let expected: f64 =
             (10..20_000u64).map(|n| 1.0 / zeta(0, n.min(1000), 0.99).max(1.0)).sum();
-        // zeta grows beyond n = 1,000 by a third up to 20,000: the newest item's share lies between
+        // zeta grows beyond n = 1,000 by a third up to 20,000: the newest item's share is between
         // two thirds of that and it.
         assert!(
             (newest as f64) < expected && newest as f64 > 0.6 * expected,

@@ -1,8 +1,8 @@
-//! What it costs to embed an engine: many small stores in one process ([`small`]), and many trees
-//! in one store ([`trees`]).
+//! Costs of embedding an engine: many small stores in one process ([`small`]), and many trees in
+//! one store ([`trees`]).
 //!
-//! Costs are of the process, so whoever measures several engines or several numbers gives each a
-//! process of its own: memory that an allocator keeps would count for the next one.
+//! Costs are per process, so each engine and each number needs its own process: memory retained by
+//! an allocator would distort the next one.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,46 +17,44 @@ use crate::rng::mix;
 pub const KEY: usize = 16;
 /// Bytes of a value.
 pub const VALUE: usize = 100;
-/// How many puts lie between two looks at the process's memory.
+/// Number of puts between two readings of the process's memory.
 const LOOK: u64 = 4096;
 /// A clock tick of the processor's accounting, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
-/// An open store with named trees (column families, keyspaces, tables), as an application embeds
-/// it.
+/// An open store with named trees (column families, keyspaces, tables), as embedded by an
+/// application.
 pub trait Embedded: Sized {
-    /// A tree of it.
+    /// A tree.
     type Tree;
-    /// The tree with this name, which is made if there is none.
+    /// Opens the tree with this name; creates it if missing.
     fn tree(&self, name: &str) -> Result<Self::Tree>;
-    /// The trees of these names, made as fast as the engine makes several.
+    /// Opens the trees of these names, as fast as the engine creates several.
     fn trees(&self, names: &[String]) -> Result<Vec<Self::Tree>> {
         names.iter().map(|n| self.tree(n)).collect()
     }
-    /// Puts a pair. When it returns, the pair survives as long as the engine lets it survive by
-    /// default.
+    /// Puts a pair, with the engine's default durability.
     fn put(&self, tree: &Self::Tree, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Walks through the tree and counts its pairs.
+    /// Iterates over the tree and counts its pairs.
     fn count(&self, tree: &Self::Tree) -> Result<u64>;
-    /// Closes the store; dropping it does, in most engines.
+    /// Closes the store; in most engines dropping it is enough.
     fn close(self) -> Result<()> {
         Ok(())
     }
 }
 
-/// What one step of [`small`] has cost, divided by the number of stores.
+/// Cost of one step of [`small`], divided by the number of stores.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EmbeddingStep {
-    /// What was done.
+    /// Name of the step.
     pub name: String,
     /// Nanoseconds.
     pub wall_nanos: u64,
-    /// Processor time of all threads in nanoseconds, to the 10 ms that the system counts in,
-    /// divided.
+    /// Processor time of all threads in nanoseconds, with a precision of 10 ms, divided.
     pub cpu_nanos: u64,
-    /// Resident bytes that the process has more than before the first step.
+    /// Increase of resident bytes of the process since before the first step.
     pub memory: u64,
-    /// Threads that the process has more than before the first step.
+    /// Increase of threads of the process since before the first step.
     pub threads: f64,
     /// Bytes on disk.
     pub disk: u64,
@@ -68,8 +66,8 @@ fn key(i: u64) -> [u8; KEY] {
     key
 }
 
-/// Makes a store of `records` records in each of `dirs`, all open at once, closes them, opens them
-/// again and reads, and at last opens each for one put.
+/// Creates a store of `records` records in each of `dirs`, all open at once, closes them, reopens
+/// and reads them, and finally opens each for one put.
 pub fn small<S: Embedded>(
     dirs: &[PathBuf],
     records: u64,
@@ -125,27 +123,27 @@ pub fn small<S: Embedded>(
     Ok(steps)
 }
 
-/// What a number of trees has cost.
+/// Cost of a number of trees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EmbeddingTrees {
-    /// How many.
+    /// Number of trees.
     pub trees: u64,
-    /// To make them all, and to close the store.
+    /// Seconds to create them all and close the store.
     pub make_seconds: f64,
-    /// To open the store with them again.
+    /// Seconds to open the store with them.
     pub open_seconds: f64,
-    /// Anonymous resident bytes of the open store, in which nothing was read or written yet.
+    /// Anonymous resident bytes of the open store before any read or write.
     pub idle_bytes: u64,
-    /// The most anonymous resident bytes of the process while it was written to.
+    /// Peak anonymous resident bytes of the process during the writes.
     pub full_bytes: u64,
     /// The address space afterwards.
     pub address_space_bytes: u64,
-    /// Puts, scattered over all trees.
+    /// Puts per second, scattered over all trees.
     pub puts_per_second: f64,
 }
 
-/// Makes `n` trees in `dir`, opens the store again, and puts `puts` pairs scattered over the trees.
-/// Gives the open store back.
+/// Creates `n` trees in `dir`, reopens the store, and puts `puts` pairs scattered over the trees.
+/// Returns the open store.
 pub fn trees<S: Embedded>(
     dir: &Path,
     n: u64,

@@ -1,4 +1,4 @@
-//! Firn as a driver of all that is measured here: `firn bench` and `peers` take it from this place.
+//! Driver for Firn of all measurements here, used by `firn bench` and `peers`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use crate::embedding::Embedded;
 use crate::process::disk_bytes;
 use crate::store::{Direction, Result, Store, StoreBatch, StoreStats, fold};
 
-/// A Firn store with one tree that workloads and histories use. The handles have the durability of
-/// writes that the workload does not want synced.
+/// A Firn store with one tree for workloads and histories. The handles have the durability of
+/// unsynced writes.
 pub struct FirnStore {
     /// The store.
     pub db: Db,
     /// The tree.
     pub tree: Tree,
-    /// The store's folder.
+    /// Directory of the store.
     pub dir: PathBuf,
 }
 
@@ -84,7 +84,7 @@ impl Store for FirnStore {
             None => cursor.last()?,
             Some(key) => {
                 cursor.seek(key)?;
-                // A reverse walk begins at the key itself, if it is there, or else before it.
+                // A reverse scan begins at the key itself, if it exists, otherwise before it.
                 let stands_on_it = cursor.valid() && cursor.key() == key;
                 if !forward && !stands_on_it {
                     cursor.seek_before(key)?;
@@ -119,7 +119,7 @@ impl Store for FirnStore {
     }
 }
 
-/// Adds what mergerandom merges.
+/// Adds the operands of mergerandom.
 #[derive(Debug)]
 pub struct StoreSums;
 
@@ -171,7 +171,7 @@ impl Subject for FirnStore {
     }
 
     fn make_tree(&self, name: &str) -> Result<()> {
-        // Many trees share what memory there is.
+        // Many trees share the memory budget.
         self.db.tree(name, TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() })?;
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Subject for FirnStore {
     }
 }
 
-/// A Firn store as an application embeds it, with the options of its trees.
+/// A Firn store as embedded by an application, with the options of its trees.
 pub struct FirnEmbedded {
     /// The store.
     pub db: Db,

@@ -1,4 +1,4 @@
-//! Keys, as db_bench makes them: the number in 8 bytes big-endian, then the character '0' up to the
+//! Keys in db_bench's format: the number in 8 bytes big-endian, then the character '0' up to the
 //! key size.
 //!
 //! So key order is the order of the numbers. YCSB's keys are the same with the number scrambled
@@ -12,19 +12,19 @@ pub const MIN_KEY_SIZE: usize = 8;
 /// Longest key.
 pub const MAX_KEY_SIZE: usize = 4096;
 
-/// The buffer in which one key after the other is made.
+/// Buffer for generated keys.
 #[derive(Clone, Debug)]
 pub struct KeyBuf {
     bytes: Vec<u8>,
 }
 
 impl KeyBuf {
-    /// A buffer for keys of `size` bytes; below [`MIN_KEY_SIZE`] it is that.
+    /// Creates a buffer for keys of `size` bytes, at least [`MIN_KEY_SIZE`].
     pub fn new(size: usize) -> Self {
         KeyBuf { bytes: vec![b'0'; size.max(MIN_KEY_SIZE)] }
     }
 
-    /// The key of `number`.
+    /// Returns the key of `number`.
     #[inline]
     pub fn set(&mut self, number: u64) -> &[u8] {
         self.bytes[..8].copy_from_slice(&number.to_be_bytes());
@@ -35,7 +35,8 @@ impl KeyBuf {
 /// A permutation of the numbers below `n`: visits each once, in an order that depends on the seed.
 ///
 /// Multiplications by odd numbers and shifted exclusive-ors permute the numbers of as many bits as
-/// `n` needs; a number whose image is not below `n` is taken again, less than twice on average.
+/// `n` needs. A number with an image that is not below `n` is mapped again, less than twice on
+/// average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -46,7 +47,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `seed` over the numbers below `n`.
+    /// Creates the permutation of `seed` over the numbers below `n`.
     pub fn new(n: u64, seed: u64) -> Self {
         let bits = (64 - n.saturating_sub(1).leading_zeros()).max(1);
         let mut rng = Rng::new(seed, 0);
@@ -59,7 +60,7 @@ impl Permutation {
         }
     }
 
-    /// The image of `i`, which must be below `n`.
+    /// Returns the image of `i`, which must be below `n`.
     #[inline]
     pub fn at(&self, i: u64) -> u64 {
         debug_assert!(i < self.n);

@@ -1,16 +1,16 @@
 //! Workloads for key-value stores: db_bench's, YCSB's and mixgraph's, through one loop for every
 //! engine.
 //!
-//! A [`Store`] is what a driver implements; a [`Runner`] takes it through [`Phase`]s and returns an
-//! [`Outcome`] for each. All loops are generic over the store, so that an engine pays for its own
-//! calls and for nothing else: no virtual call per operation, no allocation, a clock read only on
-//! every [`Config::sample_every`]-th operation.
+//! A driver implements [`Store`]; a [`Runner`] runs [`Phase`]s on it and returns an [`Outcome`] for
+//! each. All loops are generic over the store, so that an engine pays only for its own calls: no
+//! virtual call per operation, no allocation, a clock reading only on every
+//! [`Config::sample_every`]-th operation.
 //!
-//! What every workload has in common:
+//! Properties of all workloads:
 //! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per
 //!   thread.
-//! - Keys are numbers ([`keys`]), values are slices of a pool made beforehand ([`values`]).
-//! - Whatever is read is touched: the first byte and the length of each value (and key, in scans)
+//! - Keys are numbers ([`keys`]), values are slices of a pool created in advance ([`values`]).
+//! - All read data is touched: the first byte and the length of each value (and key, in scans)
 //!   enter a sum that the compiler cannot drop.
 //!
 //! ```
@@ -25,8 +25,7 @@
 //! # Ok(())
 //! # }
 //! ```
-// A measuring program reads the machine's clocks, starts threads and looks at files itself: none of
-// it is engine code.
+// A benchmark reads clocks, starts threads and accesses files itself; none of it is engine code.
 #![allow(clippy::disallowed_methods)]
 
 pub mod cliffs;

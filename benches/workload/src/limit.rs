@@ -1,15 +1,15 @@
-//! A limit on memory, set by the process that wants to be measured under it: a control group of its
-//! own, page cache included. Linux, control groups of either version; needs the right to make one,
-//! which root has, and whoever has been given a part of the tree.
+//! A memory limit that a process sets for itself: its own control group, page cache included.
+//! Linux, control groups of either version. It needs the right to create a group, which root has,
+//! and users with a delegated subtree.
 //!
-//! The limit counts what a process touches after it has entered: so the measured process is started
-//! anew and enters first of all.
+//! The limit counts memory that a process touches after it has entered. So the measured process is
+//! restarted and enters first of all.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A control group with a limit on memory; removed when dropped, once its processes have ended.
+/// A control group with a memory limit; removed when dropped, after its processes have ended.
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,
@@ -17,10 +17,10 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes may use `bytes` of memory.
+    /// Creates a group whose processes may use `bytes` of memory.
     ///
     /// # Errors
-    /// What the system said of the last place where a group was tried, when none could be made.
+    /// The system's error for the last attempted location, if no group could be created.
     pub fn new(bytes: u64) -> io::Result<MemoryGroup> {
         let groups = fs::read_to_string("/proc/self/cgroup")?;
         let mut last =
@@ -36,7 +36,7 @@ impl MemoryGroup {
 
     fn make(version: u8, parent: &Path, bytes: u64) -> io::Result<MemoryGroup> {
         if version == 2 {
-            // Refused where the group above has processes of its own; then one higher up is tried.
+            // Fails if the parent group has processes of its own; then a higher one is tried.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }
         let path = parent.join(format!("firn-{}", std::process::id()));
@@ -44,8 +44,7 @@ impl MemoryGroup {
         let group = MemoryGroup { path, version };
         let limit = if version == 1 { "memory.limit_in_bytes" } else { "memory.max" };
         fs::write(group.path.join(limit), bytes.to_string())?;
-        // Without it the limit would only push the process out to swap. Not there where there is no
-        // swap.
+        // Without it the limit would only move the process to swap. It is missing without swap.
         let _ = match version {
             1 => fs::write(group.path.join("memory.memsw.limit_in_bytes"), bytes.to_string()),
             _ => fs::write(group.path.join("memory.swap.max"), "0"),
@@ -53,12 +52,12 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// The group's directory: what [`enter`] takes.
+    /// Returns the group's directory, for [`enter`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The version of control groups: 1 or 2.
+    /// Returns the version of control groups: 1 or 2.
     pub fn version(&self) -> u8 {
         self.version
     }
@@ -66,8 +65,8 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A group that still has a process stays; so does what a killed process leaves. Both are
-        // empty directories of the system's.
+        // A group that still has a process stays, and so does the one of a killed process. Both are
+        // empty directories of the system.
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -75,13 +74,13 @@ impl Drop for MemoryGroup {
 /// Moves this process into a group.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), std::process::id().to_string())
 }
 
-/// Where a group may be made, for the process of this `/proc/self/cgroup`: in its own group, or
-/// else in one above.
+/// Returns possible parents of a group for the process with this `/proc/self/cgroup`: its own
+/// group, then the ones above.
 fn places(groups: &str) -> Vec<(u8, PathBuf)> {
     let mut places = vec![];
     for line in groups.lines() {
@@ -98,7 +97,7 @@ fn places(groups: &str) -> Vec<(u8, PathBuf)> {
         let below = Path::new(path.trim_start_matches('/'));
         places.extend(below.ancestors().map(|p| (version, Path::new(root).join(p))));
     }
-    // Where version 2 has no memory controller, its root says so by what is missing in it.
+    // Without a memory controller of version 2, the root lacks these files.
     places.retain(|(version, p)| {
         *version == 1
             || fs::read_to_string(p.join("cgroup.controllers")).is_ok_and(|c| c.contains("memory"))
@@ -122,7 +121,7 @@ mod tests {
         assert!(of("nonsense").is_empty());
     }
 
-    /// Where the machine lets us; elsewhere there is an error with words.
+    /// Succeeds if the machine permits it; otherwise the error has a text.
     #[test]
     fn a_group_limits_or_says_why_not() {
         match MemoryGroup::new(64 << 20) {

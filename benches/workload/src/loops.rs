@@ -1,4 +1,4 @@
-//! The loops of db_bench's workloads and of mixgraph. Each is compiled once per store.
+//! Loops of db_bench's workloads and of mixgraph, compiled once per store.
 
 use crate::dist::Chooser;
 use crate::keys::{KeyBuf, Permutation};
@@ -11,7 +11,7 @@ use crate::spec::Workload;
 use crate::store::{Direction, OPERAND, Result, Store, StoreBatch};
 use crate::ycsb;
 
-/// One thread's part of a phase.
+/// Runs one thread's part of a phase.
 pub(crate) fn run<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<MeterTally> {
     let config = w.job.config;
     let n = config.num;
@@ -28,7 +28,7 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<Meter
         Workload::FillSync => write_each(store, w, true, random),
         Workload::FillBatch => write_batches(store, w, random),
         Workload::ReadRandom => read_each(store, w, config.key_size, random),
-        // One byte longer than any key that exists, and so right behind one.
+        // One byte longer than any existing key, and so directly after one.
         Workload::ReadMissing => read_each(store, w, config.key_size + 1, random),
         Workload::ReadSeq => scan_all(store, w, Direction::Forward),
         Workload::ReadReverse => scan_all(store, w, Direction::Reverse),
@@ -52,7 +52,7 @@ pub(crate) fn run<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<Meter
     }
 }
 
-/// Reads `key` and counts what was found.
+/// Reads `key` and counts a hit.
 #[inline(always)]
 pub(crate) fn read_one<S: Store>(
     store: &S,
@@ -66,7 +66,7 @@ pub(crate) fn read_one<S: Store>(
     Ok(())
 }
 
-/// Walks over `limit` entries from `key` and counts what was found.
+/// Scans `limit` entries from `key` and counts a hit.
 #[inline(always)]
 pub(crate) fn scan_one<S: Store>(
     store: &S,
@@ -116,7 +116,7 @@ fn write_each<S: Store>(
     Ok(meter.finish())
 }
 
-/// Writes until it is stopped.
+/// Writes until stopped.
 fn write_on<S: Store>(
     store: &S,
     w: &mut RunnerWorker<'_>,

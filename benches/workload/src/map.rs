@@ -1,4 +1,4 @@
-//! A store in memory: what the loops themselves cost, and the oracle of their tests.
+//! A store in memory: measures the overhead of the loops, and is the oracle of their tests.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,11 +9,11 @@ use crate::store::{Direction, Result, Store, StoreBatch, StoreStats, fold};
 
 type OrderedMapStore = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A `BTreeMap` behind a lock.
+/// A `BTreeMap` in a lock.
 #[derive(Debug)]
 pub struct MapStore {
     map: RwLock<OrderedMapStore>,
-    /// Writes until all calls fail.
+    /// Number of writes until all calls fail.
     writes_left: AtomicU64,
 }
 
@@ -24,22 +24,23 @@ impl Default for MapStore {
 }
 
 impl MapStore {
-    /// A store all of whose calls fail after this many writes: what a driver's error does to a run.
+    /// Creates a store whose calls all fail after this many writes, to test the handling of driver
+    /// errors.
     pub fn failing_after(writes: u64) -> Self {
         MapStore { map: RwLock::new(OrderedMapStore::new()), writes_left: AtomicU64::new(writes) }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Whether there is no entry.
+    /// Reports whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }
 
-    /// A copy of all entries, in key order.
+    /// Returns a copy of all entries, in key order.
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
@@ -52,7 +53,7 @@ impl MapStore {
         let map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let left = self.writes_left.load(Ordering::Relaxed);
         if left == 0 {
-            return Err("this store was told to fail".into());
+            return Err("this store is set to fail".into());
         }
         self.writes_left.store(left - 1, Ordering::Relaxed);
         Ok(map)

@@ -1,12 +1,12 @@
-//! One thread's counters and stopwatch.
+//! Counters and timing of one thread.
 //!
-//! Reading the clock costs some 20 ns and an operation may take 50: so only every k-th operation is
-//! timed, and what lies between two timed ones is bounded as a whole ([`MeterTally::gap_ns`]), so
-//! that no stall goes unseen.
+//! A clock reading takes some 20 ns, and an operation may take 50. So only every k-th operation is
+//! timed, and the time between two timed ones is bounded as a whole ([`MeterTally::gap_ns`]), so
+//! that no stall is missed.
 //!
-//! With a rate the thread is open-loop: operation i is due at its time whether or not the one
-//! before has ended, each is timed from when it was due, and so a stall counts against all
-//! operations that it held up.
+//! With a rate the thread is open-loop: operation i is due at its time even if the previous one has
+//! not ended. Each is timed from its due time, so a stall counts for all operations that it
+//! delayed.
 
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::store::{Error, Result};
 
 const KINDS: usize = OpKind::ALL.len();
 
-/// Operations done so far by one thread, alone on its cache line; read by the thread that reports
+/// Operations done so far by one thread, on its own cache line; read by the thread that reports
 /// progress.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -28,24 +28,24 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Operations done, as of the thread's last look at the clock.
+    /// Returns the number of operations at the thread's last clock reading.
     pub fn ops(&self) -> u64 {
         self.ops.load(Ordering::Relaxed)
     }
 
-    /// Tells how many operations are done.
+    /// Publishes the number of operations.
     #[inline]
     pub fn publish(&self, ops: u64) {
         self.ops.store(ops, Ordering::Relaxed);
     }
 }
 
-/// A histogram of nanoseconds, up to 1,000 s, with two significant digits.
+/// Creates a histogram of nanoseconds, up to 1,000 s, with two significant digits.
 pub fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 1_000_000_000_000, 2).map_err(Error::from)
 }
 
-/// What a histogram holds; `None` if nothing.
+/// Summarizes a histogram; `None` if it is empty.
 pub fn latency(histogram: &Histogram<u64>) -> Option<LatencyFigures> {
     (!histogram.is_empty()).then(|| LatencyFigures {
         samples: histogram.len(),
@@ -57,20 +57,20 @@ pub fn latency(histogram: &Histogram<u64>) -> Option<LatencyFigures> {
     })
 }
 
-/// How fast a thread may go.
+/// Rate limit of a thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Rate {
-    /// This many operations a second.
+    /// This many operations per second.
     Fixed(f64),
-    /// A share of a rate that swings.
+    /// A fraction of an oscillating rate.
     Sine(Sine, f64),
 }
 
-/// The system wakes a sleeping thread up to so much too late. Who has less time until an operation is
-/// due stays awake.
+/// Maximum delay of the system when it wakes a thread. A thread with less time until the next
+/// operation stays awake.
 const SLACK: Duration = Duration::from_micros(100);
 
-/// When operations are due.
+/// Schedule of due operations.
 #[derive(Debug)]
 struct ReportPace {
     rate: Rate,
@@ -79,7 +79,7 @@ struct ReportPace {
 }
 
 impl ReportPace {
-    /// Waits until the next operation is due and returns when that was.
+    /// Waits until the next operation is due and returns its due time.
     fn next(&mut self) -> Instant {
         let due = self.due;
         let rate = match self.rate {
@@ -102,14 +102,14 @@ impl ReportPace {
     }
 }
 
-/// What a thread has counted and timed.
+/// Counts and times of a thread.
 #[derive(Debug)]
 pub struct MeterTally {
-    /// Operations by kind.
+    /// Operations by type.
     pub ops: [u64; KINDS],
     /// Latencies by kind, in nanoseconds.
     pub histograms: Vec<Histogram<u64>>,
-    /// Longest time between two looks at the clock, in nanoseconds; 0 with a rate.
+    /// Longest time between two clock readings, in nanoseconds; 0 with a rate.
     pub gap_ns: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
@@ -121,14 +121,14 @@ pub struct MeterTally {
     pub ended: Instant,
 }
 
-/// What bounds a thread and how it is watched.
+/// Limits and progress of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct MeterWatch<'a> {
-    /// Where progress is published.
+    /// Target of published progress.
     pub lane: &'a Lane,
     /// Set when the thread is to stop.
     pub stop: &'a AtomicBool,
-    /// One operation in this many is timed; all with a rate.
+    /// Times one operation in this many; all with a rate.
     pub sample_every: u64,
     /// Longest time to run.
     pub max_time: Option<Duration>,
@@ -146,7 +146,7 @@ pub struct ReadMeter<'a> {
     countdown: u64,
     last_look: Instant,
     stopped: bool,
-    /// What what was read adds up to: keeps the compiler from dropping the reads.
+    /// Sum over read data: keeps the compiler from dropping the reads.
     sum: u64,
     tally: MeterTally,
 }
@@ -179,14 +179,15 @@ impl<'a> ReadMeter<'a> {
         })
     }
 
-    /// Whether the thread is to stop: its time is up, another thread failed, or its company has
-    /// finished.
+    /// Reports whether the thread should stop: its time is up, another thread failed, or the
+    /// threads beside it have finished.
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Runs `work`, which counts as `n` operations of `kind`, and times it if it is its turn.
+    /// Runs `work`, which counts as `n` operations of `kind`, and times it if it is due for
+    /// sampling.
     #[inline(always)]
     pub fn op<T>(&mut self, kind: OpKind, n: u64, work: impl FnOnce() -> T) -> T {
         self.countdown = self.countdown.saturating_sub(n);
@@ -201,7 +202,7 @@ impl<'a> ReadMeter<'a> {
         out
     }
 
-    /// Counts `n` operations that nobody times.
+    /// Counts `n` untimed operations.
     pub fn count(&mut self, kind: OpKind, n: u64) {
         self.tally.ops[kind as usize] += n;
     }
@@ -212,7 +213,7 @@ impl<'a> ReadMeter<'a> {
         self.tally.bytes += bytes as u64;
     }
 
-    /// Counts what was found: its bytes, and the sum of what was touched of it.
+    /// Counts a read: its bytes, and the sum of touched data.
     #[inline]
     pub fn read(&mut self, touched: &TouchedBytes) {
         self.tally.found += u64::from(touched.entries > 0);
@@ -220,7 +221,8 @@ impl<'a> ReadMeter<'a> {
         self.sum = self.sum.wrapping_add(touched.sum);
     }
 
-    /// Where progress is published; for loops that [`ReadMeter::count`] only at their end.
+    /// Returns the target of published progress, for loops that [`ReadMeter::count`] only at their
+    /// end.
     pub fn lane(&self) -> &'a Lane {
         self.watch.lane
     }
@@ -269,7 +271,7 @@ impl<'a> ReadMeter<'a> {
     }
 }
 
-/// What was touched of the entries that were read.
+/// Touched bytes of read entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TouchedBytes {
     /// Number of entries.

@@ -1,12 +1,12 @@
 //! mixgraph: the model of Facebook's ZippyDB from "Characterizing, Modeling, and Benchmarking
 //! RocksDB Key-Value Workloads at Facebook" (FAST'20), with the parameter names of db_bench.
 //!
-//! The key space is cut into `keyrange_num` equal ranges. A query first chooses a range, whose
-//! chance for the i-th hottest is a·e^(b·i) + c·e^(d·i), scattered over the key space; then a key
-//! in it, whose popularity follows the power law a·x^b. Value sizes and scan lengths are
-//! Generalized Pareto.
+//! The key space is divided into `keyrange_num` equal ranges. A query first chooses a range: the
+//! probability of the i-th hottest is a·e^(b·i) + c·e^(d·i), scattered over the key space. Then it
+//! chooses a key in it, whose popularity follows the power law a·x^b. Value sizes and scan lengths
+//! are Generalized Pareto.
 //!
-//! One difference to db_bench: key, kind of query, value size and scan length come from independent
+//! One difference from db_bench: key, query type, value size and scan length come from independent
 //! random numbers; db_bench derives them all from one, so that they are correlated.
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::keys::Permutation;
 use crate::rng::{Rng, mix};
 use crate::values::Pareto;
 
-/// The parameters of mixgraph; the default is the paper's "prefix_dist".
+/// Parameters of mixgraph; the default is the paper's "prefix_dist".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MixParams {
     /// Popularity of keys inside a range: a of a·x^b; 0 for an even one.
@@ -36,13 +36,13 @@ pub struct MixParams {
     pub value: Pareto,
     /// Lengths of scans (iter_theta, iter_k, iter_sigma; mix_max_scan_len).
     pub iter: Pareto,
-    /// Share of reads; the three shares need not add up to 1.
+    /// Fraction of reads; the three fractions need not add up to 1.
     pub mix_get_ratio: f64,
-    /// Share of writes.
+    /// Fraction of writes.
     pub mix_put_ratio: f64,
-    /// Share of scans.
+    /// Fraction of scans.
     pub mix_seek_ratio: f64,
-    /// Rate over time, if the workload is to be held to one.
+    /// Rate over time, if limited.
     pub sine: Option<Sine>,
 }
 
@@ -60,7 +60,7 @@ pub struct Sine {
 }
 
 impl Sine {
-    /// The rate at second `t`; at least 1.
+    /// Returns the rate at second `t`; at least 1.
     pub fn rate(&self, t: f64) -> f64 {
         (self.a * (self.b * t + self.c).sin() + self.d).max(1.0)
     }
@@ -93,12 +93,12 @@ impl Default for MixParams {
 }
 
 impl MixParams {
-    /// The paper's "all_random": keys are even.
+    /// Returns the paper's "all_random": uniform keys.
     pub fn all_random() -> Self {
         MixParams { key_dist_a: 0.0, key_dist_b: 0.0, ..Self::all_dist() }
     }
 
-    /// The paper's "all_dist": popular keys are scattered over the whole key space.
+    /// Returns the paper's "all_dist": popular keys are scattered over the whole key space.
     pub fn all_dist() -> Self {
         MixParams {
             keyrange_dist_a: 0.0,
@@ -110,7 +110,7 @@ impl MixParams {
         }
     }
 
-    /// The preset of this name: `prefix_dist`, `all_dist` or `all_random`.
+    /// Returns the preset of this name: `prefix_dist`, `all_dist` or `all_random`.
     pub fn preset(name: &str) -> Result<Self, String> {
         match name {
             "prefix_dist" => Ok(Self::default()),
@@ -122,7 +122,7 @@ impl MixParams {
         }
     }
 
-    /// Whether the parameters make sense; the error says which do not.
+    /// Checks the parameters; the error names the invalid ones.
     pub fn check(&self) -> Result<(), String> {
         let ratios = [self.mix_get_ratio, self.mix_put_ratio, self.mix_seek_ratio];
         if ratios.iter().any(|r| !(0.0..=1e9).contains(r)) || ratios.iter().sum::<f64>() <= 0.0 {
@@ -147,13 +147,14 @@ impl MixParams {
 pub struct MixKeys {
     keys: u64,
     range_keys: u64,
-    /// For each range, in key order, the chance that a query goes to it or to one before it.
+    /// For each range, in key order, the probability that a query is for it or an earlier one.
     cumulated: Vec<f64>,
     power: Option<(f64, f64)>,
 }
 
 impl MixKeys {
-    /// Over `keys` (at least 1) keys. The same parameters scatter the hot ranges the same way.
+    /// Creates a generator over `keys` (at least 1) keys. The same parameters scatter the hot
+    /// ranges equally.
     pub fn new(params: &MixParams, keys: u64) -> Self {
         let ranges = params.keyrange_num.clamp(1, keys);
         let weight = |rank: u64| {
@@ -190,7 +191,7 @@ impl MixKeys {
         let u = rng.unit();
         let last = self.cumulated.len() - 1;
         let range = self.cumulated.partition_point(|&c| c <= u).min(last) as u64;
-        // The keys that the equal ranges leave over belong to the last one.
+        // The last range has the remainder of the division.
         let width = if range as usize == last {
             self.keys - self.range_keys * range
         } else {
@@ -199,7 +200,7 @@ impl MixKeys {
         let offset = match self.power {
             None => rng.below(width),
             Some((inverse_a, inverse_b)) => {
-                // x with a·x^b = u: a rank of popularity, whose key is scattered over the range.
+                // x with a·x^b = u: a popularity rank, whose key is scattered over the range.
                 let rank = (rng.unit() * inverse_a).powf(inverse_b).ceil();
                 mix(rank as u64) % width
             }
@@ -245,7 +246,7 @@ mod tests {
             touched(&MixParams::all_random()),
         );
         assert!(prefix < all_dist && all_dist < random, "{prefix} {all_dist} {random}");
-        // Even draws with replacement leave e^-2 of the keys untouched.
+        // Uniform draws with replacement leave e^-2 of the keys untouched.
         assert!((86_000..87_000).contains(&random), "{random}");
     }
 

@@ -1,9 +1,9 @@
-//! What a workload's run yields: counts, rates, latencies and the rate over time, as plain data
-//! that serde writes.
+//! Result of a workload: counts, rates, latencies and the rate over time, as plain serializable
+//! data.
 
 use serde::{Deserialize, Serialize};
 
-/// Kinds of operation that are counted and timed apart.
+/// Types of operations that are counted and timed separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpKind {
@@ -21,7 +21,7 @@ pub enum OpKind {
     ReadModifyWrite,
     /// A delete.
     Delete,
-    /// A cursor opened, positioned and walked.
+    /// A cursor opened, positioned and iterated.
     Scan,
     /// One entry of a scan over everything; not timed.
     Entry,
@@ -32,7 +32,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// All of them, in the order of their numbers.
+    /// All types, in the order of their numbers.
     pub const ALL: [OpKind; 11] = [
         OpKind::Read,
         OpKind::Write,
@@ -66,16 +66,16 @@ pub struct LatencyFigures {
     pub max_ns: u64,
 }
 
-/// One kind of operation within a run.
+/// One type of operation within a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeClass {
-    /// Which.
+    /// The type.
     pub kind: OpKind,
-    /// How many.
+    /// Number of operations.
     pub ops: u64,
-    /// How many a second.
+    /// Operations per second.
     pub ops_per_second: f64,
-    /// How long they took; `None` where none was timed.
+    /// Latencies; `None` if none was timed.
     pub latency: Option<LatencyFigures>,
 }
 
@@ -84,20 +84,20 @@ pub struct OutcomeClass {
 pub struct Point {
     /// End of the interval, in seconds from the start.
     pub seconds: f64,
-    /// Operations a second during it.
+    /// Operations per second during it.
     pub ops_per_second: f64,
 }
 
 /// One run of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The phase, as it was asked for.
+    /// The requested phase.
     pub workload: String,
-    /// Threads; without the writer of readwhilewriting.
+    /// Number of threads, without the writer of readwhilewriting.
     pub threads: usize,
-    /// Operations; without those of the writer of readwhilewriting, which are a class.
+    /// Number of operations, without those of the writer of readwhilewriting, which are a class.
     pub ops: u64,
-    /// From the first thread's start to the last thread's end.
+    /// Seconds from the first thread's start to the last thread's end.
     pub seconds: f64,
     /// `ops` over `seconds`.
     pub ops_per_second: f64,
@@ -107,24 +107,24 @@ pub struct Outcome {
     pub found: u64,
     /// Latencies of all timed operations together.
     pub latency: Option<LatencyFigures>,
-    /// No operation took longer than this: the longest time between two looks at the clock by one
-    /// thread, timed operation or not. 0 where the rate was bounded.
+    /// Upper bound of the time of any operation: the longest time between two clock readings of a
+    /// thread. 0 with a bounded rate.
     pub ceiling_ns: u64,
-    /// By kind of operation.
+    /// Results by type of operation.
     pub classes: Vec<OutcomeClass>,
     /// The rate over time.
     pub series: Vec<Point>,
 }
 
-/// How far a run has got; given to the progress callback once per interval.
+/// Progress of a run, passed to the callback once per interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunProgress {
     /// Seconds from the start.
     pub seconds: f64,
     /// Operations done.
     pub ops: u64,
-    /// Operations to be done.
+    /// Total operations.
     pub of: u64,
-    /// Operations a second during the last interval.
+    /// Operations per second during the last interval.
     pub ops_per_second: f64,
 }

@@ -1,5 +1,5 @@
-//! What the operating system tells of this process and of a store's folder. Linux; elsewhere what
-//! is unknown is `None` or 0.
+//! Data of the operating system about this process and a store's directory. Linux; on other systems
+//! unknown values are `None` or 0.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -12,16 +12,15 @@ pub struct Usage {
     pub rss_anon: u64,
     /// Resident pages of mapped files, in bytes.
     pub rss_file: u64,
-    /// Address space in bytes, whether anything is there or not.
+    /// Address space in bytes, mapped or not.
     pub size: u64,
-    /// Bytes that this process caused to be written to the device; includes what is written back
-    /// later.
+    /// Bytes that this process caused to be written to the device, including later writeback.
     pub written: u64,
     /// Bytes that this process caused to be read from the device.
     pub read: u64,
     /// User and system time of all threads, in clock ticks.
     pub cpu_ticks: u64,
-    /// How many threads the process has.
+    /// Number of threads of the process.
     #[serde(default)]
     pub threads: u64,
 }
@@ -33,12 +32,12 @@ fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 impl Usage {
-    /// As of now; `None` where there is no `/proc`.
+    /// Returns the current values; `None` without `/proc`.
     pub fn now() -> Option<Self> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // The command in parentheses may hold blanks: the fields are counted from behind it; utime
+        // The command in parentheses may have blanks: the fields are counted from after it; utime
         // and stime are the 12th and 13th from there.
         let ticks = stat.rsplit_once(')').map_or(0, |(_, rest)| {
             rest.split_whitespace()
@@ -59,31 +58,30 @@ impl Usage {
     }
 }
 
-/// Bytes of memory that hold nothing now, not even what the system could forget; `None` where
-/// unknown.
+/// Returns the free bytes of memory, excluding caches; `None` if unknown.
 pub fn free_memory() -> Option<u64> {
     field(&fs::read_to_string("/proc/meminfo").ok()?, "MemFree").map(|kib| kib * 1024)
 }
 
-/// The device that holds a folder: what all processes together have moved to and from it.
+/// The device of a directory, with its total I/O by all processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name, as in `/proc/diskstats`.
+    /// Name, as in `/proc/diskstats`.
     pub name: String,
-    /// Kilobytes that it reads ahead of a read that seems to go on; `None` where unknown.
+    /// Read-ahead in kilobytes; `None` if unknown.
     pub read_ahead_kb: Option<u64>,
-    /// Bytes read from it since the machine was started.
+    /// Bytes read since the start of the machine.
     pub read: u64,
-    /// Bytes written to it.
+    /// Bytes written since the start of the machine.
     pub written: u64,
 }
 
 impl Device {
-    /// The device below `folder`, as of now; `None` where it cannot be found out.
+    /// Returns the current state of the device of `folder`; `None` if it cannot be determined.
     #[cfg(unix)]
     pub fn of(folder: &Path) -> Option<Device> {
         let number = std::os::unix::fs::MetadataExt::dev(&fs::metadata(folder).ok()?);
-        // As Linux packs a device's two numbers into one.
+        // Linux packs a device's two numbers into one.
         let major = (number >> 8) & 0xfff | (number >> 32) & !0xfff;
         let minor = number & 0xff | (number >> 12) & !0xff;
         Device::from_stats(&fs::read_to_string("/proc/diskstats").ok()?, major, minor).map(|d| {
@@ -96,7 +94,7 @@ impl Device {
         })
     }
 
-    /// The device below `folder`: not known here.
+    /// Returns `None`: unknown on this system.
     #[cfg(not(unix))]
     pub fn of(_folder: &Path) -> Option<Device> {
         None
@@ -107,8 +105,8 @@ impl Device {
         diskstats.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
-            // The numbers of sectors read and written, always of 512 bytes, are the 6th field and
-            // the 10th.
+            // The numbers of sectors read and written, always of 512 bytes, are the 6th and the
+            // 10th field.
             let found = number(0)? == major && number(1)? == minor;
             let name = fields.get(2)?.to_string();
             found.then_some(Device {
@@ -121,12 +119,13 @@ impl Device {
     }
 }
 
-/// Bytes that the files in `folder` occupy on disk: blocks, so that holes do not count.
+/// Returns the bytes that the files in `folder` occupy on disk, in blocks, so that holes do not
+/// count.
 pub fn disk_bytes(folder: &Path) -> std::io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A store may drop a file between the listing and the look at it.
+        // A store may delete a file after the listing.
         let Ok(meta) = entry.metadata() else { continue };
         sum += if meta.is_dir() { disk_bytes(&entry.path())? } else { occupied(&meta) };
     }

@@ -1,9 +1,9 @@
-//! A published recipe of scans among deletions: that of the article in which RocksDB told of
+//! A published recipe of scans among deletions, from RocksDB's article about
 //! `min_tombstones_for_range_conversion`.
 //!
-//! Scans of 100 keys from random keys of a merged store, by eight threads, forward and backward:
-//! first without deletions, and then after 2,000 looks at the first 2,000 keys, in no order, each
-//! of which has deleted the 100 keys that it found.
+//! Eight threads scan 100 keys from random keys of a compacted store, forward and backward. They do
+//! this first without deletions, and then after 2,000 scans of the first 2,000 keys, in random
+//! order, each of which deleted the 100 keys that it found.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,14 +21,14 @@ const LENGTH: u64 = 100;
 const LOOKS: u64 = 2_000;
 const THREADS: u64 = 8;
 
-/// What came of one step of the recipe.
+/// Result of one step of the recipe.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scans {
-    /// Deletions made before it.
+    /// Number of earlier deletions.
     pub deletions: u64,
-    /// Whether scans went forward.
+    /// Whether the scans were forward.
     pub forward: bool,
-    /// Scans a second, of all threads.
+    /// Scans per second of all threads.
     pub scans_per_second: f64,
 }
 
@@ -69,7 +69,7 @@ fn scan(store: &impl Store, keys: u64, seconds: u64, direction: Direction) -> Re
 /// Runs the recipe with `keys` keys on an empty store; each of its four steps takes `seconds`.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 pub fn scans_among_deletions(store: &impl Store, keys: u64, seconds: u64) -> Result<Vec<Scans>> {
     let mut key = KeyBuf::new(KEY);
     (0..keys).try_for_each(|i| store.put(key.set(i), &[b'v'; 100], false))?;

@@ -1,14 +1,15 @@
-//! The random numbers of a workload: xoshiro256++ (Blackman and Vigna), seeded through SplitMix64.
+//! Random numbers of a workload: xoshiro256++ (Blackman and Vigna), seeded through SplitMix64.
 //!
-//! Not for secrets. Equal seeds give equal sequences on every machine: results can be repeated.
+//! Not for cryptography. Equal seeds give equal sequences on every machine, so results are
+//! reproducible.
 
-/// One generator; each thread of a workload has its own.
+/// Random number generator; each thread of a workload has its own.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }
 
-/// A bijection of the 64-bit numbers that leaves no pattern: the finaliser of SplitMix64.
+/// A bijection of the 64-bit numbers without visible patterns: the finalizer of SplitMix64.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,7 +18,8 @@ pub fn mix(mut z: u64) -> u64 {
 }
 
 impl Rng {
-    /// The generator of `seed`'s stream number `stream`: streams of one seed are independent.
+    /// Creates the generator of `seed`'s stream number `stream`: streams of one seed are
+    /// independent.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut at = mix(seed).wrapping_add(mix(stream ^ 0x5851_f42d_4c95_7f2d));
         let state = std::array::from_fn(|_| {
@@ -27,7 +29,7 @@ impl Rng {
         Rng { state }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let s = &mut self.state;
@@ -42,19 +44,19 @@ impl Rng {
         out
     }
 
-    /// A number below `n`, which is at least 1. The bias is below n / 2^64.
+    /// Returns a number below `n`, which is at least 1. The bias is below n / 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A number in [0, 1), of 53 random bits.
+    /// Returns a number in [0, 1), of 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A number in (0, 1]: safe to take the logarithm or a negative power of.
+    /// Returns a number in (0, 1]: safe for a logarithm or a negative power.
     #[inline]
     pub fn unit_above_zero(&mut self) -> f64 {
         1.0 - self.unit()
@@ -85,7 +87,7 @@ mod tests {
         (0..draws).for_each(|_| seen[rng.below(bins as u64) as usize] += 1);
         let expected = draws as f64 / bins as f64;
         let chi: f64 = seen.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
-        // 96 degrees of freedom: 99.9 % of samples lie below 144.
+        // 96 degrees of freedom: 99.9 % of samples are below 144.
         assert!(chi < 144.0, "chi-square {chi}");
         assert_eq!((0..1000).map(|_| rng.below(1)).max(), Some(0));
     }

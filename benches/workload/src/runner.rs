@@ -1,9 +1,9 @@
-//! Takes a store through a phase: threads, their start and end, progress, and the sum of what they
-//! counted.
+//! Runs a phase on a store: threads with common start and end, progress, and the sum of their
+//! counts.
 //!
-//! All threads have made what they need (distributions, buffers) before the clock starts. The
-//! thread that called looks at the counters once per interval; the workers write them to cache
-//! lines of their own.
+//! All threads have created their data (distributions, buffers) before the clock starts. The
+//! calling thread reads the counters once per interval; the workers write them to their own cache
+//! lines.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,17 +24,15 @@ use crate::values::{ValuePool, ValueSource};
 pub struct Runner {
     config: Config,
     pool: ValuePool,
-    /// Records that YCSB's workloads have inserted, over all phases so far.
+    /// Number of records that YCSB's workloads have inserted over all phases so far.
     records: AtomicU64,
 }
 
-/// The numbers of records that YCSB's threads insert, and up to which number all have been
-/// inserted.
+/// Numbers of records inserted by YCSB's threads, and the number below which all were inserted.
 #[derive(Debug)]
 pub(crate) struct Inserts {
     next: AtomicU64,
-    /// For each thread a number not above that of the insert it is at; the highest number when it
-    /// is at none.
+    /// For each thread a lower bound of the number that it is inserting; the maximum if it is idle.
     at: Vec<RunnerSlot>,
 }
 
@@ -50,20 +48,20 @@ impl Inserts {
         }
     }
 
-    /// The number of the record that `thread` is to insert.
+    /// Returns the number of the record that `thread` inserts next.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
-        // The bound is published before the number is taken: whoever sees the number taken sees the
-        // bound too.
+        // The bound is published before the number is taken: a thread that sees the number taken
+        // also sees the bound.
         self.at[thread].0.store(self.next.load(Ordering::SeqCst), Ordering::SeqCst);
         self.next.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// `thread` has inserted its record.
+    /// Notes that `thread` has inserted its record.
     pub(crate) fn end(&self, thread: usize) {
         self.at[thread].0.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// All records below this number have been inserted.
+    /// Returns the number below which all records were inserted.
     #[inline]
     pub(crate) fn complete(&self) -> u64 {
         let next = self.next.load(Ordering::SeqCst);
@@ -71,12 +69,12 @@ impl Inserts {
     }
 }
 
-/// What the threads of a phase share.
+/// State shared by the threads of a phase.
 #[derive(Debug)]
 pub(crate) struct RunnerJob<'a> {
     pub(crate) config: &'a Config,
     pub(crate) workload: Workload,
-    /// Operations of all threads.
+    /// Total operations of all threads.
     pub(crate) total: u64,
     pub(crate) threads: usize,
     pub(crate) inserts: Inserts,
@@ -97,7 +95,7 @@ pub(crate) struct RunnerWorker<'a> {
 }
 
 impl<'a> RunnerWorker<'a> {
-    /// The operations that are this thread's: how many, and the number of the first one.
+    /// Returns the operations of this thread: their count, and the number of the first one.
     pub(crate) fn share(&self) -> (u64, u64) {
         let bound =
             |i: usize| (u128::from(self.job.total) * i as u128 / self.job.threads as u128) as u64;
@@ -112,7 +110,7 @@ impl<'a> RunnerWorker<'a> {
     }
 }
 
-/// Tells the caller that a thread has ended, also when a driver's panic ended it.
+/// Notifies the caller that a thread has ended, even by a panic of a driver.
 struct Ended<'a> {
     job: &'a RunnerJob<'a>,
     index: usize,
@@ -129,7 +127,7 @@ impl Drop for Ended<'_> {
 }
 
 impl Runner {
-    /// Checks `config` and makes the pool of values.
+    /// Checks `config` and creates the pool of values.
     pub fn new(config: Config) -> Result<Self> {
         config.check()?;
         let longest =
@@ -139,15 +137,15 @@ impl Runner {
         Ok(Runner { config, pool, records })
     }
 
-    /// What the runner was made with.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Takes `store` through `phase`; `progress` is called once per interval.
+    /// Runs `phase` on `store`; `progress` is called once per interval.
     ///
     /// # Errors
-    /// The first error that the store reported; the other threads stop then.
+    /// The first error of the store; the other threads stop then.
     pub fn run<S: Store>(
         &self,
         store: &S,
@@ -166,7 +164,7 @@ impl Runner {
             running: AtomicUsize::new(phase.threads),
             lanes: (0..phase.threads + helpers).map(|_| Lane::default()).collect(),
         };
-        // Equal phases draw equal numbers; different workloads do not follow each other's steps.
+        // Equal phases draw equal numbers; different workloads draw different ones.
         let seed = config.seed ^ mix(1 + phase.workload as u64);
         let barrier = Barrier::new(job.lanes.len() + 1);
         let (job, barrier, caller) = (&job, &barrier, thread::current());
@@ -231,8 +229,8 @@ fn watch<'a>(job: &'a RunnerJob<'a>, index: usize) -> MeterWatch<'a> {
     }
 }
 
-/// Looks at the lanes once per interval until all threads have ended, then stops what runs beside
-/// them.
+/// Reads the counters once per interval until all threads have ended, then stops the threads that
+/// run beside them.
 fn oversee(job: &RunnerJob<'_>, progress: &mut impl FnMut(&RunProgress)) -> Vec<Point> {
     let of = match job.workload {
         Workload::ReadSeq | Workload::ReadReverse => job.total.saturating_mul(job.threads as u64),
@@ -257,7 +255,7 @@ fn oversee(job: &RunnerJob<'_>, progress: &mut impl FnMut(&RunProgress)) -> Vec<
         let ops: u64 = job.lanes[..job.threads].iter().map(Lane::ops).sum();
         let span = now.duration_since(before).as_secs_f64();
         let rate = ops.saturating_sub(ops_before) as f64 / span.max(1e-9);
-        // The last interval is cut short: a very short one would say nothing but noise.
+        // The last interval is shorter: a very short one would be noise.
         if !ended || series.is_empty() || span > job.config.interval.as_secs_f64() / 4.0 {
             series.push(Point {
                 seconds: now.duration_since(start).as_secs_f64(),
@@ -434,7 +432,7 @@ mod tests {
                 "{phase}: every read finds its record"
             );
         }
-        // D and E inserted new records, each under a number of its own.
+        // D and E inserted new records, each with its own number.
         assert!((3800..4200).contains(&store.len()), "{}", store.len());
     }
 
@@ -480,9 +478,9 @@ mod tests {
     fn an_error_ends_the_run() {
         let (runner, store) = (runner(Config::default()), MapStore::failing_after(100));
         let err = runner.run(&store, &"fillrandom@100m:2".parse().unwrap(), |_| ()).unwrap_err();
-        assert!(err.to_string().contains("was told to fail"));
+        assert!(err.to_string().contains("is set to fail"));
         let err =
             runner.run(&store, &"readwhilewriting@100m".parse().unwrap(), |_| ()).unwrap_err();
-        assert!(err.to_string().contains("was told to fail"));
+        assert!(err.to_string().contains("is set to fail"));
     }
 }

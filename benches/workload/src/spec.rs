@@ -1,4 +1,4 @@
-//! Which workloads there are, and what can be chosen about them.
+//! The workloads and their parameters.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,17 +24,17 @@ pub enum Workload {
     FillSync,
     /// n puts of random keys in batches of [`Config::batch`].
     FillBatch,
-    /// n puts of random keys into what is there.
+    /// n puts of random keys into existing data.
     Overwrite,
     /// n point reads of random keys.
     ReadRandom,
-    /// n point reads of keys that do not exist but lie between those that do.
+    /// n point reads of missing keys between existing ones.
     ReadMissing,
     /// One scan of n entries in key order, by each thread.
     ReadSeq,
     /// One scan of n entries against key order, by each thread.
     ReadReverse,
-    /// n / 10 cursors opened at a random key and walked over [`Config::seek_nexts`] entries.
+    /// n / 10 cursors opened at a random key and advanced over [`Config::seek_nexts`] entries.
     SeekRandom,
     /// n / 5 point reads beside one thread that writes random keys.
     ReadWhileWriting,
@@ -60,12 +60,12 @@ pub enum Workload {
     YcsbE,
     /// n operations: 50 % reads, 50 % read-modify-writes, zipfian.
     YcsbF,
-    /// n operations after the model of a production store: see [`crate::mixgraph`].
+    /// n operations of a production store's model: see [`crate::mixgraph`].
     Mixgraph,
 }
 
 impl Workload {
-    /// All of them with their names.
+    /// All workloads with their names.
     pub const ALL: [(Workload, &'static str); 24] = [
         (Workload::FillSeq, "fillseq"),
         (Workload::FillRandom, "fillrandom"),
@@ -93,7 +93,7 @@ impl Workload {
         (Workload::Mixgraph, "mixgraph"),
     ];
 
-    /// Operations of a run over `num` keys, unless the phase says otherwise.
+    /// Returns the default number of operations of a run over `num` keys.
     pub fn default_ops(self, num: u64) -> u64 {
         let divisor = match self {
             Workload::FillSync | Workload::DeleteRange => 1000,
@@ -104,7 +104,7 @@ impl Workload {
         (num / divisor).max(1)
     }
 
-    /// The distribution of its keys, unless [`Config::distribution`] says otherwise.
+    /// Returns the default distribution of its keys.
     pub fn distribution(self) -> Distribution {
         match self {
             Workload::YcsbA
@@ -142,15 +142,15 @@ impl FromStr for Workload {
 /// `name@operations:threads`; operations may end in `k` or `m`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Which.
+    /// The workload.
     pub workload: Workload,
-    /// Operations over all threads; `None` for [`Workload::default_ops`].
+    /// Total operations of all threads; `None` for [`Workload::default_ops`].
     pub ops: Option<u64>,
     /// Threads, 1 to 1024.
     pub threads: usize,
 }
 
-/// A number that may end in `k` (thousands) or `m` (millions).
+/// Parses a number that may end in `k` (thousands) or `m` (millions).
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
@@ -168,7 +168,7 @@ impl Phase {
         text.split(',').map(|t| t.trim().parse()).collect()
     }
 
-    /// Operations of this phase over `num` keys.
+    /// Returns the operations of this phase over `num` keys.
     pub fn total_ops(&self, num: u64) -> u64 {
         self.ops.unwrap_or_else(|| self.workload.default_ops(num))
     }
@@ -206,7 +206,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What all phases of a measurement share.
+/// Parameters common to all phases of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// Number of keys, at least 1. Default 1,000,000.
@@ -217,34 +217,32 @@ pub struct Config {
     pub value: ValueSize,
     /// Bytes of a record's value, for YCSB's. Default 1,000.
     pub ycsb_value: ValueSize,
-    /// Share of a value's bytes that are random, 0 to 1; the rest repeats. Default 0.5, of which
-    /// LZ4 makes 0.55.
+    /// Fraction of a value's bytes that are random, 0 to 1; the rest repeats. Default 0.5, which
+    /// LZ4 compresses to 0.55.
     pub random_share: f64,
-    /// Seed of everything random. Default 1.
+    /// Random seed. Default 1.
     pub seed: u64,
-    /// One operation in this many is timed, at least 1. Default 16.
+    /// Times one operation in this many, at least 1. Default 16.
     pub sample_every: u64,
     /// Length of an interval of [`Outcome::series`](crate::Outcome::series). Default 1 s.
     pub interval: Duration,
-    /// Longest time that a phase may take; a full scan ignores it. Default none.
+    /// Maximum time of a phase; a full scan ignores it. Default none.
     pub max_time: Option<Duration>,
-    /// Operations a second over all threads of a phase, open-loop; `None` for as many as the store
-    /// can take.
+    /// Operations per second of all threads of a phase, open-loop; `None` for the maximum.
     pub rate: Option<f64>,
-    /// Operations a second of the writer of readwhilewriting; `None` for as many as the store can
-    /// take.
+    /// Operations per second of the writer of readwhilewriting; `None` for the maximum.
     pub write_rate: Option<f64>,
     /// Entries of a batch of fillbatch, at least 1. Default 1,000.
     pub batch: usize,
-    /// Entries that a cursor of seekrandom walks over, at least 1. Default 10.
+    /// Entries that a cursor of seekrandom reads, at least 1. Default 10.
     pub seek_nexts: u64,
-    /// Keys of a range of deleterange, whether they are there or not; at least 1. Default 100.
+    /// Keys of a range of deleterange, whether they exist or not; at least 1. Default 100.
     pub range: u64,
     /// Longest scan of YCSB E, at least 1. Default 100.
     pub scan_max: u64,
-    /// Distribution of keys instead of the workload's own.
+    /// Distribution of keys instead of the workload's.
     pub distribution: Option<Distribution>,
-    /// The parameters of mixgraph.
+    /// Parameters of mixgraph.
     pub mix: MixParams,
 }
 
@@ -273,7 +271,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether every value lies within its bounds; the error says which does not.
+    /// Checks that every value is within its bounds; the error names the value.
     pub fn check(&self) -> Result<(), String> {
         let bad = |what: &str| Err(format!("{what} is out of bounds"));
         if self.num == 0 || self.num > 1 << 48 {

@@ -1,18 +1,18 @@
-//! What an engine's driver implements.
+//! Interface of an engine's driver.
 //!
-//! Reads and scans hand their bytes to a closure that is generic, so that each engine's loop is
-//! compiled with its own iterator and pays neither a virtual call nor a copy that it does not need.
-//! Every method may be called from many threads.
+//! Reads and scans pass their bytes to a generic closure, so that each engine's loop is compiled
+//! with its own iterator, without virtual calls and unnecessary copies. Every method may be called
+//! from many threads.
 
 use std::error;
 
-/// Whatever an engine reports.
+/// An error of an engine.
 pub type Error = Box<dyn error::Error + Send + Sync>;
 
-/// The result of a driver's call.
+/// Result of a driver's call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Which way a scan walks.
+/// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// In key order, from the first key at or after the start.
@@ -21,7 +21,7 @@ pub enum Direction {
     Reverse,
 }
 
-/// Entries to be written at once; one buffer that is used again and again.
+/// Entries to write at once, in a reused buffer.
 #[derive(Debug, Default)]
 pub struct StoreBatch {
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct StoreBatch {
 }
 
 impl StoreBatch {
-    /// Empties the batch and keeps its memory.
+    /// Clears the batch and retains its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -45,17 +45,17 @@ impl StoreBatch {
         self.ends.push((key_end, self.bytes.len()));
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no entry.
+    /// Reports whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The entries in the order in which they were added.
+    /// Returns the entries in the order of their addition.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(key_end, end)| {
@@ -66,7 +66,7 @@ impl StoreBatch {
     }
 }
 
-/// What a store knows of itself; `None` where the engine does not tell.
+/// Statistics of a store; `None` for values that the engine does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StoreStats {
     /// Bytes that the store occupies on disk.
@@ -75,11 +75,11 @@ pub struct StoreStats {
     pub written_bytes: Option<u64>,
 }
 
-/// What mergerandom merges: a number of eight bytes, little-endian.
+/// Operand of mergerandom: a number of eight bytes, little-endian.
 pub const OPERAND: [u8; 8] = 1u64.to_le_bytes();
 
-/// What merging makes of operands and what they are merged into: the sum of their first eight
-/// bytes.
+/// Returns the sum of the first eight bytes of base value and operands: the expected result of
+/// merging.
 pub fn fold<'a>(base: Option<&'a [u8]>, operands: impl IntoIterator<Item = &'a [u8]>) -> [u8; 8] {
     let number = |bytes: &[u8]| {
         let mut first = [0; 8];
@@ -95,35 +95,35 @@ pub fn fold<'a>(base: Option<&'a [u8]>, operands: impl IntoIterator<Item = &'a [
 
 /// An ordered key-value store.
 pub trait Store: Send + Sync {
-    /// Puts one entry. With `sync` it is on the device when the call returns; without, it has been
-    /// handed to the operating system.
+    /// Puts one entry. With `sync` it is durable when the call returns; without, it was passed to
+    /// the operating system.
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
 
     /// Puts all entries of `batch` at once, without a sync.
     fn write_batch(&self, batch: &StoreBatch) -> Result<()>;
 
-    /// Reads the value of `key` and hands it to `f`; `None` where there is none.
+    /// Reads the value of `key` and passes it to `f`; `None` if it is missing.
     fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>>;
 
-    /// Deletes `key`, whether it is there or not, without a sync.
+    /// Deletes `key`, whether it exists or not, without a sync.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Merges an operand of [`OPERAND`] into the value of `key`, without a sync: the two are added.
-    /// Engines without merges refuse.
+    /// Adds an operand of [`OPERAND`] to the value of `key`, without a sync. Engines without merge
+    /// operators return an error.
     fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         let _ = (key, operand);
         Err("this engine has no merges".into())
     }
 
-    /// Deletes every key in `[from, to)` without looking for them, without a sync. Engines without
-    /// range deletions refuse.
+    /// Deletes every key in `[from, to)` without a scan, without a sync. Engines without range
+    /// deletions return an error.
     fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let _ = (from, to);
         Err("this engine has no range deletions".into())
     }
 
-    /// Opens a cursor, walks from `from` (the end in question if `None`) over at most `limit`
-    /// entries, hands each key and value to `f`, and returns their number.
+    /// Opens a cursor and iterates from `from` (`None`: the first or last key) over at most `limit`
+    /// entries. Passes each key and value to `f`, and returns their number.
     fn scan(
         &self,
         from: Option<&[u8]>,
@@ -132,15 +132,13 @@ pub trait Store: Send + Sync {
         f: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64>;
 
-    /// Returns when nothing written before is left in memory only; a no-op for engines that have no
-    /// memtable.
+    /// Flushes all earlier writes; a no-op for engines without a memtable.
     fn flush(&self) -> Result<()>;
 
-    /// Brings the store to the state that the engine considers fully compacted; a no-op for engines
-    /// that have none.
+    /// Compacts the store completely; a no-op for engines without compaction.
     fn compact(&self) -> Result<()>;
 
-    /// What the store knows of itself.
+    /// Returns the statistics of the store.
     fn stats(&self) -> Result<StoreStats>;
 }
 

@@ -1,7 +1,7 @@
-//! Values: slices of a pool that is made once, so that a put costs no random numbers per byte.
+//! Values: slices of a pool that is created once, so that a put needs no random number per byte.
 //!
-//! The pool consists of pieces of 100 bytes (db_bench's), each of which is a random part repeated:
-//! with a random share of 0.5, LZ4 makes about 0.55 of them.
+//! The pool consists of pieces of 100 bytes (as in db_bench), each with a repeated random part:
+//! with a random share of 0.5, LZ4 compresses them to about 0.55.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub const MAX_VALUE_SIZE: usize = 16 << 20;
 const PIECE: usize = 100;
 const POOL: usize = 1 << 20;
 
-/// How long values are.
+/// Size of values.
 ///
 /// As text: `100`, `10k` (10,000), `100-1000`, `pareto`, or `pareto:theta:k:sigma:max`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,24 +23,24 @@ const POOL: usize = 1 << 20;
 pub enum ValueSize {
     /// Always this many bytes.
     Fixed(usize),
-    /// Every length from the first to the second with equal chance.
+    /// Every length from the first to the second with equal probability.
     Uniform(usize, usize),
     /// Generalized Pareto, as measured for ZippyDB (FAST'20).
     Pareto(Pareto),
 }
 
-/// The Generalized Pareto distribution: location `theta`, shape `k`, scale `sigma`. Outcomes above
-/// `max` are replaced by their remainder, as in db_bench, so that they do not pile up there; none
-/// is below 1.
+/// The Generalized Pareto distribution: location `theta`, shape `k`, scale `sigma`. Results above
+/// `max` are replaced by their remainder, as in db_bench, so that they do not accumulate there; the
+/// minimum is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pareto {
-    /// Location: the smallest outcome.
+    /// Location: the smallest result.
     pub theta: f64,
     /// Shape: how heavy the tail is.
     pub k: f64,
     /// Scale.
     pub sigma: f64,
-    /// Largest outcome.
+    /// Largest result.
     pub max: u64,
 }
 
@@ -70,7 +70,7 @@ impl ValueSize {
         }
     }
 
-    /// The longest value that can be drawn.
+    /// Returns the longest value that can be drawn.
     pub fn max(&self) -> usize {
         match self {
             ValueSize::Fixed(n) => *n,
@@ -128,15 +128,15 @@ impl FromStr for ValueSize {
     }
 }
 
-/// The bytes that values are cut from.
+/// Bytes for the values.
 #[derive(Debug)]
 pub struct ValuePool {
     bytes: Vec<u8>,
 }
 
 impl ValuePool {
-    /// A pool for values of up to `longest` bytes, of whose bytes `random_share` (0 to 1) are
-    /// random and the rest repeats.
+    /// Creates a pool for values of up to `longest` bytes; a fraction of `random_share` (0 to 1) of
+    /// their bytes is random, the rest repeats.
     pub fn new(longest: usize, random_share: f64, seed: u64) -> Self {
         let len = POOL + longest;
         let mut rng = Rng::new(seed, u64::MAX);
@@ -153,13 +153,13 @@ impl ValuePool {
         ValuePool { bytes }
     }
 
-    /// Values beginning at a place that `rng` chooses.
+    /// Returns values that start at a position chosen by `rng`.
     pub fn values(&self, rng: &mut Rng) -> ValueSource<'_> {
         ValueSource { pool: &self.bytes, at: rng.below((POOL / PIECE) as u64) as usize * PIECE }
     }
 }
 
-/// One thread's way through the pool.
+/// One thread's position in the pool.
 #[derive(Debug)]
 pub struct ValueSource<'a> {
     pool: &'a [u8],
@@ -167,7 +167,7 @@ pub struct ValueSource<'a> {
 }
 
 impl<'a> ValueSource<'a> {
-    /// The next value, of `len` bytes (at most the pool's longest).
+    /// Returns the next value, of `len` bytes (at most the pool's longest).
     #[inline]
     pub fn take(&mut self, len: usize) -> &'a [u8] {
         if self.at + len > self.pool.len() {

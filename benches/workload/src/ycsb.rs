@@ -1,8 +1,8 @@
 //! YCSB's core workloads: the load phase and the mixes A to F.
 //!
-//! Records are numbered; a record's key is its number scrambled, so that neighbours in number lie
-//! far apart, as with YCSB's `insertorder=hashed`. An update writes the whole value. Inserts go on
-//! where the last phase's ended.
+//! Records are numbered; a record's key is its scrambled number, so that neighbouring numbers are
+//! far from each other in key order, as with YCSB's `insertorder=hashed`. An update writes the
+//! whole value. Inserts continue after those of the last phase.
 
 use crate::dist::{Chooser, Distribution};
 use crate::loops::{read_one, scan_one, write_one};
@@ -29,7 +29,7 @@ pub(crate) fn load<S: Store>(store: &S, w: &mut RunnerWorker<'_>) -> Result<Mete
     Ok(meter.finish())
 }
 
-/// The kind of each operation: the second with the share given, else the first.
+/// Returns the types of operations: the second with the given share, otherwise the first.
 fn mixture(workload: Workload) -> (OpKind, OpKind, f64) {
     match workload {
         Workload::YcsbA => (OpKind::Read, OpKind::Update, 0.5),

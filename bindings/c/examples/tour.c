@@ -1,11 +1,11 @@
-/* A walk through Firn from C: trees, batches, iterators, snapshots, transactions, CQL. It ends with 1 where anything is not as it says. */
+/* A tour of Firn from C: trees, batches, iterators, snapshots, transactions, CQL. Exits with 1 if a check fails. */
 #include <firn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static int failures = 0;
 
-/* Says where a call did not give the code that is wanted. */
+/* Reports the line of a call that did not return the expected code. */
 static void expect_at(int line, FirnCode got, FirnCode want) {
     if (got != want) {
         fprintf(stderr, "line %d: %d instead of %d: %s\n", line, (int)got, (int)want, firn_error_message());
@@ -17,7 +17,7 @@ static void expect_at(int line, FirnCode got, FirnCode want) {
 
 static void expect_true_at(int line, bool holds, const char *what) {
     if (!holds) {
-        fprintf(stderr, "line %d: not so: %s\n", line, what);
+        fprintf(stderr, "line %d: check failed: %s\n", line, what);
         failures++;
     }
 }
@@ -65,7 +65,7 @@ static void trees(const char *dir) {
     OK(firn_batch_delete(batch, fruit, firn_str("empty")));
     OK(firn_batch_delete_range(batch, fruit, firn_str("p"), firn_str(NULL)));
     OK(firn_db_write(db, batch, FIRN_DURABILITY_PROCESS));
-    /* A batch is empty when it was handed over, also where it could not be written. */
+    /* A batch is empty after the write, even if the write failed. */
     OK(firn_batch_put(batch, fruit, firn_str("lost"), firn_str("")));
     EXPECT(firn_db_write(db, batch, 7), FIRN_CODE_INVALID_ARGUMENT);
     OK(firn_db_write(db, batch, FIRN_DURABILITY_PROCESS));
@@ -122,7 +122,7 @@ static void trees(const char *dir) {
     OK(firn_tree_put(fruit, firn_str("kept"), firn_str("1"), FIRN_DURABILITY_DEFAULT));
     OK(firn_db_sync(db));
 
-    /* Handles may go in any order: the store is open until the last one has gone. */
+    /* Handles may be freed in any order: the store is open until the last one is freed. */
     firn_db_free(db);
     EXPECT(firn_db_open(firn_str(dir), NULL, &db), FIRN_CODE_LOCKED);
     firn_tree_free(fruit);
@@ -137,7 +137,7 @@ static void trees(const char *dir) {
     firn_db_free(db);
 }
 
-/* Adds up numbers of one digit; what is no digit can't be folded. */
+/* Adds up numbers of one digit. Fails for an operand that is not a digit. */
 static int add_up(void *context, FirnSlice key, FirnSlice base, const FirnSlice *operands, size_t count, FirnFold *result) {
     (void)key;
     int sum = base.data == NULL ? 0 : base.data[0] - '0';
@@ -147,16 +147,16 @@ static int add_up(void *context, FirnSlice key, FirnSlice base, const FirnSlice 
         }
         sum += operands[i].data[0] - '0';
     }
-    /* The context is the program's own: here the largest sum. */
+    /* The program chooses the context: here the largest sum. */
     if (sum > *(const int *)context) {
-        return FIRN_CODE_OK; /* nothing is given: the key has no value */
+        return FIRN_CODE_OK; /* without a result the key has no value */
     }
     char digit = (char)('0' + sum);
     FirnSlice value = {(const uint8_t *)&digit, 1};
     return firn_fold_give(result, value);
 }
 
-/* Pairs of a load: numbers as text, in their order; the load fails before the one that is not to be. */
+/* Pairs of an ingestion: numbers as text, in ascending order. The ingestion fails at `fails_at`. */
 struct numbers {
     int next, end, fails_at;
     char text[8];
@@ -228,7 +228,7 @@ static void merges_and_loads(const char *dir) {
     OK(firn_db_tree(db, firn_str("plain"), &plain));
     HOLDS(has(plain, "04999", "04999"));
     firn_tree_free(plain);
-    /* A tree keeps the name of its merge function. */
+    /* A tree stores the name of its merge function. */
     FirnMerge other = {firn_str("another"), &largest, add_up};
     EXPECT(firn_db_tree_with(db, firn_str("sums"), firn_str(NULL), &other, &sums), FIRN_CODE_INCOMPATIBLE);
     OK(firn_db_tree_with(db, firn_str("sums"), firn_str(NULL), &merge, &sums));
@@ -258,7 +258,7 @@ static void wrong_arguments(void) {
     firn_db_free(db);
 }
 
-/* A uuid that a database in memory makes; it writes it down with the time. */
+/* Reads a UUID and the time that a database in memory generated. */
 static void uuid_and_time(uint8_t uuid[16], int64_t *millis) {
     FirnSession *session;
     FirnRows *rows;

@@ -1,4 +1,4 @@
-//! What is done with much at once: loading, copying, flushing, compacting.
+//! Bulk operations: loading, copying, flushing, compacting.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -8,14 +8,14 @@ use firn_kv::Error;
 use crate::call::{FirnCode, FirnSlice, call, there};
 use crate::store::{FirnDb, FirnTree, range};
 
-/// Gives the next pair of a load: `FIRN_CODE_OK` when it has written both, `FIRN_CODE_NONE` behind
-/// the last one; anything else ends the load. The bytes must be good until it is called again.
+/// Supplies the next pair of a load. Returns `FIRN_CODE_OK` after writing both, `FIRN_CODE_NONE`
+/// after the last one; any other code ends the load. The bytes must stay valid until the next call.
 pub type FirnNextFunction =
     Option<extern "C" fn(context: *mut c_void, key: &mut FirnSlice, value: &mut FirnSlice) -> i32>;
 
-/// Loads pairs in ascending order of their keys, straight into tables: faster than putting them,
-/// and of all of them or none. `next` is called for each, with `context`, and must not use the
-/// tree; `count`, which may be NULL, is how many there were.
+/// Loads pairs in ascending key order directly into tables, which is faster than puts. Loads all of
+/// them or none. Calls `next` for each pair, with `context`; `next` must not use the tree. `count`,
+/// which may be NULL, receives the number of pairs.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_ingest(
     tree: Option<&FirnTree>,
@@ -46,7 +46,7 @@ pub extern "C" fn firn_tree_ingest(
     })
 }
 
-/// Writes what is in memory of a tree to tables.
+/// Flushes the memtable of a tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_flush(tree: Option<&FirnTree>) -> FirnCode {
     call(|| {
@@ -55,8 +55,7 @@ pub extern "C" fn firn_tree_flush(tree: Option<&FirnTree>) -> FirnCode {
     })
 }
 
-/// Merges all tables that have keys from `from` on, before `to`, into one run, what is in memory
-/// too.
+/// Compacts all tables with keys from `from` on, before `to`, into one run, and the memtable, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_compact(
     tree: Option<&FirnTree>,
@@ -69,8 +68,8 @@ pub extern "C" fn firn_tree_compact(
     })
 }
 
-/// Makes a copy of the store in the directory `path`, which must be missing or empty and on the
-/// same file system: tables are linked, not copied. Writers go on meanwhile.
+/// Creates a copy of the store in the directory `path`, which must be missing or empty and on the
+/// same file system: tables are linked, not copied. Writers continue meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_checkpoint(db: Option<&FirnDb>, path: FirnSlice) -> FirnCode {
     call(|| {
@@ -79,7 +78,7 @@ pub extern "C" fn firn_db_checkpoint(db: Option<&FirnDb>, path: FirnSlice) -> Fi
     })
 }
 
-/// Waits until no memtable is to be flushed and no compaction is due.
+/// Waits until no flush and no compaction is due.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_wait_idle(db: Option<&FirnDb>) -> FirnCode {
     call(|| {

@@ -1,4 +1,4 @@
-//! How a call goes: what C lends, what it is given, what goes wrong.
+//! Calls from C: borrowed bytes, results, errors.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,29 +9,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use firn_cql::Class;
 use firn_kv::{ErrorKind, Value};
 
-/// What came of a call.
+/// Result of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirnCode {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// Done, and there is nothing: no such key, no further entry or row, null.
+    /// Success without a result: no such key, no further entry or row, null.
     None = 1,
-    /// Bytes on disk are not what was written; the message names the place.
+    /// Bytes on disk are damaged; the message has the location.
     Corruption = 2,
-    /// The operating system refused.
+    /// The operating system returned an error.
     Io = 3,
     /// The device or a quota is full. Nothing was written.
     NoSpace = 4,
-    /// No file descriptors or no memory are left. Nothing was written.
+    /// File descriptors or memory are exhausted. Nothing was written.
     Exhausted = 5,
-    /// The store takes no writes.
+    /// The store accepts no writes.
     ReadOnly = 6,
-    /// Somebody else has the store open.
+    /// Another process or handle has the store open.
     Locked = 7,
-    /// A transaction read something that has changed since; run it again.
+    /// Data read by a transaction has changed since; run it again.
     Conflict = 8,
-    /// An argument is null or out of its bounds. Nothing was changed.
+    /// An argument is null or out of range. Nothing was changed.
     InvalidArgument = 9,
     /// The files were written by a newer version, or with other hooks or options.
     Incompatible = 10,
@@ -39,40 +39,40 @@ pub enum FirnCode {
     NotFound = 11,
     /// The store or the tree was closed or dropped.
     Closed = 12,
-    /// The text is no CQL.
+    /// The text is not valid CQL.
     Syntax = 20,
-    /// The statement can't be right.
+    /// The statement is invalid.
     InvalidRequest = 21,
-    /// What the system keeps may not be changed.
+    /// The operation is not permitted.
     Unauthorized = 22,
-    /// A strategy or an option can't be used.
+    /// A replication strategy or an option is invalid.
     Configuration = 23,
-    /// The keyspace or table is there.
+    /// The keyspace or table exists already.
     AlreadyExists = 24,
-    /// A function failed over its arguments.
+    /// A user-defined function failed.
     FunctionFailure = 25,
-    /// CQL failed otherwise.
+    /// Another error of CQL.
     Server = 26,
-    /// Firn has a bug, which was caught here. Handles that the call had are to be freed.
+    /// A bug in Firn, which was caught. The handles of the call must be freed.
     Panic = 99,
 }
 
-/// Why a call gives another code than `Ok`.
+/// An error of a call.
 pub struct Failure {
     code: FirnCode,
     text: String,
 }
 
-/// What a call's work gives.
+/// Result of a call's work.
 pub type Outcome<T = FirnCode> = Result<T, Failure>;
 
 impl Failure {
-    /// An argument that can't be.
+    /// Returns an error for an invalid argument.
     pub fn argument(text: impl Into<String>) -> Failure {
         Failure { code: FirnCode::InvalidArgument, text: text.into() }
     }
 
-    /// What is said of it.
+    /// Returns the message.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -121,7 +121,7 @@ thread_local! {
 
 fn remember(text: &str) {
     let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-    // A thread that ends has no place for it any more.
+    // A thread that is ending has no message any more.
     MESSAGE.try_with(|m| m.replace(text)).ok();
 }
 
@@ -130,11 +130,10 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
-/// Does the work of a call: what goes wrong becomes a code, and its words are remembered for the
-/// thread.
+/// Runs the work of a call: converts an error to a code, and stores its message for the thread.
 pub fn call(work: impl FnOnce() -> Outcome) -> FirnCode {
-    // What a panic leaves half done is behind handles whose own invariants hold (locks of the
-    // engine are not poisoned), and C is told to free them.
+    // State that a panic leaves incomplete is inside handles whose own invariants hold (locks of
+    // the engine are not poisoned), and the code tells C to free them.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => {
@@ -148,14 +147,14 @@ pub fn call(work: impl FnOnce() -> Outcome) -> FirnCode {
     }
 }
 
-/// Why the last call failed that failed on this thread: UTF-8, never NULL, good until the next one
-/// fails.
+/// Returns the message of the last failed call on this thread: UTF-8, never NULL, valid until the
+/// next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_error_message() -> *const c_char {
     MESSAGE.try_with(|m| m.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// The version of the library.
+/// Returns the version of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_version() -> *const c_char {
     const VERSION: &CStr =
@@ -166,19 +165,19 @@ pub extern "C" fn firn_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// A handle that C must not leave out.
+/// Checks a required handle.
 pub fn there<T>(handle: Option<T>, what: &str) -> Outcome<T> {
     handle.ok_or_else(|| Failure::argument(format!("{what} is NULL")))
 }
 
-/// Writes what a call has made.
+/// Writes the result of a call.
 pub fn give<T>(out: Option<&mut MaybeUninit<T>>, made: impl FnOnce() -> Outcome<T>) -> Outcome {
     let out = there(out, "the place of the result")?;
     out.write(made()?);
     Ok(FirnCode::Ok)
 }
 
-/// As [`give`], of something that may not be there.
+/// As [`give`], for an optional result.
 pub fn give_some<T>(
     out: Option<&mut MaybeUninit<T>>,
     made: impl FnOnce() -> Outcome<Option<T>>,
@@ -193,8 +192,8 @@ pub fn give_some<T>(
     }
 }
 
-/// Bytes that are lent for a call, or until the next call on the same handle. NULL with length 0 is
-/// nothing at all: an open end of a range, no value; where bytes must be, it is no bytes.
+/// Borrowed bytes, valid during the call, or until the next call on the same handle. NULL with
+/// length 0 means an unbounded end of a range, or no value; where bytes are required, no bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FirnSlice {
@@ -203,15 +202,15 @@ pub struct FirnSlice {
 }
 
 impl FirnSlice {
-    /// Nothing at all.
+    /// None.
     pub const NOTHING: FirnSlice = FirnSlice { data: std::ptr::null(), len: 0 };
 
-    /// Bytes for C to look at.
+    /// Lends bytes to C.
     pub fn lend(bytes: &[u8]) -> FirnSlice {
         FirnSlice { data: bytes.as_ptr(), len: bytes.len() }
     }
 
-    /// The bytes; `None` for nothing at all.
+    /// Returns the bytes; `None` for NULL with length 0.
     pub fn some(&self) -> Outcome<Option<&[u8]>> {
         match (self.data.is_null(), self.len) {
             (true, 0) => Ok(None),
@@ -219,33 +218,33 @@ impl FirnSlice {
             (false, len) if isize::try_from(len).is_err() => {
                 Err(Failure::argument("a length is larger than memory"))
             }
-            // SAFETY: it is not null, its length is one that a slice may have, and the header has C
-            // promise that so many bytes are there, and stay as they are, until the call is over;
-            // what is borrowed here lives no longer than the argument of that call.
+            // SAFETY: it is not null, its length is valid for a slice, and the header requires C to
+            // provide this many bytes, unchanged until the call returns. The borrow here does not
+            // outlive the argument of that call.
             (false, len) => Ok(Some(unsafe { std::slice::from_raw_parts(self.data, len) })),
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> Outcome<&[u8]> {
         self.some().map(Option::unwrap_or_default)
     }
 
-    /// The bytes as text.
+    /// Returns the bytes as text.
     pub fn text(&self) -> Outcome<&str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Failure::argument("a text is not UTF-8"))
     }
 }
 
-/// What keeps bytes in memory.
+/// Owner of bytes in memory.
 pub enum FirnOwner {
     /// A value of a store, which is not copied.
     Value(Value),
-    /// Bytes of their own.
+    /// Copied bytes.
     Bytes(Vec<u8>),
 }
 
-/// Bytes that are the caller's, until they are given back with `firn_bytes_free`.
+/// Bytes owned by the caller, to be freed with `firn_bytes_free`.
 #[repr(C)]
 pub struct FirnBytes {
     data: *const u8,
@@ -276,13 +275,13 @@ impl From<String> for FirnBytes {
     }
 }
 
-/// Gives bytes back.
+/// Frees bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_bytes_free(bytes: FirnBytes) {
     free(bytes);
 }
 
-/// Drops what C gives back.
+/// Drops a handle that C returns.
 pub fn free<T>(handle: T) {
     call(|| {
         drop(handle);

@@ -13,24 +13,24 @@ use crate::call::{
 };
 use crate::store::FirnOptions;
 
-/// A conversation in CQL with a database.
+/// A CQL session with a database.
 pub struct FirnSession(Session);
 
-/// A compiled statement with the values that are bound to its markers.
+/// A prepared statement with the values bound to its markers.
 pub struct FirnStatement {
     session: Session,
     prepared: Prepared,
     values: Vec<Value>,
 }
 
-/// The rows of a result, which are fetched a page at a time.
+/// The rows of a result, fetched a page at a time.
 pub struct FirnRows {
     walk: Walk,
     row: Option<OwnedRow>,
 }
 
-/// Opens the database in the directory `path`, creating it where it is missing or empty. `options`
-/// may be NULL.
+/// Opens the database in the directory `path`, and creates it if missing or empty. `options` may be
+/// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_open(
     path: FirnSlice,
@@ -54,7 +54,7 @@ pub extern "C" fn firn_session_open_memory(
     call(|| give(out, || Ok(Box::new(FirnSession(Session::in_memory()?)))))
 }
 
-/// Another session with the same database; each has its own keyspace.
+/// Creates another session with the same database; each has its own keyspace.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_clone(
     session: Option<&FirnSession>,
@@ -63,8 +63,8 @@ pub extern "C" fn firn_session_clone(
     call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
 }
 
-/// Closes the database, for all its sessions, and says what came of it. Handles are still to be
-/// freed; calls that need the database's store give `FIRN_CODE_CLOSED`.
+/// Closes the database for all its sessions, and returns the result. Handles must still be freed;
+/// calls that need the database return `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
     call(|| {
@@ -73,13 +73,13 @@ pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode 
     })
 }
 
-/// Gives a session back. A database that was not closed is closed with the last handle of it.
+/// Frees a session. An open database is closed with its last handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_free(session: Option<Box<FirnSession>>) {
     free(session);
 }
 
-/// Runs a statement without bind markers and forgets its rows.
+/// Runs a statement without bind markers and discards its rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_execute(session: Option<&FirnSession>, cql: FirnSlice) -> FirnCode {
     call(|| {
@@ -88,7 +88,7 @@ pub extern "C" fn firn_session_execute(session: Option<&FirnSession>, cql: FirnS
     })
 }
 
-/// Runs a statement without bind markers, for its rows.
+/// Runs a statement without bind markers and returns its rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_query(
     session: Option<&FirnSession>,
@@ -103,7 +103,7 @@ pub extern "C" fn firn_session_query(
     })
 }
 
-/// Compiles a statement about rows.
+/// Prepares a statement about rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_prepare(
     session: Option<&FirnSession>,
@@ -120,13 +120,13 @@ pub extern "C" fn firn_session_prepare(
     })
 }
 
-/// Gives a statement back.
+/// Frees a statement.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_free(statement: Option<Box<FirnStatement>>) {
     free(statement);
 }
 
-/// How many bind markers there are; 0 for NULL.
+/// Returns the number of bind markers; 0 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_markers(statement: Option<&FirnStatement>) -> usize {
     statement.map_or(0, |s| s.values.len())
@@ -144,7 +144,7 @@ fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> O
     Ok(FirnCode::Ok)
 }
 
-/// Binds null to a marker; the first one is 0. What is bound stays bound for the next run.
+/// Binds null to a marker; the first one is 0. Bound values stay bound for later runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_null(
     statement: Option<&mut FirnStatement>,
@@ -153,7 +153,7 @@ pub extern "C" fn firn_statement_bind_null(
     call(|| bind(statement, marker, Value::Null))
 }
 
-/// Binds a truth value.
+/// Binds a boolean.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_bool(
     statement: Option<&mut FirnStatement>,
@@ -163,8 +163,8 @@ pub extern "C" fn firn_statement_bind_bool(
     call(|| bind(statement, marker, Value::Boolean(value)))
 }
 
-/// Binds a whole number: to tinyint, smallint, int, bigint, varint, counter, timestamp
-/// (milliseconds since 1970) or time (nanoseconds).
+/// Binds an integer: to tinyint, smallint, int, bigint, varint, counter, timestamp (milliseconds
+/// since 1970) or time (nanoseconds).
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_int(
     statement: Option<&mut FirnStatement>,
@@ -174,7 +174,7 @@ pub extern "C" fn firn_statement_bind_int(
     call(|| bind(statement, marker, Value::BigInt(value)))
 }
 
-/// Binds a number: to float or double.
+/// Binds a number to float or double.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_double(
     statement: Option<&mut FirnStatement>,
@@ -184,8 +184,8 @@ pub extern "C" fn firn_statement_bind_double(
     call(|| bind(statement, marker, Value::Double(value)))
 }
 
-/// Binds a text; also to types that are written as one: uuid, inet, timestamp, date, time,
-/// duration, decimal, varint.
+/// Binds a text; also to types with a text form: uuid, inet, timestamp, date, time, duration,
+/// decimal, varint.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_text(
     statement: Option<&mut FirnStatement>,
@@ -195,7 +195,7 @@ pub extern "C" fn firn_statement_bind_text(
     call(|| bind(statement, marker, Value::Text(value.text()?.to_owned())))
 }
 
-/// Binds bytes: to blob.
+/// Binds bytes to blob.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_blob(
     statement: Option<&mut FirnStatement>,
@@ -219,7 +219,7 @@ pub extern "C" fn firn_statement_bind_uuid(
     })
 }
 
-/// Binds a value of any type, collections too, as `INSERT … JSON` has it.
+/// Binds a value of any type, including collections, in the form of `INSERT … JSON`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_bind_json(
     statement: Option<&mut FirnStatement>,
@@ -238,8 +238,8 @@ pub extern "C" fn firn_statement_bind_json(
     })
 }
 
-/// Runs a statement with what is bound to it. What nothing was bound to stays as it is. `page_size`
-/// is how many rows are fetched at once; 0: 1000.
+/// Runs a statement with its bound values. Markers without a value leave the column unchanged.
+/// `page_size` is the number of rows fetched at once; 0: 1000.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_query(
     statement: Option<&FirnStatement>,
@@ -255,7 +255,7 @@ pub extern "C" fn firn_statement_query(
     })
 }
 
-/// Runs a statement with what is bound to it, and forgets its rows.
+/// Runs a statement with its bound values, and discards its rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_execute(statement: Option<&FirnStatement>) -> FirnCode {
     call(|| {
@@ -265,13 +265,13 @@ pub extern "C" fn firn_statement_execute(statement: Option<&FirnStatement>) -> F
     })
 }
 
-/// Gives a result back.
+/// Frees a result.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_free(rows: Option<Box<FirnRows>>) {
     free(rows);
 }
 
-/// Goes on to the next row, the first one at first; `FIRN_CODE_NONE` behind the last one.
+/// Advances to the next row, initially to the first one; `FIRN_CODE_NONE` after the last one.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_next(rows: Option<&mut FirnRows>) -> FirnCode {
     call(|| {
@@ -286,13 +286,13 @@ fn spec(columns: &[ColumnSpec], column: usize) -> Outcome<&ColumnSpec> {
     columns.get(column).ok_or_else(|| Failure::argument(format!("there is no column {column}")))
 }
 
-/// How many columns there are; 0 for NULL, and for what is no rows.
+/// Returns the number of columns; 0 for NULL, and for a result without rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_columns(rows: Option<&FirnRows>) -> usize {
     rows.map_or(0, |r| r.walk.page().columns().len())
 }
 
-/// The name of a column; good until the next row.
+/// Returns the name of a column; valid until the next row.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_column_name(
     rows: Option<&FirnRows>,
@@ -307,7 +307,7 @@ pub extern "C" fn firn_rows_column_name(
     })
 }
 
-/// The type of a column as CQL writes it.
+/// Returns the CQL type of a column.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_column_type(
     rows: Option<&FirnRows>,
@@ -331,7 +331,7 @@ fn value<T: FromValue>(rows: Option<&FirnRows>, column: usize) -> Outcome<Option
     Ok(row(rows)?.row().at::<Option<T>>(column)?)
 }
 
-/// A truth value of the row; `FIRN_CODE_NONE` for null.
+/// Returns a boolean of the row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_bool(
     rows: Option<&FirnRows>,
@@ -341,7 +341,7 @@ pub extern "C" fn firn_rows_bool(
     call(|| give_some(out, || value(rows, column)))
 }
 
-/// A whole number of the row, also a counter, a timestamp or a time; `FIRN_CODE_NONE` for null.
+/// Returns an integer of the row, also a counter, a timestamp or a time; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_int(
     rows: Option<&FirnRows>,
@@ -351,7 +351,7 @@ pub extern "C" fn firn_rows_int(
     call(|| give_some(out, || value(rows, column)))
 }
 
-/// A float or double of the row; `FIRN_CODE_NONE` for null.
+/// Returns a float or double of the row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_double(
     rows: Option<&FirnRows>,
@@ -361,8 +361,8 @@ pub extern "C" fn firn_rows_double(
     call(|| give_some(out, || value(rows, column)))
 }
 
-/// A value of the row as it is stored, whatever its type: a text or a blob is its bytes, a uuid
-/// its 16. Good until the next row; `FIRN_CODE_NONE` for null.
+/// Returns a value of the row as stored, for any type: the bytes of a text or a blob, the 16 bytes
+/// of a uuid. Valid until the next row; `FIRN_CODE_NONE` for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_bytes(
     rows: Option<&FirnRows>,
@@ -378,7 +378,7 @@ pub extern "C" fn firn_rows_bytes(
     })
 }
 
-/// A value of the row as JSON, whatever its type; null is `null`.
+/// Returns a value of the row as JSON, for any type; null is `null`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_json(
     rows: Option<&FirnRows>,

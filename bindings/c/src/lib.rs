@@ -1,15 +1,15 @@
-//! The C interface of Firn; the header is `include/firn.h`, made from this by cbindgen.
+//! C interface of Firn; cbindgen generates the header `include/firn.h` from it.
 //!
-//! Invariants: no panic leaves a call; no null is followed; what a call makes is written only when
-//! it succeeds. Handles are boxes that C holds as pointers: `Option<&T>`, `Option<&mut T>` and
-//! `Option<Box<T>>` have the form of pointers that may be null, so that the compiler asks for the
-//! check and `unsafe` is needed in one place only, where C lends bytes ([`FirnSlice`]). That the
-//! other pointers are what C was given, and are not used after they are freed or by two threads at
-//! once where the header forbids it, is the caller's to keep.
+//! Invariants: no panic leaves a call; null pointers are never dereferenced; a result is written
+//! only on success. Handles are boxes that C holds as pointers: `Option<&T>`, `Option<&mut T>` and
+//! `Option<Box<T>>` have the layout of nullable pointers. So the compiler enforces the null check,
+//! and `unsafe` is needed in one place only, where C lends bytes ([`FirnSlice`]). The caller must
+//! ensure that other pointers came from this library, are not used after they are freed, and not by
+//! two threads at once where the header forbids it.
 //!
-//! | module | what |
+//!  module | content |
 //! |---|---|
-//! | `call` | codes, messages, panics; bytes that C lends and bytes that it is given |
+//! | `call` | codes, messages, panics; bytes lent by C and bytes returned to C |
 //! | `store` | stores, trees, batches |
 //! | `merge` | trees with options and merge functions |
 //! | `bulk` | loads, copies, flushes, compactions |

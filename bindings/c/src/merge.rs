@@ -1,4 +1,4 @@
-//! Trees with options and with a merge function of C's.
+//! Trees with options and with a merge function in C.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -9,28 +9,29 @@ use firn_kv::{Error, Folded, MergeOperator};
 use crate::call::{Failure, FirnCode, FirnSlice, Outcome, call, give, there};
 use crate::store::{FirnBatch, FirnDb, FirnDurability, FirnTree, with};
 
-/// Where a merge function puts the value that it has made.
+/// Receiver of a merge function's result.
 pub struct FirnFold(Option<Vec<u8>>);
 
-/// Folds the versions of a key into one value. Reads call it, and the store's own threads, several
-/// at once: it must give the same for the same bytes, in every process, and call nothing of the
-/// store but `firn_fold_give`.
+/// Folds the versions of a key into one value. Reads and the store's own threads call it, possibly
+/// concurrently. It must return the same for the same bytes, in every process, and call no function
+/// of the store except `firn_fold_give`.
 #[repr(C)]
 pub struct FirnMerge {
-    /// What the tree keeps: it is opened with a merge function of this name only. Copied.
+    /// Name, which the tree stores: it can only be opened with a merge function of this name.
+    /// Copied.
     name: FirnSlice,
-    /// Handed to `fold`. It must be there until the store is closed, every handle that was got from
+    /// Passed to `fold`. It must stay valid until the store is closed, every handle obtained from
     /// it is freed, and no call is running. A function that another `firn_db_tree_with` has
     /// replaced may still be called until then.
     context: *mut c_void,
-    /// `base` is the value that was put before the operands, or nothing at all; operands come
-    /// oldest first. It gives the value to `result`, or leaves it, and then the key has no value.
-    /// It returns `FIRN_CODE_OK`; anything else fails the read, and leaves the versions as they
-    /// are. It must return: no exception, no `longjmp`.
+    /// `base` is the value put before the operands, or none; operands come oldest first. It passes
+    /// the value to `result`; without one, the key has no value. It returns `FIRN_CODE_OK`; any
+    /// other code fails the read, and leaves the versions unchanged. It must return: no exception,
+    /// no `longjmp`.
     fold: FirnFoldFunction,
 }
 
-/// The form of a merge function.
+/// Signature of a merge function.
 pub type FirnFoldFunction = Option<
     extern "C" fn(
         context: *mut c_void,
@@ -44,7 +45,8 @@ pub type FirnFoldFunction = Option<
 
 struct Function<F> {
     name: String,
-    /// A pointer, as a number, since it goes to other threads: whose it is the header says.
+    /// A pointer as a number, since it is passed to other threads; the header defines its
+    /// ownership.
     context: usize,
     fold: F,
 }
@@ -82,7 +84,7 @@ where
 impl FirnMerge {
     fn read(&self) -> Outcome<Arc<dyn MergeOperator>> {
         let fold = there(self.fold, "the merge function")?;
-        // What C calls so is no function to Rust's traits.
+        // A C function pointer does not implement Rust's function traits.
         let fold =
             move |context: *mut c_void,
                   key: FirnSlice,
@@ -98,7 +100,7 @@ impl FirnMerge {
     }
 }
 
-/// The value that a key has: to be called by a merge function, at most once. It is copied.
+/// Sets the value of a key: called by a merge function, at most once. The value is copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_fold_give(result: Option<&mut FirnFold>, value: FirnSlice) -> FirnCode {
     call(|| {
@@ -107,10 +109,10 @@ pub extern "C" fn firn_fold_give(result: Option<&mut FirnFold>, value: FirnSlice
     })
 }
 
-/// The tree of this name, made where it is not there, with these options: a text of words as
-/// `policy=lazy-leveled:4` or `memtable_size=16m`, with blanks between them; the words are those of
-/// `firn tree`. What is not said stays as it is. `merge` may be NULL; a tree that was made with one
-/// takes `firn_tree_merge` and reads its operands only where it was given since the store was
+/// Opens the tree of this name with these options; creates it if missing. The options are words
+/// such as `policy=lazy-leveled:4` or `memtable_size=16m`, separated by blanks; they are those of
+/// `firn tree`. Other options are unchanged. `merge` may be NULL. A tree that was created with one
+/// accepts `firn_tree_merge` and reads its operands only if it was passed since the store was
 /// opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_tree_with(
@@ -140,7 +142,7 @@ pub extern "C" fn firn_db_tree_with(
     })
 }
 
-/// Adds an operand to a key, which the tree's merge function folds when it is read.
+/// Adds an operand to a key; reads fold it with the tree's merge function.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_merge(
     tree: Option<&FirnTree>,
@@ -154,7 +156,7 @@ pub extern "C" fn firn_tree_merge(
     })
 }
 
-/// Adds: add an operand to a key of a tree.
+/// Appends an operand for a key of a tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_merge(
     batch: Option<&mut FirnBatch>,

@@ -9,16 +9,16 @@ use crate::call::{
 };
 use crate::store::{FirnDb, FirnTree, range};
 
-/// A store as it was at one moment.
+/// A snapshot of a store.
 pub struct FirnSnapshot(Snapshot);
 
-/// Reads and writes as one step: what it read must not have changed when it is committed.
+/// Atomic reads and writes: the data read must be unchanged at the commit.
 pub struct FirnTransaction(Transaction);
 
-/// Entries of a range of keys, from both ends.
+/// Entries of a key range, from both ends.
 pub struct FirnIter {
     range: Range,
-    /// The entry that is lent.
+    /// The entry lent to the caller.
     shown: Option<(Value, Value)>,
 }
 
@@ -43,7 +43,7 @@ fn get_at(
     Ok(at.get(&there(tree, "the tree")?.0, key.bytes()?)?.map(FirnBytes::from))
 }
 
-/// The keys of a tree from `from` on, before `to`, as they are now.
+/// Iterates over the current keys of a tree from `from` on, before `to`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_iter(
     tree: Option<&FirnTree>,
@@ -54,8 +54,8 @@ pub extern "C" fn firn_tree_iter(
     call(|| give(out, || Ok(walk(there(tree, "the tree")?.0.range(range(&from, &to)?)))))
 }
 
-/// The next entry; `FIRN_CODE_NONE` behind the last one. Its bytes are good until the next call on
-/// the iterator. `value` may be NULL.
+/// Returns the next entry; `FIRN_CODE_NONE` after the last one. Its bytes are valid until the next
+/// call on the iterator. `value` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_iter_next(
     iter: Option<&mut FirnIter>,
@@ -65,7 +65,7 @@ pub extern "C" fn firn_iter_next(
     call(|| step(iter, Range::next, key, value))
 }
 
-/// The next entry from the other end; where the two meet the iterator ends.
+/// Returns the next entry from the other end; the iterator ends where both ends meet.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_iter_next_back(
     iter: Option<&mut FirnIter>,
@@ -91,13 +91,13 @@ fn step(
     Ok(FirnCode::Ok)
 }
 
-/// Gives an iterator back.
+/// Frees an iterator.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_iter_free(iter: Option<Box<FirnIter>>) {
     free(iter);
 }
 
-/// The store as it is now, for later reads.
+/// Takes a snapshot of the store.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_snapshot(
     db: Option<&FirnDb>,
@@ -106,7 +106,7 @@ pub extern "C" fn firn_db_snapshot(
     call(|| give(out, || Ok(Box::new(FirnSnapshot(there(db, "the store")?.0.snapshot())))))
 }
 
-/// The value that a key had; `FIRN_CODE_NONE` without one.
+/// Returns the value of a key in the snapshot; `FIRN_CODE_NONE` if missing.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_snapshot_get(
     snapshot: Option<&FirnSnapshot>,
@@ -117,7 +117,7 @@ pub extern "C" fn firn_snapshot_get(
     call(|| give_some(out, || get_at(&there(snapshot, "the snapshot")?.0, tree, key)))
 }
 
-/// The keys that a tree had from `from` on, before `to`.
+/// Iterates over the keys of a tree in the snapshot from `from` on, before `to`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_snapshot_iter(
     snapshot: Option<&FirnSnapshot>,
@@ -129,7 +129,7 @@ pub extern "C" fn firn_snapshot_iter(
     call(|| give(out, || walk_at(&there(snapshot, "the snapshot")?.0, tree, from, to)))
 }
 
-/// Gives a snapshot back; until then the store keeps what it shows.
+/// Frees a snapshot; until then the store retains its data.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_snapshot_free(snapshot: Option<Box<FirnSnapshot>>) {
     free(snapshot);
@@ -144,7 +144,8 @@ pub extern "C" fn firn_db_transaction(
     call(|| give(out, || Ok(Box::new(FirnTransaction(there(db, "the store")?.0.transaction())))))
 }
 
-/// The value of a key in the transaction, its own writes included; `FIRN_CODE_NONE` without one.
+/// Returns the value of a key in the transaction, including its own writes; `FIRN_CODE_NONE` if
+/// missing.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_get(
     transaction: Option<&FirnTransaction>,
@@ -155,7 +156,7 @@ pub extern "C" fn firn_transaction_get(
     call(|| give_some(out, || get_at(&there(transaction, "the transaction")?.0, tree, key)))
 }
 
-/// The keys of a tree in the transaction from `from` on, before `to`.
+/// Iterates over the keys of a tree in the transaction from `from` on, before `to`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_iter(
     transaction: Option<&FirnTransaction>,
@@ -167,7 +168,7 @@ pub extern "C" fn firn_transaction_iter(
     call(|| give(out, || walk_at(&there(transaction, "the transaction")?.0, tree, from, to)))
 }
 
-/// Sets a key to a value, when it is committed.
+/// Sets a key to a value at the commit.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_put(
     transaction: Option<&mut FirnTransaction>,
@@ -185,7 +186,7 @@ pub extern "C" fn firn_transaction_put(
     })
 }
 
-/// Deletes a key, when it is committed.
+/// Deletes a key at the commit.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_delete(
     transaction: Option<&mut FirnTransaction>,
@@ -200,7 +201,7 @@ pub extern "C" fn firn_transaction_delete(
     })
 }
 
-/// Deletes all keys of a tree from `from` on, before `to`, when it is committed.
+/// Deletes all keys of a tree from `from` on, before `to`, at the commit.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_delete_range(
     transaction: Option<&mut FirnTransaction>,
@@ -216,8 +217,8 @@ pub extern "C" fn firn_transaction_delete_range(
     })
 }
 
-/// Does all that the transaction wrote, or, with `FIRN_CODE_CONFLICT` or another failure, nothing.
-/// The handle is gone in any case.
+/// Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.
+/// Frees the handle in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransaction>>) -> FirnCode {
     call(|| {
@@ -226,7 +227,7 @@ pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransactio
     })
 }
 
-/// Gives a transaction up.
+/// Aborts and frees a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_free(transaction: Option<Box<FirnTransaction>>) {
     free(transaction);

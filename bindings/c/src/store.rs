@@ -12,45 +12,45 @@ use crate::call::{
 /// An open store.
 pub struct FirnDb(pub(crate) Db);
 
-/// A tree of a store: an ordered map from bytes to bytes.
+/// A tree of a store: an ordered map from bytes to bytes (RocksDB's column family).
 pub struct FirnTree(pub(crate) Tree);
 
-/// Writes that are done together or not at all.
+/// Writes that are executed atomically.
 pub struct FirnBatch(pub(crate) Batch);
 
-/// How far a write has got when the call is over: one of `FIRN_DURABILITY_…`. A number, since C
-/// could put any into an enumeration.
+/// Durability of a write when the call returns: one of `FIRN_DURABILITY_…`. A number, since C can
+/// put any value into an enumeration.
 pub type FirnDurability = u32;
-/// As the store was opened.
+/// The store's default.
 pub const FIRN_DURABILITY_DEFAULT: FirnDurability = 0;
-/// The bytes are the operating system's: they survive a crash of the process.
+/// The operating system has the bytes: they survive a crash of the process.
 pub const FIRN_DURABILITY_PROCESS: FirnDurability = 1;
 /// The bytes are on the device: they survive a power cut.
 pub const FIRN_DURABILITY_POWER: FirnDurability = 2;
 
-/// How a store is opened. All zeros is the default.
+/// Options of a store. All zeros is the default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FirnOptions {
-    /// Bytes of memory for memtables and the cache. 0: 256 MiB.
+    /// Memory budget of memtables and cache in bytes. 0: 256 MiB.
     memory_budget: u64,
-    /// Threads that flush and compact. 0: two; -1: none, whoever writes does their work.
+    /// Threads that flush and compact. 0: two; -1: none, writers do their work.
     background_threads: i32,
-    /// Of writes that do not say; 0: `FIRN_DURABILITY_PROCESS`.
+    /// Default durability of writes; 0: `FIRN_DURABILITY_PROCESS`.
     durability: FirnDurability,
-    /// Not 0: nothing is written, and others may have it open.
+    /// Nonzero: read-only; others may have the store open.
     read_only: i32,
-    /// Not 0: a store that is not there is an error.
+    /// Nonzero: a missing store is an error.
     must_exist: i32,
 }
 
 impl FirnOptions {
-    /// `None`: the default.
+    /// Converts the options; `None`: the default.
     pub(crate) fn read(options: Option<&FirnOptions>) -> Outcome<DbOptions> {
         let mut out = DbOptions::default();
         let Some(options) = options else { return Ok(out) };
         if options.memory_budget > 0 {
-            // More than the machine can address is refused by the engine.
+            // The engine refuses more than the machine can address.
             out.memory_budget = usize::try_from(options.memory_budget).unwrap_or(usize::MAX);
         }
         match options.background_threads {
@@ -65,7 +65,7 @@ impl FirnOptions {
     }
 }
 
-/// `None`: that of the store.
+/// Converts the durability; `None`: that of the store.
 fn durability_of(number: FirnDurability) -> Outcome<Option<Durability>> {
     match number {
         FIRN_DURABILITY_DEFAULT => Ok(None),
@@ -88,14 +88,14 @@ pub(crate) fn with<T>(
     }
 }
 
-/// The range from `from` on, before `to`; open where they are nothing at all.
+/// Returns the range from `from` on, before `to`; an end without bytes is open.
 pub(crate) fn range<'a>(from: &'a FirnSlice, to: &'a FirnSlice) -> Outcome<impl KeyBounds + 'a> {
     let from = from.some()?.map_or(Bound::Unbounded, Bound::Included);
     Ok((from, to.some()?.map_or(Bound::Unbounded, Bound::Excluded)))
 }
 
-/// Opens the store in the directory `path`, creating it where it is missing or empty. `options` may
-/// be NULL.
+/// Opens the store in the directory `path`, and creates it if missing or empty. `options` may be
+/// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_open(
     path: FirnSlice,
@@ -115,9 +115,8 @@ pub extern "C" fn firn_db_open_memory(out: Option<&mut MaybeUninit<Box<FirnDb>>>
     call(|| give(out, || Ok(Box::new(FirnDb(Db::in_memory()?)))))
 }
 
-/// Closes the store and says what came of it: all that was written is safe when it gives
-/// `FIRN_CODE_OK`. Handles are still to be freed; calls that need the store give
-/// `FIRN_CODE_CLOSED`.
+/// Closes the store and returns the result: all writes are durable on `FIRN_CODE_OK`. Handles must
+/// still be freed; calls that need the store return `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
     call(|| {
@@ -126,14 +125,14 @@ pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
     })
 }
 
-/// Gives a handle back. A store that was not closed is closed with the last handle of it or of
-/// anything that was got from it.
+/// Frees a handle. An open store is closed with its last handle, including handles obtained from
+/// it.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_free(db: Option<Box<FirnDb>>) {
     free(db);
 }
 
-/// The tree of this name, made where it is not there.
+/// Opens the tree of this name; creates it if missing.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_tree(
     db: Option<&FirnDb>,
@@ -148,7 +147,7 @@ pub extern "C" fn firn_db_tree(
     })
 }
 
-/// Names of the trees as a JSON array.
+/// Returns the names of the trees as a JSON array.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_tree_names(
     db: Option<&FirnDb>,
@@ -161,7 +160,7 @@ pub extern "C" fn firn_db_tree_names(
     })
 }
 
-/// Drops a tree with all that it holds.
+/// Drops a tree with its contents.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_drop_tree(db: Option<&FirnDb>, name: FirnSlice) -> FirnCode {
     call(|| {
@@ -170,7 +169,7 @@ pub extern "C" fn firn_db_drop_tree(db: Option<&FirnDb>, name: FirnSlice) -> Fir
     })
 }
 
-/// Does all that the batch says, or nothing. The batch is empty afterwards, also when it fails.
+/// Executes the batch atomically. The batch is empty afterwards, even on failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_write(
     db: Option<&FirnDb>,
@@ -188,7 +187,7 @@ pub extern "C" fn firn_db_write(
     })
 }
 
-/// Waits until all that was written is on the device.
+/// Waits until all earlier writes are on the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_sync(db: Option<&FirnDb>) -> FirnCode {
     call(|| {
@@ -197,7 +196,7 @@ pub extern "C" fn firn_db_sync(db: Option<&FirnDb>) -> FirnCode {
     })
 }
 
-/// Statistics as JSON, as `firn stats --json` has them.
+/// Returns the statistics as JSON, as in `firn stats --json`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_stats(
     db: Option<&FirnDb>,
@@ -210,7 +209,7 @@ pub extern "C" fn firn_db_stats(
     })
 }
 
-/// Gives a handle back; the tree stays.
+/// Frees a handle; the tree stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_free(tree: Option<Box<FirnTree>>) {
     free(tree);
@@ -230,7 +229,7 @@ pub extern "C" fn firn_tree_put(
     })
 }
 
-/// Deletes a key, whether it is there or not.
+/// Deletes a key, whether it exists or not.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_delete(
     tree: Option<&FirnTree>,
@@ -257,7 +256,7 @@ pub extern "C" fn firn_tree_delete_range(
     })
 }
 
-/// The value of a key; `FIRN_CODE_NONE` without one.
+/// Returns the value of a key; `FIRN_CODE_NONE` if missing.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_get(
     tree: Option<&FirnTree>,
@@ -269,7 +268,7 @@ pub extern "C" fn firn_tree_get(
     })
 }
 
-/// Sets a key that has no value, as one step. `FIRN_CODE_NONE` when it has one, which stays.
+/// Sets a missing key atomically. `FIRN_CODE_NONE` if it has a value, which stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_insert_if_absent(
     tree: Option<&FirnTree>,
@@ -288,8 +287,8 @@ pub extern "C" fn firn_tree_insert_if_absent(
     })
 }
 
-/// Sets a key that has the value `old` to `new`, as one step; nothing at all stands for no value.
-/// `FIRN_CODE_NONE` when it has another one.
+/// Sets a key with the value `old` to `new` atomically; no bytes mean no value. `FIRN_CODE_NONE` if
+/// it has another value.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_compare_and_swap(
     tree: Option<&FirnTree>,
@@ -306,19 +305,19 @@ pub extern "C" fn firn_tree_compare_and_swap(
     })
 }
 
-/// An empty batch.
+/// Creates an empty batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_new(out: Option<&mut MaybeUninit<Box<FirnBatch>>>) -> FirnCode {
     call(|| give(out, || Ok(Box::new(FirnBatch(Batch::new())))))
 }
 
-/// Gives a batch back.
+/// Frees a batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_free(batch: Option<Box<FirnBatch>>) {
     free(batch);
 }
 
-/// Adds: set a key of a tree to a value.
+/// Appends a put to a key of a tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_put(
     batch: Option<&mut FirnBatch>,
@@ -336,7 +335,7 @@ pub extern "C" fn firn_batch_put(
     })
 }
 
-/// Adds: delete a key of a tree.
+/// Appends a deletion of a key of a tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_delete(
     batch: Option<&mut FirnBatch>,
@@ -349,7 +348,7 @@ pub extern "C" fn firn_batch_delete(
     })
 }
 
-/// Adds: delete all keys of a tree from `from` on, before `to`.
+/// Appends a deletion of all keys of a tree from `from` on, before `to`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_delete_range(
     batch: Option<&mut FirnBatch>,

@@ -1,6 +1,5 @@
-//! The header is that of the sources, and the example in C is compiled with it, without a warning,
-//! and runs; under valgrind, where it is installed, with no byte lost and none touched that is not
-//! its own.
+//! The header matches the sources. The example in C compiles with it without a warning, and runs;
+//! under valgrind, if installed, without leaks and invalid accesses.
 
 #![allow(clippy::disallowed_methods, reason = "it compiles a program and touches no store")]
 
@@ -33,8 +32,8 @@ fn the_header_is_that_of_the_sources() {
 }
 
 fn run(command: &mut Command) -> Output {
-    // Cargo's own would put a library that an earlier build left before the one that the program
-    // was linked with.
+    // Cargo's path would prefer a library from an earlier build to the one that the program was
+    // linked with.
     let done = command
         .env_remove("LD_LIBRARY_PATH")
         .output()
@@ -50,12 +49,12 @@ fn run(command: &mut Command) -> Output {
     done
 }
 
-/// Where cargo has put the libraries: beside the folder of this test.
+/// Returns cargo's directory of the libraries: beside the directory of this test.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
-/// A folder that is gone with the test.
+/// A directory that is removed after the test.
 struct Temp(PathBuf);
 
 impl Temp {

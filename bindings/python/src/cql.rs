@@ -14,7 +14,7 @@ use crate::error::{closed, of_cql};
 use crate::handle::Handle;
 use crate::value::{of_python, to_python};
 
-/// A conversation in CQL with a database, in a directory or in memory.
+/// A CQL session with a database, in a directory or in memory.
 #[pyclass(frozen, module = "firn")]
 pub struct Session(Handle<RwLock<Option<Arc<firn_cql::Session>>>>);
 
@@ -23,8 +23,8 @@ impl Session {
         Session(Handle::new(RwLock::new(Some(Arc::new(session)))))
     }
 
-    /// The session itself: a clone of it would choose a keyspace of its own. The lock is held for
-    /// this moment only, so that `close` does not wait for a statement that runs.
+    /// Returns the session itself: a clone would have its own keyspace. The lock is held only here,
+    /// so that `close` does not wait for a running statement.
     fn get(&self) -> PyResult<Arc<firn_cql::Session>> {
         self.0
             .read()
@@ -61,13 +61,13 @@ impl Session {
         py.detach(|| firn_cql::Session::open_with(path, with)).map(Session::of).map_err(of_cql)
     }
 
-    /// An empty database in memory.
+    /// Open an empty database in memory.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Session> {
         py.detach(firn_cql::Session::in_memory).map(Session::of).map_err(of_cql)
     }
 
-    /// Another session with the same database, with a keyspace of its own.
+    /// Create another session with the same database, with its own keyspace.
     fn clone(&self) -> PyResult<Session> {
         Ok(Session::of((*self.get()?).clone()))
     }
@@ -77,9 +77,8 @@ impl Session {
         Ok(self.get()?.keyspace().map(|k| (*k).to_owned()))
     }
 
-    /// Runs a statement, with values for its markers: a list or tuple in their order, or a dict by
-    /// their names, of which those that are left out stay as they are. Rows are fetched a page at a
-    /// time.
+    /// Run a statement, with values for its markers: a list or tuple in order, or a dict by name;
+    /// omitted names leave the column unchanged. Rows are fetched a page at a time.
     #[pyo3(signature = (cql, values=None, *, page_size=None, timestamp=None))]
     fn execute(
         &self,
@@ -90,7 +89,7 @@ impl Session {
         timestamp: Option<i64>,
     ) -> PyResult<Rows> {
         let how = Run { page_size, timestamp, ..Run::default() };
-        // Definitions take no values, and are not compiled: an empty dict, list or tuple is as good
+        // Definitions accept no values, and are not prepared: an empty dict, list or tuple counts
         // as none.
         match values.filter(|v| !v.len().is_ok_and(|n| n == 0)) {
             None if values.is_some_and(|v| v.is_instance_of::<PyDict>()) => {
@@ -105,13 +104,13 @@ impl Session {
         .map(Rows::of)
     }
 
-    /// Compiles a statement about rows.
+    /// Prepare a statement about rows.
     fn prepare(&self, py: Python<'_>, cql: &str) -> PyResult<Statement> {
         let prepared = self.with(py, |s| s.prepare(cql))?;
         Ok(Statement { session: Handle::new((*self.get()?).clone()), prepared })
     }
 
-    /// Closes the database, for all its sessions: all that was written is safe when it returns.
+    /// Close the database for all its sessions: all writes are durable when it returns.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| held.map_or(Ok(()), |s| s.close())).map_err(of_cql)
@@ -127,7 +126,7 @@ impl Session {
     }
 }
 
-/// A compiled statement, which is called with its values.
+/// A prepared statement, which is called with its values.
 #[pyclass(frozen, module = "firn")]
 pub struct Statement {
     session: Handle<firn_cql::Session>,
@@ -136,13 +135,13 @@ pub struct Statement {
 
 #[pymethods]
 impl Statement {
-    /// What its markers want: pairs of name and type.
+    /// Name and type of each marker.
     #[getter]
     fn markers(&self) -> Vec<(String, String)> {
         self.prepared.markers().iter().map(|m| (m.name.clone(), m.of.to_string())).collect()
     }
 
-    /// Runs it with these values, as `Session.execute` takes them.
+    /// Run it with these values, in the form of `Session.execute`.
     #[pyo3(signature = (values=None, *, page_size=None, timestamp=None))]
     fn __call__(
         &self,
@@ -173,7 +172,7 @@ fn run(
         let mut named: Vec<(String, Value)> = vec![];
         for (name, value) in dict.iter() {
             let name: String = name.extract()?;
-            // What has no marker is refused by its name, whatever its value.
+            // A name without a marker is refused by name, regardless of its value.
             let of = markers.iter().find(|m| m.name == name);
             named.push((name, of.map_or(Ok(Value::Null), |m| of_python(&value, &m.of.of))?));
         }
@@ -190,13 +189,13 @@ fn run(
     }
     let mut in_order: Vec<Value> = vec![];
     for (at, value) in values.map(|v| v.try_iter()).transpose()?.into_iter().flatten().enumerate() {
-        // More than there are markers are refused by their number.
+        // Too many values are refused by their number.
         in_order.push(markers.get(at).map_or(Ok(Value::Null), |m| of_python(&value?, &m.of.of))?);
     }
     py.detach(|| session.walk(prepared, in_order, how)).map(Rows::of).map_err(of_cql)
 }
 
-/// The rows of a statement: an iterator that fetches the next page as it comes to it.
+/// The rows of a statement: an iterator that fetches pages on demand.
 #[pyclass(frozen, module = "firn")]
 pub struct Rows {
     walk: Handle<Mutex<Walk>>,
@@ -231,7 +230,7 @@ impl Rows {
         self.row(py)
     }
 
-    /// The next row, or None.
+    /// Return the next row, or None.
     fn one(&self, py: Python<'_>) -> PyResult<Option<Row>> {
         self.row(py)
     }

@@ -14,7 +14,7 @@ use crate::handle::Handle;
 use crate::merge::{self, Pairs, call};
 use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
 
-/// The durability of this name.
+/// Parses a durability.
 pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
     match name {
         None => Ok(None),
@@ -26,7 +26,7 @@ pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
     }
 }
 
-/// How a store is opened.
+/// Converts the options of a store.
 pub fn options(
     memory_budget: Option<usize>,
     background_threads: Option<usize>,
@@ -73,16 +73,16 @@ impl Db {
         call(py, || firn_kv::Db::open_with(path, options)).map(Db::open)
     }
 
-    /// An empty store in memory.
+    /// Open an empty store in memory.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Db> {
         call(py, firn_kv::Db::in_memory).map(Db::open)
     }
 
-    /// The tree of this name, made where it is not there. Options have the names and values of
-    /// `firn tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; what is not given stays as it
-    /// is. `merge` is a name and a function `fold(key, base, operands)` that gives the value, or
-    /// None for no value.
+    /// Open the tree of this name; create it if missing. Options have the names and values of `firn
+    /// tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; others are unchanged. `merge` is a
+    /// name and a function `fold(key, base, operands)` that returns the value, or None for no
+    /// value.
     #[pyo3(signature = (name, *, merge=None, **options))]
     fn tree(
         &self,
@@ -113,7 +113,7 @@ impl Db {
         call(py, || db.drop_tree(name))
     }
 
-    /// Does all that the batch says, or nothing; the batch is empty afterwards, also when it fails.
+    /// Execute the batch atomically; the batch is empty afterwards, even on failure.
     #[pyo3(signature = (batch, *, durability=None))]
     fn write(&self, py: Python<'_>, batch: &Batch, durability: Option<&str>) -> PyResult<()> {
         let batch = batch.take();
@@ -127,15 +127,15 @@ impl Db {
         Ok(Snapshot::new(py.detach(|| db.snapshot())))
     }
 
-    /// A transaction: `with db.transaction() as tx` commits it, unless an exception leaves the
-    /// block.
+    /// Begin a transaction: `with db.transaction() as tx` commits it, unless an exception leaves
+    /// the block.
     fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
         let db = self.get()?;
         Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
-    /// Calls `work(tx)` with a transaction and commits it; again when it conflicts, so often at
-    /// most, with the engine's pauses between.
+    /// Call `work(tx)` with a transaction and commit it. On a conflict retry, at most `attempts`
+    /// times, with the engine's pauses in between.
     #[pyo3(signature = (work, *, attempts=32))]
     fn transact(
         &self,
@@ -162,33 +162,33 @@ impl Db {
         unreachable!("the last attempt returns")
     }
 
-    /// Makes a copy of the store in a directory that is missing or empty, on the same file system:
-    /// tables are linked, not copied.
+    /// Create a copy of the store in a missing or empty directory on the same file system: tables
+    /// are linked, not copied.
     fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let db = self.get()?;
         call(py, || db.checkpoint(path))
     }
 
-    /// Waits until no memtable is to be flushed and no compaction is due.
+    /// Wait until no flush and no compaction is due.
     fn wait_idle(&self, py: Python<'_>) -> PyResult<()> {
         let db = self.get()?;
         call(py, || db.wait_idle())
     }
 
-    /// Waits until all that was written is on the device.
+    /// Wait until all earlier writes are on the device.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let db = self.get()?;
         call(py, || db.sync())
     }
 
-    /// Statistics, as `firn stats --json` has them.
+    /// Return the statistics, as in `firn stats --json`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let db = self.get()?;
         let text = py.detach(|| firn_tools::stats::stats_json(&db.stats()).to_string());
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Closes the store: all that was written is safe when it returns. What was got from it raises
+    /// Close the store: all writes are durable when it returns. Objects obtained from it raise
     /// `ClosedError` from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -213,7 +213,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree with this durability.
+    /// Returns the tree with this durability.
     fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Tree> {
         Ok(durability(name)?.map_or_else(|| (*self.tree).clone(), |d| self.tree.with(d)))
     }
@@ -277,7 +277,7 @@ impl Tree {
         call(py, || self.tree.contains(&key))
     }
 
-    /// How many keys there are, which are counted one by one.
+    /// Counts the keys one by one.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         call(py, || self.tree.len()).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
     }
@@ -300,7 +300,7 @@ impl Tree {
         Ok(self.read(py, &key)?.map(|v| v.into_any().unbind()).or(default))
     }
 
-    /// Sets a key to a value; `durability` is "process" or "power".
+    /// Set a key to a value; `durability` is "process" or "power".
     #[pyo3(signature = (key, value, *, durability=None))]
     fn put(
         &self,
@@ -313,14 +313,14 @@ impl Tree {
         call(py, || tree.put(&key, &value))
     }
 
-    /// Deletes a key, whether it is there or not.
+    /// Delete a key, whether it exists or not.
     #[pyo3(signature = (key, *, durability=None))]
     fn delete(&self, py: Python<'_>, key: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
         call(py, || tree.delete(&key))
     }
 
-    /// Adds an operand to a key, which the tree's merge function folds when it is read.
+    /// Add an operand to a key; reads fold it with the tree's merge function.
     #[pyo3(signature = (key, operand, *, durability=None))]
     fn merge(
         &self,
@@ -333,21 +333,21 @@ impl Tree {
         call(py, || tree.merge(&key, &operand))
     }
 
-    /// Loads pairs, in ascending order of their keys, straight into tables: faster than putting
-    /// them, and all of them or none. How many there were.
+    /// Load pairs in ascending key order directly into tables, which is faster than puts. Load all
+    /// of them or none. Return the number of pairs.
     fn ingest(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut pairs = Pairs::new(pairs.try_iter()?.unbind());
         let loaded = call(py, || self.tree.try_ingest(&mut pairs));
         pairs.failure().map_or(loaded, Err)
     }
 
-    /// Writes what is in memory to tables.
+    /// Flush the memtable.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         call(py, || self.tree.flush())
     }
 
-    /// Merges all tables that have keys from `start` on, before `end`, into one run, what is in
-    /// memory too.
+    /// Compact all tables with keys from `start` on, before `end`, into one run, and the memtable,
+    /// too.
     #[pyo3(signature = (start=None, end=None))]
     fn compact(
         &self,
@@ -359,7 +359,7 @@ impl Tree {
         call(py, || self.tree.compact_range(bounds.range()))
     }
 
-    /// Deletes all keys from `start` on, before `end`.
+    /// Delete all keys from `start` on, before `end`.
     #[pyo3(signature = (start=None, end=None, *, durability=None))]
     fn delete_range(
         &self,
@@ -372,7 +372,7 @@ impl Tree {
         call(py, || tree.delete_range(bounds.range()))
     }
 
-    /// Sets a key that has no value, as one step; gives the value that it has then.
+    /// Set a missing key atomically; return the resulting value.
     fn setdefault<'py>(
         &self,
         py: Python<'py>,
@@ -383,8 +383,8 @@ impl Tree {
         Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
     }
 
-    /// Sets a key that has the value `old` to `new`, as one step; None stands for no value. Whether
-    /// it had it.
+    /// Set a key with the value `old` to `new` atomically; None means no value. Return whether it
+    /// had that value.
     fn compare_and_swap(
         &self,
         py: Python<'_>,
@@ -404,7 +404,7 @@ impl Tree {
         Ok(pair(py, call(py, || self.tree.last())?))
     }
 
-    /// Takes the first entry out, as one step.
+    /// Remove the first entry atomically and return it.
     fn pop_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
         Ok(pair(py, call(py, || self.tree.pop_first())?))
     }

@@ -1,4 +1,4 @@
-//! The exceptions: `Error` is the class of all.
+//! The exceptions; `Error` is the base class.
 
 use firn_cql::Class;
 use firn_kv::ErrorKind;
@@ -10,7 +10,7 @@ macro_rules! exceptions {
     ($($name:ident of $base:ty: $text:literal;)+) => {
         $(create_exception!(firn, $name, $base, $text);)+
 
-        /// Puts them into the module.
+        /// Adds them to the module.
         pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
             $(module.add(stringify!($name), module.py().get_type::<$name>())?;)+
             Ok(())
@@ -19,29 +19,29 @@ macro_rules! exceptions {
 }
 
 exceptions! {
-    Error of PyException: "What Firn could not do.";
-    CorruptionError of Error: "Bytes on disk are not what was written; the text names the place.";
-    IoError of Error: "The operating system refused.";
+    Error of PyException: "Base class of Firn's exceptions.";
+    CorruptionError of Error: "Bytes on disk are damaged; the message has the location.";
+    IoError of Error: "The operating system returned an error.";
     NoSpaceError of IoError: "The device or a quota is full. Nothing was written.";
-    ExhaustedError of IoError: "No file descriptors or no memory are left. Nothing was written.";
-    ReadOnlyError of Error: "The store takes no writes.";
-    LockedError of Error: "Somebody else has the store open.";
-    ConflictError of Error: "A transaction read something that has changed since; run it again.";
-    InvalidArgumentError of Error: "An argument is out of its bounds. Nothing was changed.";
+    ExhaustedError of IoError: "File descriptors or memory are exhausted. Nothing was written.";
+    ReadOnlyError of Error: "The store accepts no writes.";
+    LockedError of Error: "Another process or handle has the store open.";
+    ConflictError of Error: "Data read by a transaction has changed since; run it again.";
+    InvalidArgumentError of Error: "An argument is out of range. Nothing was changed.";
     IncompatibleError of Error: "The files were written by a newer version, or with other hooks or options.";
     NotFoundError of Error: "No such store, tree or file.";
     ClosedError of Error: "The store or the tree was closed or dropped.";
-    CqlError of Error: "A statement did nothing.";
-    SyntaxException of CqlError: "The text is no CQL.";
-    InvalidRequest of CqlError: "The statement can't be right; the text says what would do.";
-    Unauthorized of CqlError: "What the system keeps may not be changed.";
-    ConfigurationException of CqlError: "A strategy or an option can't be used.";
-    AlreadyExists of CqlError: "The keyspace or table is there.";
-    FunctionFailure of CqlError: "A function failed over its arguments.";
-    ServerError of CqlError: "CQL failed otherwise.";
+    CqlError of Error: "A statement failed without effect.";
+    SyntaxException of CqlError: "The text is not valid CQL.";
+    InvalidRequest of CqlError: "The statement is invalid; the message has the valid alternative.";
+    Unauthorized of CqlError: "The operation is not permitted.";
+    ConfigurationException of CqlError: "A replication strategy or an option is invalid.";
+    AlreadyExists of CqlError: "The keyspace or table exists already.";
+    FunctionFailure of CqlError: "A user-defined function failed.";
+    ServerError of CqlError: "Another error of CQL.";
 }
 
-/// The exception of an engine's error.
+/// Converts an error of the engine to an exception.
 pub fn of_kv(e: firn_kv::Error) -> PyErr {
     let text = e.to_string();
     match e.kind() {
@@ -59,7 +59,7 @@ pub fn of_kv(e: firn_kv::Error) -> PyErr {
     }
 }
 
-/// The exception of a statement's error.
+/// Converts an error of a statement to an exception.
 pub fn of_cql(e: firn_cql::Error) -> PyErr {
     let text = match &e {
         firn_cql::Error::Syntax(e) => e.pretty(),
@@ -77,7 +77,7 @@ pub fn of_cql(e: firn_cql::Error) -> PyErr {
     }
 }
 
-/// What is said of a handle that was closed.
+/// Returns the exception for a closed handle.
 pub fn closed(what: &str) -> PyErr {
     ClosedError::new_err(format!("the {what} is closed"))
 }

@@ -1,4 +1,4 @@
-//! Handles of the engine in objects of Python.
+//! Handles of the engine in Python objects.
 
 use std::ops::Deref;
 
@@ -6,12 +6,12 @@ use pyo3::Python;
 
 use crate::merge;
 
-/// A handle that is dropped without the interpreter's lock: the last one of a store closes it,
+/// A handle that is dropped without the interpreter's lock: the last handle of a store closes it,
 /// which waits for the device.
 pub struct Handle<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> Handle<T> {
-    /// Keeps it.
+    /// Wraps a handle.
     pub fn new(held: T) -> Handle<T> {
         Handle(Some(held))
     }
@@ -33,13 +33,13 @@ impl<T: Send + 'static> Drop for Handle<T> {
     fn drop(&mut self) {
         let held = self.0.take();
         if merge::is_folding() {
-            // The interpreter collects garbage where it likes. This may be a thread of the store's,
-            // which would wait for itself.
+            // The interpreter collects garbage on any thread. On a thread of the store, closing
+            // would wait for itself.
             std::thread::spawn(move || drop(held));
             return;
         }
-        // An object of Python goes with the lock held; where it does not, there is nothing to give
-        // up.
+        // Python objects are dropped with the interpreter's lock held; otherwise there is nothing
+        // to release.
         Python::try_attach(|py| py.detach(|| drop(held)));
     }
 }

@@ -1,21 +1,21 @@
-//! Firn for Python: `firn._firn`, which the package `firn` shows.
+//! Firn for Python: `firn._firn`, which the package `firn` exports.
 //!
-//! Invariants: nothing that may wait, for a device, another thread or a lock of the engine, is done
-//! with the interpreter's lock held, and neither is the last handle of a store dropped with it;
-//! what only touches memory of its own (batches, names, columns) is. A handle that Python shares
-//! among threads is behind a lock of its own where the engine wants one user at a time; such a lock
-//! is waited for only without the interpreter's, or is never held while somebody waits. A panic
-//! becomes an exception (PyO3 sees to it).
+//! Invariants: operations that may wait for a device, another thread or a lock of the engine run
+//! without the interpreter's lock, and so does the drop of a store's last handle. Operations on own
+//! memory (batches, names, columns) keep the lock. A handle that Python shares among threads has
+//! its own lock if the engine requires exclusive use. A thread waits for such a lock only without
+//! the interpreter's lock, or it is never held during a wait. PyO3 converts a panic to an
+//! exception.
 //!
-//! | module | what |
+//!  module | content |
 //! |---|---|
 //! | `error` | the exceptions |
 //! | `handle` | handles of the engine, which are dropped without the interpreter's lock |
 //! | `db` | stores and trees |
-//! | `merge` | calls of the engine, and what it asks of Python: to fold operands, pairs to load |
+//! | `merge` | calls of the engine, and callbacks into Python: folding operands, pairs to load |
 //! | `read` | iterators, snapshots, transactions, batches |
 //! | `cql` | sessions, statements, rows |
-//! | `value` | Python's values as CQL's, and back |
+//! | `value` | conversion between Python's and CQL's values |
 
 mod cql;
 mod db;

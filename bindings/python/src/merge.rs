@@ -1,13 +1,14 @@
-//! What the engine asks of Python: to fold operands, and for the pairs of a load.
+//! Callbacks of the engine into Python: folding operands, and the pairs of a load.
 //!
-//! Both are asked by threads of the engine, or by ones that have given up the interpreter's lock,
-//! and take it for the call: whoever waits for the engine doesn't hold it. Once the interpreter is
-//! going down no function is asked any more ([`ended`]): a thread that wanted its lock then would
-//! never have it, and closing a store waits for such threads.
+//! Both are called by threads of the engine, or by threads that have released the interpreter's
+//! lock, and acquire it for the call: a thread that waits for the engine does not hold it. When the
+//! interpreter is shutting down, no callback runs any more ([`ended`]): a thread that wanted the
+//! lock then would never get it, and closing a store waits for such threads.
 //!
-//! What a function raises is an error of the engine's, which keeps operands that can't be folded
-//! and goes on. What is no `Exception` (an interrupt, an exit) is meant for whoever made the call
-//! in whose thread the function ran: [`call`] raises it there, whatever the engine made of it.
+//! An exception of a callback becomes an error of the engine, which retains operands that cannot be
+//! folded and continues. An exception that is no `Exception` (an interrupt, an exit) is for the
+//! caller of the operation on whose thread the callback ran: [`call`] raises it there, regardless
+//! of the engine's result.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -23,16 +24,16 @@ use pyo3::types::{PyBytes, PyIterator, PyList};
 use crate::error::of_kv;
 use crate::handle::Handle;
 
-/// How many calls of functions are under way, and whether the interpreter is about to end.
+/// Number of running callbacks, and whether the interpreter is about to end.
 static FOLDING: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// How many of the calls are this thread's.
+    /// Number of callbacks that run on this thread.
     static OWN: Cell<usize> = const { Cell::new(0) };
-    /// How many calls of the engine this thread is in.
+    /// Nesting depth of engine calls on this thread.
     static CALLS: Cell<usize> = const { Cell::new(0) };
-    /// What a function has raised in the innermost of them that is no `Exception`.
+    /// The exception raised in the innermost of them that is no `Exception`.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
@@ -48,8 +49,8 @@ impl Drop for Call {
 /// Calls the engine without the interpreter's lock.
 ///
 /// # Errors
-/// What a merge function has raised meanwhile that is no `Exception`, also where the engine has
-/// done what it was asked for; else the engine's.
+/// An exception of a merge function that is no `Exception`, even if the engine has succeeded;
+/// otherwise the engine's error.
 pub fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     CALLS.set(CALLS.get() + 1);
     let one = Call;
@@ -58,12 +59,12 @@ pub fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) ->
     RAISED.take().map_or_else(|| done.map_err(of_kv), Err)
 }
 
-/// Whether the call that this thread is in is to raise what a function has raised.
+/// Reports whether the current call has to raise an exception of a callback.
 pub fn is_interrupted() -> bool {
     RAISED.with_borrow(Option::is_some)
 }
 
-/// What a function raised, in words. It is kept where it isn't for the engine.
+/// Formats an exception of a callback. Stores it if it is not for the engine.
 fn told(py: Python<'_>, e: PyErr) -> String {
     let text = e.to_string();
     if CALLS.get() > 0 && !e.is_instance_of::<PyException>(py) {
@@ -72,7 +73,7 @@ fn told(py: Python<'_>, e: PyErr) -> String {
     text
 }
 
-/// A call that is under way.
+/// A running callback.
 struct Folding;
 
 impl Folding {
@@ -90,14 +91,14 @@ impl Drop for Folding {
     }
 }
 
-/// Whether this thread is in a call: it may be one of a store's own, which nobody may wait for
-/// here.
+/// Reports whether this thread runs a callback: it may be one of a store's own threads, which must
+/// not be waited for here.
 pub fn is_folding() -> bool {
     OWN.get() > 0
 }
 
-/// The interpreter is about to end (`atexit`): lets the calls that have begun end, and no other
-/// begin.
+/// Called when the interpreter is about to end (`atexit`): lets running callbacks finish, and
+/// prevents new ones.
 #[pyfunction]
 #[allow(clippy::disallowed_methods)] // waits for Python's threads, which no store knows of
 pub fn ended(py: Python<'_>) {
@@ -109,13 +110,13 @@ pub fn ended(py: Python<'_>) {
     });
 }
 
-/// A function of Python's that folds operands.
+/// A Python function that folds operands.
 struct Function {
     name: String,
     function: Py<PyAny>,
 }
 
-/// The hook of a tree whose operands this function folds.
+/// Returns the merge operator of a tree for this function.
 pub fn hook(name: String, function: Py<PyAny>) -> Arc<dyn MergeOperator> {
     Arc::new(Function { name, function })
 }
@@ -139,7 +140,7 @@ impl MergeOperator for Function {
             return Err(Error::invalid("the call was interrupted"));
         }
         let is_over = ENDED.load(Ordering::SeqCst);
-        // An exception is put into words by the interpreter, so while it is there.
+        // Only the interpreter can format an exception, so do it while it exists.
         let folded =
             if is_over { None } else { Python::try_attach(|py| fold(py).map_err(|e| told(py, e))) };
         let folded = folded.unwrap_or_else(|| Err("the interpreter has ended".into()));
@@ -147,19 +148,19 @@ impl MergeOperator for Function {
     }
 }
 
-/// The pairs of an iterator of Python's, and what it raised.
+/// The pairs of a Python iterator, and its exception.
 pub struct Pairs {
     pairs: Handle<Py<PyIterator>>,
     failure: Option<PyErr>,
 }
 
 impl Pairs {
-    /// Of this iterator.
+    /// Wraps this iterator.
     pub fn new(pairs: Py<PyIterator>) -> Pairs {
         Pairs { pairs: Handle::new(pairs), failure: None }
     }
 
-    /// What the iterator raised, or what was wrong with a pair of it.
+    /// Returns the iterator's exception, or the error of an invalid pair.
     pub fn failure(self) -> Option<PyErr> {
         self.failure
     }

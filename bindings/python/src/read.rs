@@ -20,22 +20,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is walked through.
+/// Range and direction of an iterator.
 pub struct Limits {
     start: End<Vec<u8>>,
     end: End<Vec<u8>>,
-    /// From the end to the beginning.
+    /// From the end to the start.
     pub reverse: bool,
 }
 
 impl Limits {
-    /// The range of keys.
+    /// Returns the range of keys.
     pub fn range(&self) -> (End<&[u8]>, End<&[u8]>) {
         (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
     }
 }
 
-/// The keys from `start` on, before `end`, or those with a prefix.
+/// Returns the keys from `start` on, before `end`, or those with a prefix.
 pub fn limits(
     start: Option<PyBackedBytes>,
     end: Option<PyBackedBytes>,
@@ -53,7 +53,7 @@ pub fn limits(
     Ok(Limits { start, end: end.map_or(End::Unbounded, |b| End::Excluded(b.to_vec())), reverse })
 }
 
-/// What an iterator gives.
+/// The items of an iterator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Items,
@@ -61,20 +61,21 @@ pub enum Kind {
     Values,
 }
 
-/// How many entries are fetched at once, so that the interpreter's lock is given up once for them.
+/// Maximum number of entries fetched at once, so that the interpreter's lock is released once for
+/// all of them.
 const AHEAD: usize = 64;
 
 struct Walk {
     range: Range,
-    /// What was fetched and not yet given.
+    /// Fetched entries that are not returned yet.
     ready: VecDeque<(Value, Value)>,
-    /// What ended the range.
+    /// The error that ended the range.
     failed: Option<firn_kv::Error>,
-    /// How many are fetched next.
+    /// Number of entries of the next fetch.
     step: usize,
 }
 
-/// Entries of a range of keys, as they were when it was made.
+/// Entries of a key range, in the state of its creation.
 #[pyclass(frozen, module = "firn")]
 pub struct Items {
     walk: Handle<Mutex<Walk>>,
@@ -84,8 +85,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// `ahead`: whether more may be fetched than is asked for. In a transaction that would be more
-    /// than it has read.
+    /// `ahead`: whether to prefetch entries. In a transaction these would count as read.
     pub fn new(range: Range, kind: Kind, reverse: bool, ahead: bool) -> Items {
         let walk = Walk { range, ready: VecDeque::new(), failed: None, step: 1 };
         Items { walk: Handle::new(Mutex::new(walk)), kind, reverse, ahead }
@@ -109,13 +109,13 @@ impl Items {
                 walk.step = (walk.step * 2).min(AHEAD);
             }
         }
-        // What was fetched before an interrupt is there for whoever goes on after it.
+        // Entries fetched before an interrupt stay available for a caller that continues.
         if let Some(e) = walk.failed.take_if(|_| is_interrupted()) {
             return Err(e);
         }
         match walk.ready.pop_front() {
             Some(entry) => Ok(Some(entry)),
-            // What was fetched before it has been given.
+            // All entries fetched before it were returned.
             None => walk.failed.take().map_or(Ok(None), Err),
         }
     }
@@ -138,12 +138,12 @@ impl Items {
     }
 }
 
-/// Writes that are done together or not at all, with `Db.write`.
+/// Writes that `Db.write` executes atomically.
 #[pyclass(frozen, module = "firn")]
 pub struct Batch(Mutex<firn_kv::Batch>);
 
 impl Batch {
-    /// All that it says; it is empty then.
+    /// Takes the writes; it is empty afterwards.
     pub fn take(&self) -> firn_kv::Batch {
         std::mem::take(&mut lock(&self.0))
     }
@@ -184,7 +184,7 @@ impl Batch {
     }
 }
 
-/// A store as it was at one moment. `with` gives it back at the end of the block.
+/// A snapshot of a store. `with` releases it at the end of the block.
 #[pyclass(frozen, module = "firn")]
 pub struct Snapshot(Handle<Mutex<Option<firn_kv::Snapshot>>>);
 
@@ -209,7 +209,7 @@ impl Snapshot {
         default: Option<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
         let held = self.held()?;
-        // Another thread may close the snapshot meanwhile: then this is the last handle of it.
+        // Another thread may close the snapshot meanwhile: then this is its last handle.
         let found = call(py, move || held.get(&tree.tree, &key))?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
@@ -233,7 +233,7 @@ impl Snapshot {
         ))
     }
 
-    /// Gives it back: until then the store keeps what it shows.
+    /// Release it: until then the store retains its data.
     fn close(&self, py: Python<'_>) {
         let held = lock(&self.0).take();
         py.detach(|| drop(held));
@@ -249,8 +249,8 @@ impl Snapshot {
     }
 }
 
-/// Reads and writes as one step. `with` commits it at the end of the block, and gives it up when an
-/// exception leaves it.
+/// Atomic reads and writes. `with` commits at the end of the block, and aborts if an exception
+/// leaves it.
 #[pyclass(frozen, module = "firn")]
 pub struct Transaction(Handle<Mutex<Option<firn_kv::Transaction>>>);
 
@@ -264,7 +264,7 @@ impl Transaction {
         py: Python<'_>,
         work: impl FnOnce(&mut firn_kv::Transaction) -> firn_kv::Result<T> + Send,
     ) -> PyResult<T> {
-        // The lock is taken without the interpreter's, so that nobody waits for one with the other.
+        // The lock is acquired without the interpreter's lock, to avoid a deadlock.
         call(py, || lock(&self.0).as_mut().map(work).transpose())?
             .ok_or_else(|| closed("transaction"))
     }
@@ -325,17 +325,17 @@ impl Transaction {
         Ok(Items::new(range, Kind::Items, reverse, false))
     }
 
-    /// Does all that it wrote; on `ConflictError` or another failure nothing. It is over in any
-    /// case.
+    /// Execute all writes; on `ConflictError` or another failure none. The transaction is over in
+    /// any case.
     pub fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let done = call(py, || lock(&self.0).take().map(firn_kv::Transaction::commit).transpose())?;
         done.ok_or_else(|| closed("transaction"))
     }
 
-    /// Gives it up.
+    /// Abort the transaction.
     pub fn rollback(&self, py: Python<'_>) {
-        // Who waits for a call of another thread, or gives up what kept files, does it without the
-        // interpreter's lock.
+        // Waiting for a call of another thread, or releasing data that retained files, happens
+        // without the interpreter's lock.
         py.detach(|| drop(lock(&self.0).take()));
     }
 
@@ -354,7 +354,7 @@ impl Transaction {
             self.rollback(py);
             return Ok(());
         }
-        // Who has committed or given it up in the block wants no more.
+        // A commit or rollback in the block has ended the transaction already.
         call(py, || lock(&self.0).take().map_or(Ok(()), firn_kv::Transaction::commit))
     }
 }

@@ -1,8 +1,8 @@
-//! Python's values as CQL's, and back. Which is which is the table of `README.md`.
+//! Conversion between Python's and CQL's values, by the table of `README.md`.
 //!
-//! Invariant: what is read can be bound again. A timestamp, date or time that Python has no form
-//! for is a whole number, and a map or value of a user type that must be hashable is a tuple of
-//! pairs; `of_python` takes both.
+//! Invariant: values that were read can be bound again. A timestamp, date or time out of Python's
+//! range is an integer, and a map or value of a user type that must be hashable is a tuple of
+//! pairs; `of_python` accepts both.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::error::{InvalidRequest, ServerError};
 
-/// What of Python's own library values are made of.
+/// Types of Python's standard library that values use.
 struct Known {
     datetime: Py<PyAny>,
     date: Py<PyAny>,
@@ -37,14 +37,14 @@ struct Known {
 
 static KNOWN: PyOnceLock<Known> = PyOnceLock::new();
 
-/// The day 1970-01-01, as `date.toordinal` counts.
+/// The day 1970-01-01 in the numbers of `date.toordinal`.
 const EPOCH_DAY: i64 = 719_163;
-/// The last day that Python knows, 9999-12-31; the first one is 1, 0001-01-01.
+/// The last day of Python's range, 9999-12-31; the first one is 1, 0001-01-01.
 const LAST_DAY: i64 = 3_652_059;
 const DAY_MILLIS: i64 = 86_400_000;
 const DAY_NANOS: i64 = DAY_MILLIS * 1_000_000;
 
-/// Whether Python knows the day, counted from 1970-01-01.
+/// Reports whether the day, counted from 1970-01-01, is in Python's range.
 fn known_day(day: i64) -> bool {
     (1 - EPOCH_DAY..=LAST_DAY - EPOCH_DAY).contains(&day)
 }
@@ -71,7 +71,7 @@ fn known(py: Python<'_>) -> PyResult<&Known> {
     })
 }
 
-/// The value for Python; `hashable`: it is to be an element of a set or a key.
+/// Converts a value to Python; `hashable`: for an element of a set or a key.
 pub fn to_python<'py>(
     py: Python<'py>,
     value: &Value,
@@ -145,7 +145,7 @@ pub fn to_python<'py>(
     })
 }
 
-/// The value of CQL that `object` is where a value of this type is wanted.
+/// Converts a Python object to a value of this CQL type.
 pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
     let (py, of) = (object.py(), of.unreversed());
     let k = known(py)?;
@@ -225,8 +225,8 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
 /// A key or a name with its value.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The pairs of a dict, or of a list or tuple of them, as which a key is read that is a map or of a
-/// user type.
+/// Returns the pairs of a dict, or of a list or tuple of pairs, the form of a key that is a map or
+/// of a user type.
 fn pairs<'py>(object: &Bound<'py, PyAny>) -> Option<Vec<Pair<'py>>> {
     if let Ok(dict) = object.cast::<PyDict>() {
         return Some(dict.iter().collect());

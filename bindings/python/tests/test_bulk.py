@@ -77,7 +77,7 @@ def test_an_interrupt_in_a_merge_function_is_raised_by_the_call(tmp_path):
         calls(lambda: list(t.items()))
         calls(lambda: db.snapshot().get(t, b"3"))
         calls(lambda: db.transaction().get(t, b"3"))
-        # What is there before it is given; who goes on is not told twice.
+        # Pairs before the interrupt are returned once; iteration continues after it.
         walk, got = t.items(), []
         for _ in range(3):
             try:
@@ -86,7 +86,7 @@ def test_an_interrupt_in_a_merge_function_is_raised_by_the_call(tmp_path):
             except KeyboardInterrupt:
                 pass
         assert got == keys[:2]
-        # Work whose operands are kept where they can't be folded.
+        # Work that keeps operands unmerged if the merge function fails.
         calls(t.compact)
         came = SystemExit(3)
         calls(t.compact)
@@ -103,7 +103,7 @@ import signal
 
 import firn
 
-# Who runs these tests in the background may have it ignored.
+# SIGINT may be ignored when these tests run in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def fold(key, base, operands):

@@ -110,7 +110,7 @@ def test_databases_in_memory_have_the_time_of_day_and_chance():
         assert row.at.year >= 2025 and row.written // 1_000_000 > 1_735_689_600
     assert len(seen) == 2
     session.execute("INSERT INTO k.t (id, at) VALUES (uuid(), 0) USING TTL 1")
-    # What is measured is the engine's clock, so it has to pass.
+    # TTLs use the engine's clock, so real time has to pass.
     time.sleep(1.1)
     assert [tuple(row) for row in session.execute("SELECT id FROM k.t")] == [(row.id,)]
 
@@ -151,7 +151,7 @@ def test_rows_are_read_by_name_and_place(session):
         row[2]
     with pytest.raises(AttributeError):
         row.none
-    # What is left out stays as it is.
+    # Omitted columns do not change.
     session.execute("INSERT INTO t (k, title) VALUES (:k, :title)", {"k": 1})
     assert session.execute("SELECT title FROM t").one().title == "Hurt"
     assert session.execute("SELECT * FROM t WHERE k = 9").one() is None

@@ -54,7 +54,7 @@ def test_walks_have_limits_and_directions(db):
     assert list(t.keys(prefix=b"\xff")) == [b"\xff\xff"]
     with pytest.raises(ValueError):
         t.keys(b"a", prefix=b"b")
-    # A walk is of the moment when it was begun.
+    # An iterator shows the state at its creation.
     walk = t.keys()
     assert next(walk) == b"000"
     t.delete_range()

@@ -1,13 +1,13 @@
-"""The stubs say what is there, and what is there the stubs say."""
+"""The stubs and the module declare the same names."""
 
 import ast
 import pathlib
 
 import firn
 
-# What every class has, or Python makes of what it has.
+# Attributes that every class has, or that Python derives.
 OWN = set(dir(object)) | {"__module__", "__getattr__", "__lt__", "__le__", "__gt__", "__ge__"}
-# Slots that a sequence or mapping of PyO3 has beside the methods that it was given.
+# Slots that PyO3 adds to a sequence or mapping.
 SLOTS = {"__add__", "__mul__", "__rmul__", "__iadd__", "__imul__", "__contains__", "__setitem__", "__delitem__"}
 
 

@@ -1,20 +1,20 @@
-//! A music site: songs with tags, likes that are counted once, playlists, what everybody listens
-//! to, and who is logged in.
+//! A music site: songs with tags, likes that are counted once, playlists, listening histories, and
+//! logins.
 //!
 //! ```text
 //! cargo run --release -p firn-cql --example music [DIR]
 //! ```
 //!
-//! One table for each question that is asked, as the data model wants it:
+//! One table for each query, as the data model requires:
 //!
-//! | table | a partition | what it answers |
+//! | table | a partition | query |
 //! |---|---|---|
-//! | `songs` | a song | what is it; by index: what is by this artist, what has this tag |
-//! | `opinions` | a user, by song | what does she think of it |
-//! | `counts` | a song | how many like it, how often it was played |
-//! | `playlists` | a user's list, by place | what is on it, in order |
-//! | `heard` | a user, newest first | what did he listen to last |
-//! | `sessions` | a ticket | whose is it; forgotten after an hour |
+//! | `songs` | a song | its properties; by index: songs of an artist, songs with a tag |
+//! | `opinions` | a user, by song | opinion on a song |
+//! | `counts` | a song | number of likes, number of plays |
+//! | `playlists` | a user's list, by position | its songs, in order |
+//! | `heard` | a user, newest first | songs heard last |
+//! | `sessions` | a ticket | its user; expires after an hour |
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ struct Song {
     tags: BTreeSet<String>,
 }
 
-/// Counters that nobody has counted with are null.
+/// Counters that were never incremented are null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, FromRow)]
 struct Counts {
     #[firn(default)]
@@ -55,7 +55,7 @@ struct Counts {
     plays: i64,
 }
 
-/// What somebody listened to, and when: milliseconds since 1970.
+/// A song that was heard, with the time in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, FromRow)]
 struct Heard {
     user: String,
@@ -72,7 +72,7 @@ enum Opinion {
 }
 
 impl Opinion {
-    /// The counter, and what `opinions` remembers: 1, 2 or 3.
+    /// The counter, and the number stored in `opinions`: 1, 2 or 3.
     const ALL: [(Opinion, &'static str); 3] = [
         (Opinion::Dislike, "dislikes"),
         (Opinion::Like, "likes"),
@@ -80,7 +80,7 @@ impl Opinion {
     ];
 }
 
-/// The application: its statements are compiled once.
+/// The application. Its statements are compiled once.
 #[derive(Clone)]
 struct Site {
     session: Session,
@@ -90,7 +90,7 @@ struct Site {
     opinion: Prepared,
     say_first: Prepared,
     say_instead: Prepared,
-    /// Adds to the counter of each opinion.
+    /// Increments the counter of each opinion.
     count: [Prepared; 3],
     play: Prepared,
     hear: Prepared,
@@ -136,12 +136,13 @@ impl Site {
         self.session.run(statement, values, &Run::default())
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if there is one.
     fn one<T: FromRow>(&self, statement: &Prepared, values: impl Values) -> Result<Option<T>> {
         self.run(statement, values)?.row(0).map(T::from_row).transpose()
     }
 
-    /// Runs a statement that has a condition. Whether it held: somebody else may have been faster.
+    /// Executes a statement with a condition. Returns whether it held: another client may have been
+    /// faster.
     fn try_to(&self, statement: &Prepared, values: impl Values) -> Result<bool> {
         self.one(statement, values).map(|row: Option<Applied>| row.is_some_and(|r| r.applied))
     }
@@ -158,7 +159,7 @@ impl Site {
         self.run(&self.tag, (BTreeSet::from([tag]), id)).map(drop)
     }
 
-    /// Songs that an index finds, however many: a page at a time.
+    /// Iterates over songs that an index finds, one page at a time.
     fn by_artist(&self, artist: &str) -> Result<impl Iterator<Item = Result<Song>>> {
         Ok(self.session.query("SELECT * FROM songs WHERE artist = ?", (artist,))?.typed())
     }
@@ -172,8 +173,8 @@ impl Site {
         Ok(kind.and_then(|(kind,)| Opinion::ALL.get(kind as usize - 1)).map(|o| o.0))
     }
 
-    /// A user says what she thinks of a song: it is remembered once and counted once, whoever else
-    /// says something at the same time.
+    /// Records a user's opinion of a song. It is stored once and counted once, even with concurrent
+    /// calls.
     fn say(&self, user: &str, song: Uuid, opinion: Opinion) -> Result<()> {
         let kind = |o: Opinion| o as i32 + 1;
         loop {
@@ -185,7 +186,7 @@ impl Site {
                 }
                 None => self.try_to(&self.say_first, (user, song, kind(opinion)))?,
             };
-            // Where it was not applied she said something from another place: look again.
+            // If it was not applied, the user said something from another place: read again.
             if applied {
                 if let Some(before) = before {
                     self.run(&self.count[before as usize], (-1_i64, song))?;
@@ -200,7 +201,7 @@ impl Site {
         Ok(rows.typed()?.pop().unwrap_or_default())
     }
 
-    /// The songs that most like, best first. It looks at all counters, but keeps few.
+    /// Returns the songs with the most likes, best first. It reads all counters, but holds few.
     fn chart(&self, length: usize) -> Result<Vec<(i64, Uuid)>> {
         let mut best = BTreeSet::new();
         for row in
@@ -220,7 +221,7 @@ impl Site {
         self.run(&self.play, (1_i64, song)).map(drop)
     }
 
-    /// What a user listened to, newest first.
+    /// Returns the songs that a user heard, newest first.
     fn history(&self, user: &str) -> Result<impl Iterator<Item = Result<Heard>>> {
         Ok(self
             .session
@@ -228,7 +229,7 @@ impl Site {
             .typed())
     }
 
-    /// What each user listened to last.
+    /// Returns the song that each user heard last.
     fn latest(&self) -> Result<impl Iterator<Item = Result<Heard>>> {
         Ok(self
             .session
@@ -236,7 +237,7 @@ impl Site {
             .typed())
     }
 
-    /// Puts a song at the end of a list.
+    /// Appends a song to a list.
     fn append(&self, user: &str, list: &str, song: Uuid) -> Result<()> {
         loop {
             let last: Option<(Option<i32>,)> = self.one(&self.last_place, (user, list))?;
@@ -255,21 +256,21 @@ impl Site {
         self.run(&self.log_in, (ticket, user)).map(drop)
     }
 
-    /// Whose the ticket is, as long as it is good.
+    /// Returns the user of a ticket that is still valid.
     fn who(&self, ticket: Uuid) -> Result<Option<String>> {
         let rows = self.session.execute("SELECT user FROM sessions WHERE ticket = ?", (ticket,))?;
         rows.row(0).map(|row| row.get("user")).transpose()
     }
 }
 
-/// What a statement with a condition answers.
+/// Result of a statement with a condition.
 #[derive(FromRow)]
 struct Applied {
     #[firn(rename = "[applied]")]
     applied: bool,
 }
 
-/// The songs of the site.
+/// Returns the songs of the site.
 fn songs() -> Vec<Song> {
     let song = |(n, title, artist, tags): (u128, &str, &str, &[&str])| {
         let tags = tags.iter().map(|t| (*t).to_owned()).collect();
@@ -286,7 +287,7 @@ fn songs() -> Vec<Song> {
 
 const USERS: [&str; 4] = ["arin", "bob", "eve", "joe"];
 
-/// All users do the same at once, in two threads each: what is counted is right all the same.
+/// All users do the same at once, in two threads each; the counts are still correct.
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn crowd(site: &Site, rounds: usize) -> Result<()> {
     std::thread::scope(|threads| {
@@ -358,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    /// A site in memory, with these songs, whose clock stands still unless it is moved.
+    /// Creates a site in memory with these songs. Its clock moves only when it is set.
     fn site() -> (Site, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(1_300_000_000_000_000));
         let options = Options {

@@ -1,12 +1,12 @@
-//! Conversations about changes: statements and what is answered, in `data/changes/*.txt`, a
-//! database a file.
+//! Data-driven tests of changes: statements and their results, in `data/changes/*.txt`, with one
+//! database for each file.
 //!
 //! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals, columns
-//!   in the order of the result, `[applied]` with the names of the columns; an error with its
+//!   in the order of the result, `[applied]` with the names of the columns; errors with their
 //!   class;
-//! - `bind`: a statement in the first line, then in each line what is bound, separated by `;`:
+//! - `bind`: a statement in the first line, then in each line its bound values, separated by `;`:
 //!   plain texts of values, `null`, `unset`;
-//! - `wait <seconds>`: the clock goes on.
+//! - `wait <seconds>`: advances the clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn an_element_that_is_too_long_is_refused_in_words_of_the_language() {
         assert_eq!(class, "InvalidRequest");
         assert!(text.contains("614400 bytes") && text.contains("the key of a map"), "{text}");
     }
-    // Values, and elements of lists, are longer.
+    // Values, and elements of lists, may be longer.
     session
         .execute(
             "UPDATE ks.e SET l = [?] WHERE k = 'a'".replace('?', &format!("'{long}'")).as_str(),

@@ -1,6 +1,6 @@
-//! Compact tables are column families of the older interface: definitions of either side, indexes
-//! and views beside its writes, crashes between the two records of a table, and what becomes of its
-//! rows with `DROP COMPACT STORAGE`.
+//! Compact tables, which are column families of the Thrift interface. Tests definitions through
+//! both interfaces, indexes and views with Thrift writes, crashes between the two records of a
+//! table, and rows after `DROP COMPACT STORAGE`.
 
 use super::both;
 use super::common;
@@ -65,7 +65,7 @@ fn an_index_of_statements_follows_what_the_older_interface_writes() {
     both.ask("ALTER TABLE users DROP name");
     let def = both.wide.describe_keyspace("rec").unwrap().cf_defs.remove(0);
     assert_eq!(def.column_metadata.len(), 1);
-    // The cells are there, and nobody knows their column.
+    // The cells exist, but their column is unknown.
     assert_eq!(both.family("users").row("a").slice().count().unwrap(), 2);
 }
 
@@ -103,7 +103,7 @@ fn the_older_interface_drops_compact_tables_and_does_not_change_them() {
         if is_open {
             assert_eq!(heard.take(), ["DROPPED TABLE rec t"]);
         }
-        // The name is free for either.
+        // Both interfaces can use the name.
         both.wide.system_add_column_family(&CfDef::new("rec", "t")).unwrap();
         assert_eq!(both.rows("SELECT * FROM t").len(), 0);
         both.ask("DROP TABLE t");
@@ -136,7 +136,7 @@ fn options_of_a_table_stay_in_force_while_the_older_interface_defines_families()
     assert_eq!((&*def.comment, def.gc_grace_seconds), ("x", 77));
     wide.close().unwrap();
     both.open_again();
-    // What families know nothing of, or would not take.
+    // Options and types that families do not support.
     both.ask(
         "CREATE TABLE u (k int, c frozen<map<text, int>>, d vector<float, 2>, v duration, PRIMARY KEY (k, c, d)) WITH COMPACT STORAGE
          AND compaction = {'class': 'UnifiedCompactionStrategy', 'min_threshold': '1', 'max_threshold': '1'}
@@ -152,10 +152,10 @@ fn options_of_a_table_stay_in_force_while_the_older_interface_defines_families()
     assert_eq!((&*def.comment, policy(&both)), ("y", before));
 }
 
-/// What the view of `t_comp` by values has, and what it should have.
+/// Compares the view of `t_comp` by value with the expected rows.
 fn check_view(both: &Both, done: &[both::Did], words: &str) {
     let select = "SELECT value, key, column1, column2, writetime(value) FROM viewed";
-    // The value is part of the view's key, which has no time of writing.
+    // The value is part of the view's key, which has no write time.
     let mut found: Vec<_> = both.rows(&select.replace(", writetime(value)", ""));
     let mut wanted = vec![];
     for (number, key) in KEYS.iter().enumerate() {
@@ -396,7 +396,7 @@ fn no_write_is_lost_that_was_taken_while_a_table_was_written_anew() {
                 .collect();
             let read = || {
                 (0..20).for_each(|_| {
-                    // Who reads the old tree as it goes is told so.
+                    // A read of the old tree may fail while it is dropped.
                     session.execute(&format!("SELECT count(*) FROM {name}"), ()).ok();
                 });
             };
@@ -413,10 +413,10 @@ fn no_write_is_lost_that_was_taken_while_a_table_was_written_anew() {
     }
 }
 
-/// Tables by name, with their rows.
+/// Rows of tables, by table name.
 type Content = Vec<(String, Vec<Vec<Option<Vec<u8>>>>)>;
 
-/// The definitions and rows of all that is there, and whether both interfaces agree on it.
+/// Returns all definitions and rows, and checks that both interfaces agree on them.
 fn agreed(wide: &Wide, session: &Session) -> Content {
     let catalog = session.engine().catalog();
     let mut all = vec![];
@@ -460,7 +460,7 @@ fn a_crash_between_the_records_of_a_table_leaves_both_interfaces_of_one_mind() {
     wide.system_add_keyspace(&firn_wide::KsDef::new("rec")).unwrap();
     session.execute("USE rec", ()).unwrap();
     env.start_journal();
-    // What is there after each statement, and the place of the journal where it was answered.
+    // State after each statement, and the journal position at its completion.
     let mut after = vec![(0, agreed(&wide, &session))];
     for statement in script {
         session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
@@ -473,11 +473,12 @@ fn a_crash_between_the_records_of_a_table_leaves_both_interfaces_of_one_mind() {
         for cut in [Cut::Process, Cut::PowerNone, Cut::PowerRandom(crasher.at() as u64)] {
             let (wide, session) = Both::open(&crasher.image(&cut), &clock);
             let found = agreed(&wide, &session);
-            // All that was answered is there, and of the statement after it all or nothing.
+            // All completed statements are there, and the next one is there completely or not at
+            // all.
             let done = after.iter().rposition(|(at, _)| *at <= crasher.at()).unwrap();
             let may_be = after[done..].iter().take(2).any(|(_, all)| *all == found);
             assert!(may_be, "{cut:?} at {}: {found:?}, after {done} statements", crasher.at());
-            // Either interface goes on.
+            // Both interfaces still work.
             wide.system_add_column_family(&CfDef::new("rec", "more")).unwrap();
             session
                 .execute(

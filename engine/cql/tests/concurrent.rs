@@ -1,5 +1,5 @@
-//! Changes by many threads at once (model 3.2): a condition and its change are one, increments are
-//! never lost, one of many inserts wins.
+//! Changes by many threads at once (model 3.2): a condition and its change are atomic, no increment
+//! is lost, and one of many inserts wins.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ fn conditional_updates_lose_no_increment() {
                 }
                 refused.fetch_add(1, Ordering::Relaxed);
                 let now: i32 = row.get("n").unwrap();
-                assert!(now > seen, "{now} was told after {seen}");
+                assert!(now > seen, "{now} came after {seen}");
                 seen = now;
             }
         }
@@ -136,13 +136,13 @@ fn elements_of_lists_are_all_kept() {
         let mine = |parity: i32| {
             (0..20).filter(move |i| i % 2 == parity).map(move |i| thread * 20 + i).map(at)
         };
-        assert!(mine(0).is_sorted(), "later elements are behind");
-        assert!(mine(1).is_sorted_by(|a, b| a > b), "what is prepended later is before");
+        assert!(mine(0).is_sorted(), "later elements come after");
+        assert!(mine(1).is_sorted_by(|a, b| a > b), "elements prepended later come first");
     }
 }
 
-/// Each thread says of each change when it was: whoever comes first, the last one counts. A batch
-/// is seen whole, in pages too.
+/// Threads set the timestamp of each change: the largest one wins, whatever the order. A batch is
+/// read completely or not at all, also with pages.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn the_greatest_timestamp_wins_and_batches_are_whole() {
@@ -157,7 +157,7 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             let all = session.prepare("SELECT c, v FROM t WHERE k = 9").unwrap();
             let mut seen = 0;
             while !done.load(Ordering::Relaxed) {
-                // A batch is whole in a page.
+                // A batch is complete in a page.
                 let rows = session.walk(&all, (), &Run::default()).unwrap().typed();
                 let rows: Vec<(i32, i32)> = rows.collect::<Result<_, _>>().unwrap();
                 assert!(
@@ -169,7 +169,7 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             seen
         });
         let catalog = scope.spawn(|| {
-            // Statements are compiled again while definitions change.
+            // Statements are recompiled while definitions change.
             while !done.load(Ordering::Relaxed) {
                 session.execute("CREATE TABLE short (k int PRIMARY KEY)", ()).unwrap();
                 session.execute("DROP TABLE short", ()).unwrap();

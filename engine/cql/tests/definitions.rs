@@ -1,12 +1,12 @@
-//! Conversations about definitions: statements and what is answered, in `data/definitions/*.txt`, a
-//! database a file.
+//! Data-driven tests of definitions: statements and their results, in `data/definitions/*.txt`,
+//! with one database for each file.
 //!
-//! - `cql`: the statements of the input, each ended by `;`; an error is told with its class, and
-//!   nothing after it is run;
+//! - `cql`: the statements of the input, each ended by `;`; an error is shown with its class, and
+//!   ends the input;
 //! - `reopen`: closes the database and opens it again;
-//! - `ids`: the numbers of a table's columns, its dropped columns and its indexes;
+//! - `ids`: the ids of a table's columns, its dropped columns and its indexes.
 //!
-//! After every `cql` the records that are stored must give the definitions that are in use.
+//! After every `cql` the stored records must load to the definitions in use.
 
 use firn_cql::internals::catalog::{Catalog, KeyspaceEntry, OrphanedTable};
 use firn_cql::{Kind, Rows, Script, Session};
@@ -164,7 +164,7 @@ fn the_longest_names_of_tables_views_and_indexes_are_those_of_servers() {
     let [index, too_long] = names("i");
     assert!(run(&format!("CREATE INDEX {too_long} ON ks.{table} (b)")).is_err());
     run(&format!("CREATE INDEX {index} ON ks.{table} (b)")).unwrap();
-    // Names that are not given can be given.
+    // Generated names can be given explicitly.
     run(&format!("CREATE INDEX ON ks.{table} (c)")).unwrap();
     run(&format!("CREATE INDEX ON ks.{table} (d)")).unwrap();
     run(&format!("INSERT INTO ks.{table} (a, b, c) VALUES (1, 2, 3)")).unwrap();
@@ -182,7 +182,7 @@ fn the_longest_names_of_tables_views_and_indexes_are_those_of_servers() {
         rows.typed::<(i32,)>().unwrap()
     };
     assert_eq!([found(&table), found(&view)], [vec![(1,)], vec![(1,)]]);
-    // What DESCRIBE printed makes the same tables again.
+    // The output of DESCRIBE creates the same tables again.
     session.execute(&format!("DROP MATERIALIZED VIEW ks.{view}"), ()).unwrap();
     session.execute(&format!("DROP TABLE ks.{table}"), ()).unwrap();
     session.execute("USE ks", ()).unwrap();
@@ -234,7 +234,7 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     assert_eq!(loaded.homeless, [of(key.clone(), Some(table.id)), of("cql/type/k/u".into(), None)]);
     assert_eq!(loaded.catalog.tables().count(), 0);
     let record = records.remove(key.as_bytes()).unwrap();
-    // A table that is no view has the record that it had before there were views.
+    // The record of a table that is not a view has the form from before views existed.
     assert!(!String::from_utf8_lossy(&record).contains("view"));
     records.insert(format!("cql/table/+{}", table.id).into_bytes(), record);
     assert!(

@@ -1,6 +1,6 @@
-//! Column families and tables are the same cells: what one interface writes the other reads, as a
-//! server that had both answered (`vectors/families-3.11.jsonl`), as random histories tell, beside
-//! threads, over reopenings.
+//! Column families and tables are the same cells: each interface reads the other's writes. Tests
+//! replay a server with both interfaces (`vectors/families-3.11.jsonl`), random histories,
+//! concurrent threads, and reopening.
 
 use super::both;
 use super::common;
@@ -51,7 +51,7 @@ fn definition(given: &Json) -> CfDef {
     def
 }
 
-/// What tells clients how to read a family, by its name.
+/// Returns the parts of a definition that clients need to read a family, by its name.
 fn described(def: &CfDef) -> (String, Json) {
     let column = |c: &ColumnDef| json!([hex(&c.name), c.validation_class]);
     let told = json!({
@@ -65,7 +65,7 @@ fn described(def: &CfDef) -> (String, Json) {
     (def.name.clone(), told)
 }
 
-/// Carries out what isn't a statement; what it gave.
+/// Executes a call that is not a statement, and returns its result.
 fn call(both: &Both, line: &Json) -> firn_wide::Result<Json> {
     if let Some(def) = line.get("family") {
         both.wide.system_add_column_family(&definition(def))?;
@@ -152,7 +152,7 @@ fn replay(rough: bool) {
                 let told = ["columns", "error", "describe"];
                 fields.retain(|name, _| told.contains(&&**name));
                 let here = call(&both, &line);
-                // Which words say that a family isn't there is told elsewhere.
+                // The texts for a missing family are tested elsewhere.
                 let refused = |e: firn_wide::Error| match &theirs["error"] {
                     Json::Null => json!({"error": e.to_string()}),
                     there => json!({"error": there}),
@@ -169,7 +169,7 @@ fn replay(rough: bool) {
     }
     let unused: Vec<_> = known.keys().filter(|k| !used.contains(k)).collect();
     assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
-    assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
+    assert!(unused.is_empty(), "differences that did not occur: {unused:?}");
     assert!(count > 180, "{count}");
 }
 
@@ -271,7 +271,7 @@ fn a_family_may_be_dropped_by_one_interface_while_the_other_reads() {
         let _ends = Ends(is_over);
         scope.spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                // Who is reading when it goes is told that.
+                // Concurrent reads fail when it is dropped.
                 let is_gone = |text: String, word: &str| {
                     assert!(text == word || text.ends_with("has been dropped"), "{text}");
                 };
@@ -417,8 +417,7 @@ fn times_to_live_are_the_same_cells() {
     assert_eq!(both.family("flat").row("k").slice().count().unwrap(), 0);
 }
 
-/// What a table has by default counts for calls, and what a family has for statements, also after
-/// it was changed.
+/// A table's default TTL applies to calls, and a family's to statements, also after a change.
 #[test]
 fn a_default_time_to_live_counts_for_both_interfaces() {
     let both = Both::new(5);
@@ -496,8 +495,8 @@ fn keys_and_names_that_no_statement_writes_are_shown_as_far_as_they_go() {
     };
     both.wide.system_add_column_family(&def).unwrap();
     let name = composite(&[b"c".to_vec(), long(5)]);
-    // A key of one component, one that is no composite at all, and names that end before or behind
-    // all that begin like them.
+    // A key of one component, one that is not a composite, and names that end before or after all
+    // that begin like them.
     for key in [
         composite(&[b"a".to_vec()]),
         b"\xff\xff\xff".to_vec(),
@@ -507,7 +506,7 @@ fn keys_and_names_that_no_statement_writes_are_shown_as_far_as_they_go() {
         for end in [0u8, 1, 0xFF] {
             let mut name = name.clone();
             *name.last_mut().unwrap() = end;
-            // Who checks keys refuses them, which is as good.
+            // Refusing invalid keys is correct too.
             row.insert(name, "v").ok();
         }
     }
@@ -535,7 +534,7 @@ fn bytes_that_are_no_values_of_their_types_are_answered_or_refused() {
         for key in [&b"abc"[..], b"\xff", b"12345678"] {
             both.family(&name).row(key).insert(key, key).unwrap();
         }
-        // Keys are not looked at when their type changes, and values neither.
+        // Keys and values are not validated when their type changes.
         let mut def = both.wide.describe_keyspace("rec").unwrap().cf_defs;
         let mut def = def.swap_remove(def.iter().position(|f| f.name == name).unwrap());
         def.key_validation_class = of.into();
@@ -556,7 +555,7 @@ fn bytes_that_are_no_values_of_their_types_are_answered_or_refused() {
                 let statement = format!("SELECT {selection} FROM {name} {rest}");
                 let answer = pages(&both.session, &statement, Some(1));
                 let rows = answer.iter().flatten().flat_map(Rows::iter);
-                // What a value is, or that it is none.
+                // Values are decoded, or refused as invalid.
                 rows.for_each(|row| {
                     (0..row.columns().len()).for_each(|i| drop(row.at::<firn_cql::Value>(i)));
                 });

@@ -1,11 +1,11 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it
-//! is.
+//! Checks that modules import only lower floors, that the files of a module form no new import
+//! cycles, and that every file has a module comment.
 
 use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
-/// On floor 0 errors hold those of the syntax, on floor 1 values know the types of columns.
+/// On floor 0 errors contain those of the syntax; on floor 1 values use the types of columns.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("syntax", 0),

@@ -1,10 +1,12 @@
-//! Functions and aggregates of users: conversations in `data/functions/*.txt`, a database a file,
-//! and what a real server answered to such statements (`vectors/functions-5.0.jsonl`).
+//! User-defined functions and aggregates: data-driven tests in `data/functions/*.txt`, with one
+//! database for each file, and answers of a server to such statements
+//! (`vectors/functions-5.0.jsonl`).
 //!
 //! - `cql`: the statements of the input, each ended by `;`. Rows are shown as CQL literals below
-//!   the names and types of their columns, a definition as clients are told of it, an error with
-//!   its class;
-//! - `bound VALUE | VALUE | …`: one statement with these bound to its markers, as plain texts;
+//!   the names and types of their columns, a definition as the schema change that clients receive,
+//!   an error with its class;
+//! - `bound VALUE | VALUE | …`: one statement with these values bound to its markers, as plain
+//!   texts;
 //! - `reopen`: closes the database and opens it again.
 
 use super::common;
@@ -117,7 +119,7 @@ fn conversations() {
     }
 }
 
-/// A value as the file writes it.
+/// Returns a value in the notation of the file.
 fn to_json(value: &Value) -> Json {
     let all = |values: &[Value]| Json::from(values.iter().map(to_json).collect::<Vec<_>>());
     match value {
@@ -151,16 +153,16 @@ fn ours(answer: Result<Rows, Error>) -> Json {
     }
 }
 
-/// Statements that are answered otherwise here, and why.
+/// Statements with other answers here, with the reasons.
 const DIFFERENCES: [(&str, &str); 2] = [
     (
         "INSERT INTO ks.t (k, c, v) VALUES (2, 5, nosuch(1))",
-        "there a name that nothing has is told in other words than in a selection",
+        "there the error for an unknown name differs from that in a selection",
     ),
     ("DESCRIBE ONLY KEYSPACE ks", "there are two blanks before AND"),
 ];
 
-/// What a server answered about functions in Java, whose bodies are the same in rhai.
+/// Answers of a server about functions in Java, with equivalent bodies in rhai.
 #[test]
 fn definitions_are_answered_as_recorded() {
     let session = Session::in_memory().unwrap();
@@ -172,10 +174,10 @@ fn definitions_are_answered_as_recorded() {
         let mut theirs = line.clone();
         theirs.as_object_mut().unwrap().remove("stmt");
         let ours = ours(session.execute(statement, ()));
-        // What is wrong with a text, or why a body failed, each says in its own words.
+        // The texts of syntax errors and of failed bodies differ.
         let class = |answer: &Json| answer["error"]["class"].as_str().map(str::to_owned);
         let own_words = ["SyntaxException", "FunctionFailure"];
-        // Functions of one name are listed in no order.
+        // Functions with one name are listed in no order.
         let front = |answer: &Json| {
             let text = answer["error"]["message"].as_str()?;
             text.split_once("signatures: ").map(|(front, _)| front.to_owned())

@@ -1,7 +1,7 @@
-//! Changes with timestamps of their own end in one state, in whatever order they come and whatever
-//! the engine does in between (model 2.2, 3.2, 3.3): random histories, each run as it was made and
-//! again shuffled, with flushes, compactions and reopening. What reads before it writes, and what
-//! takes the clock's time as a name (elements of lists), is left out.
+//! Changes with explicit timestamps have the same result in any order, whatever the engine does in
+//! between (model 2.2, 3.2, 3.3). Random histories run in their order and shuffled, with flushes,
+//! compactions and reopening. Operations that read before they write, and those that use the
+//! clock's time as a name (elements of lists), are excluded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use firn_wide::{Options, Wide};
 
 const HISTORIES: u64 = 30;
 const CHANGES: u64 = 24;
-/// Times to live, seconds: some end between the two halves of a history.
+/// TTLs in seconds: some expire between the two halves of a history.
 const LIVES: [u32; 3] = [10, 20, 1000];
 const PAUSE: Duration = Duration::from_secs(15);
 
@@ -25,13 +25,13 @@ enum Step {
     Flush,
     Compact,
     Reopen,
-    /// Time passes. No change is moved over it.
+    /// Advances the clock. No change is moved across it.
     Wait,
 }
 
-/// Makes changes. Timestamps are few, so that many are equal; those of one half of a history are
-/// odd, of the other even, since at one timestamp a cell that has expired is a deletion as soon as
-/// a compaction has met it.
+/// Generates changes. There are few timestamps, so that many are equal. Those in one half of a
+/// history are odd, in the other even. Otherwise results would depend on compactions: an expired
+/// cell becomes a deletion with the same timestamp as soon as a compaction reads it.
 struct Maker {
     rng: Rng,
     half: i64,
@@ -53,7 +53,7 @@ impl Maker {
         10 + 2 * self.below(6) as i64 + self.half
     }
 
-    /// `USING …`; in a batch with a timestamp of its own there is none.
+    /// Returns `USING …`; empty in a batch with its own timestamp.
     fn using(&mut self, has_timestamp: bool, may_expire: bool) -> String {
         let mut all = vec![];
         if has_timestamp {
@@ -77,7 +77,7 @@ impl Maker {
         format!("{{{}}}", all.join(", "))
     }
 
-    /// What one column is set to in an `INSERT`.
+    /// Returns the value of a column for an `INSERT`.
     fn value(&mut self, column: &str) -> String {
         match column {
             "s" | "ss" => self.set(),
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// What is there.
+    /// Returns the state.
     fn state(&self) -> String {
         let shown = |rows: &Rows| {
             let line = |row: firn_cql::Row<'_>| {
@@ -255,7 +255,7 @@ impl World {
     }
 }
 
-/// The states after each half.
+/// Returns the states after each half.
 fn run<'s>(steps: impl IntoIterator<Item = &'s Step>) -> Vec<String> {
     let mut world = World::new();
     let mut states = vec![];
@@ -272,7 +272,7 @@ fn run<'s>(steps: impl IntoIterator<Item = &'s Step>) -> Vec<String> {
     states
 }
 
-/// The changes of a half of a history in the order in which they were made.
+/// Returns the changes of a half of a history in their order.
 fn in_order(steps: &[Step]) -> Vec<&Step> {
     let mut all = vec![];
     for half in steps.split(|s| matches!(s, Step::Wait)) {
@@ -316,8 +316,8 @@ fn history(seed: u64) -> Vec<Step> {
     steps
 }
 
-/// Identities, places in lists and times come from the environment: what one run of a history
-/// gives, the next gives too.
+/// Uuids, positions in lists and times come from the environment, so each run of a history has the
+/// same result.
 #[test]
 fn a_history_is_the_same_each_time() {
     let run = |seed: u64| {
@@ -339,7 +339,7 @@ fn a_history_is_the_same_each_time() {
         let row = |row: firn_cql::Row<'_>| {
             (0..6).map(|i| row.bytes(i).map(<[u8]>::to_vec)).collect::<Vec<_>>()
         };
-        // The cells as they are stored, paths of lists too.
+        // The stored cells, including paths of lists.
         let family =
             session.engine().store().db().tree_names().into_iter().filter(|n| n.starts_with("cf-"));
         let cells = family.flat_map(|name| {
@@ -363,7 +363,7 @@ fn the_order_of_changes_does_not_matter() {
             rows += run(&steps).last().map_or(0, |s| s.lines().count());
             continue;
         }
-        // Leaves out what isn't needed to differ.
+        // Removes steps that are not needed for the difference.
         let mut i = 0;
         while i < steps.len() {
             let mut fewer = steps.clone();

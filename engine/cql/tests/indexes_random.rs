@@ -1,7 +1,7 @@
-//! Storage-attached indexes asked in random ways, compared with filtered scans of a table with the
-//! same rows and without indexes: values, ranges, elements, several together, pages, rows that were
-//! overwritten and deleted, indexes that are made before the rows and after them, openings. The
-//! nearest vectors are compared with all of them in order.
+//! Random queries of storage-attached indexes, compared with filtered scans of a table with the
+//! same rows but without indexes. The queries have values, ranges, elements, several indexes and
+//! pages. Rows are overwritten and deleted, indexes are created before and after the rows, and the
+//! store is reopened. Nearest vectors are compared with a full sort.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use firn_wide::{Options, Wide};
 const INDEXES: [&str; 9] = ["a", "t", "s", "c", "l", "keys(m)", "values(m)", "entries(m)", "v"];
 
 fn open(env: &MemEnv) -> Session {
-    // What is written from now on is later than what was.
+    // Later writes have later timestamps.
     env.advance(Duration::from_secs(1));
     let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
     let session = Session::new(wide).unwrap();
@@ -28,7 +28,7 @@ fn open(env: &MemEnv) -> Session {
     session
 }
 
-/// Does it to both tables.
+/// Executes a statement on both tables.
 fn both(session: &Session, statement: impl Fn(&str) -> String) {
     for table in ["plain", "indexed"] {
         let text = statement(table);
@@ -81,7 +81,7 @@ fn condition(rng: &mut Rng) -> String {
     }
 }
 
-/// The rows as text, in their order, read in pages of this size.
+/// Returns the rows as text, in order, read in pages of this size.
 fn ask(session: &Session, text: &str, page: Option<usize>) -> Vec<String> {
     let prepared = session.prepare(text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let (mut all, mut paging) = (vec![], None);
@@ -104,7 +104,7 @@ fn compare(session: &Session, rng: &mut Rng) {
     for _ in 0..1 + rng.below(3) {
         let next = condition(rng);
         let column = next.split([' ', '[']).next().unwrap().to_owned();
-        // A column is asked about once, but for its elements.
+        // A column has only one condition, except for its elements.
         if !conditions.iter().any(|c| c.split([' ', '[']).next() == Some(&*column)) {
             conditions.push(next);
         }
@@ -281,7 +281,7 @@ fn ranges_with_many_rows_are_found_in_pages_and_as_a_whole() {
         assert_eq!(found.len(), count as usize);
         assert_eq!(found, wanted(least));
     }
-    // So many for pages so small that a scan finds them; the beginning is enough.
+    // Pages are so small that a scan is used; checking the first ones is sufficient.
     let prepared = session.prepare(&asked(0)).unwrap();
     let (mut paging, all) = (None, wanted(0));
     for start in (0..30).step_by(3) {

@@ -1,5 +1,4 @@
-//! A scan that wants keys only leaves each row early, and must not take the next partition for the
-//! rest of it.
+//! A scan that needs only keys leaves each row early, and must not skip the next partition.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! Statements that are too deep, too long or too many are errors, found without running out of
-//! stack or memory.
+//! Statements that are too deep, too long or too numerous are errors, which are found without
+//! exhausting stack or memory.
 
 use firn_cql::Script;
 use firn_cql::internals::syntax::{
     MAX_CHANGES, MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, parse,
 };
 
-/// A statement around `n` pieces of text.
+/// A statement with `n` repetitions of a text.
 type Shape = fn(usize) -> String;
 
 const NESTED: [(&str, Shape); 14] = [
@@ -34,12 +34,12 @@ const NESTED: [(&str, Shape); 14] = [
 fn nesting_is_capped() {
     for (what, shape) in NESTED {
         let near = MAX_DEPTH as usize - 3;
-        // Relations in parentheses leave no node behind.
+        // Relations in parentheses create no nodes.
         parse(&shape(near)).unwrap_or_else(|e| panic!("{what}: {e}"));
         for n in [MAX_DEPTH as usize + 1, 100_000] {
             let error = parse(&shape(n)).expect_err(what);
             let deep = error.to_string() == format!("this is nested more than {MAX_DEPTH} deep");
-            // A hint that is too deep is taken for a tuple, and that is another error.
+            // A type hint that is too deep is parsed as a tuple, with another error.
             assert!(deep || what == "types of hints", "{what}: {error}");
         }
     }
@@ -47,11 +47,11 @@ fn nesting_is_capped() {
 
 #[test]
 fn operators_are_counted_through_parentheses() {
-    // Each level alone is within the cap, together they would make a tree of a thousand levels.
+    // Each level is within the limit, but together they would form a tree of a thousand levels.
     let level = |inner: String| format!("({inner}{})", " + 1".repeat(40));
     let text = (0..40).fold("v".to_owned(), |inner, _| level(inner));
     assert!(parse(&format!("SELECT {text} FROM t")).is_err());
-    // Side by side they do no harm.
+    // In sequence they are valid.
     let many = vec![format!("1{}", " + 1".repeat(40)); 1000].join(", ");
     assert!(parse(&format!("SELECT [{many}] FROM t")).is_ok());
 }
@@ -91,10 +91,10 @@ fn markers_terms_and_bytes_are_capped() {
 
 #[test]
 fn long_statements_are_parsed_in_linear_time() {
-    // Assignments to many columns are checked against each other; a list is read once.
+    // Assignments to many columns are compared with each other; a list is read once.
     let assignments: Vec<String> = (0..50_000).map(|i| format!("c{i} = {i}")).collect();
     assert!(parse(&format!("UPDATE t SET {} WHERE k = 1", assignments.join(", "))).is_ok());
-    // A type is tried in each of these parentheses, and is none.
+    // A type is tried and rejected in each of these parentheses.
     assert!(
         parse(&format!("UPDATE t SET v = [{}] WHERE k = 1", vec!["(byte(1))"; 100_000].join(", ")))
             .is_ok()
@@ -118,7 +118,7 @@ fn numbers_have_a_hundred_thousand_digits_at_most() {
         .execute("CREATE TABLE k.t (a int PRIMARY KEY, v varint, d decimal, l list<varint>)", ())
         .unwrap();
     let nines = |n: usize| "9".repeat(n);
-    // Millions of digits are refused as soon as they are counted.
+    // Numbers with millions of digits are refused after counting them.
     for n in [MOST, MOST + 1, 3_000_000] {
         let digits = nines(n);
         let refused = format!("a number has {MOST} digits at most, and this one has {n}");
@@ -146,7 +146,7 @@ fn numbers_have_a_hundred_thousand_digits_at_most() {
             }
         }
     }
-    // What was bound as bytes is stored, and shown as its bytes; it is not computed with.
+    // Values bound as bytes are stored and shown as bytes, but not used in computations.
     let large = Bound::Bytes(vec![0x7f; 2_000_000]);
     let decimal = Bound::Bytes([&[0, 0, 0, 1][..], &[0x7f; 2_000_000]].concat());
     let values = vec![Bound::Bytes(vec![0, 0, 0, 2]), large, decimal];
@@ -220,6 +220,6 @@ fn distinct_static_columns_are_read_without_the_deleted_rows_behind_them() {
     ] {
         assert_eq!(count(text).unwrap(), rows, "{text}");
     }
-    // Where rows are shown, the deleted ones are passed.
+    // Reads that return rows skip the deleted ones.
     count("SELECT p, s FROM k.t WHERE p = 1").unwrap_err();
 }

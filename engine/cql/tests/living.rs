@@ -1,5 +1,5 @@
-//! Definitions that change while there is data, and statements that were prepared before; values as
-//! hostile clients bind them.
+//! Definitions that change while there is data, statements prepared before such changes, and
+//! hostile bound values.
 
 use super::common;
 
@@ -33,7 +33,7 @@ fn refused(session: &Session, statement: &str) -> (Class, String) {
     (error.class(), error.to_string())
 }
 
-/// Rows as literals, joined.
+/// Returns rows as joined literals.
 fn told(rows: &Rows) -> String {
     let row = |row: firn_cql::Row<'_>| {
         let cells = row.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
@@ -184,7 +184,7 @@ fn what_was_dropped_stays_away_also_after_reopening() {
         does(&session, "CREATE INDEX i ON t (v)");
         if round == 1 {
             drop(session);
-            // The clock of this environment stands still, while timestamps have grown.
+            // The clock of this environment does not move, but timestamps have increased.
             env.sleep(Duration::from_secs(1));
             session = open(&env);
         }
@@ -193,7 +193,7 @@ fn what_was_dropped_stays_away_also_after_reopening() {
         does(&session, "UPDATE t SET v = 5, m[2] = 'b' WHERE p = 1 AND c = 2");
         assert_eq!(told(&does(&session, "SELECT c, m FROM t WHERE v = 5")), "2 {2: 'b'}");
     }
-    // A row that was written by UPDATE alone is gone with its only column.
+    // A row written only by UPDATE disappears with its only column.
     does(&session, "UPDATE t SET v = 7 WHERE p = 9 AND c = 9");
     does(&session, "DROP INDEX i");
     does(&session, "ALTER TABLE t DROP v");
@@ -236,28 +236,28 @@ fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
     does(&session, "ALTER TABLE t ADD s int static");
     let all = "1 30 null [30] {30: 'm'} 30";
     for _ in 0..2 {
-        // A row that has nothing else is gone with what it had, a partition with its static cells.
+        // A row without other values disappears with its values, a partition with its static cells.
         assert_eq!(told(&does(&session, "SELECT * FROM t")), all);
         assert_eq!(told(&does(&session, "SELECT p FROM t WHERE p = 2")), "");
         drop(session);
         env.sleep(Duration::from_secs(1));
         session = open(&env);
     }
-    // An index finds what there is, and no more.
+    // An index finds exactly the existing values.
     does(&session, "CREATE INDEX i ON t (v)");
     does(&session, "CREATE INDEX j ON t (m)");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 20")), "");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE v = 30")), "30");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE m CONTAINS 'old'")), "");
     assert_eq!(told(&does(&session, "SELECT c FROM t WHERE m CONTAINS 'm'")), "30");
-    // The first element of a list, and a condition, are of what there is.
+    // The first element of a list, and a condition, use the existing values.
     does(&session, "UPDATE t USING TIMESTAMP 40 SET l[0] = 31 WHERE p = 1 AND c = 30");
     assert_eq!(told(&does(&session, "SELECT l FROM t")), "[31]");
     assert_eq!(
         told(&does(&session, "UPDATE t SET v = 1 WHERE p = 1 AND c = 20 IF v = 20")),
         "false"
     );
-    // A later drop with an earlier timestamp brings nothing back.
+    // A later drop with an earlier timestamp restores nothing.
     for index in ["i", "j"] {
         does(&session, &format!("DROP INDEX {index}"));
     }
@@ -328,7 +328,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     assert_eq!(class, Class::Invalid);
     assert!(why.starts_with("Cannot index value of size 530000: "), "{why}");
     assert!(!told(&does(&session, "DESCRIBE TABLE t")).contains("INDEX"));
-    // Neither the open database nor one that is opened again knows of it.
+    // Neither the open database nor a reopened one has it.
     does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 3, '{long}')"));
     drop(session);
     env.advance(Duration::from_secs(1));
@@ -348,7 +348,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_rows() {
-    // Small, so that copies of it cost little.
+    // Small segments, so that copies are cheap.
     let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
     let options = || Options {
         store: firn_wide::StoreOptions { db: db.clone(), clock: None },
@@ -377,7 +377,7 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
         let session = open_with(&image, options());
         let described = told(&does(&session, "DESCRIBE KEYSPACE k"));
         seen.insert(["TABLE k.u", "t_v_idx", "t_w_idx"].map(|what| described.contains(what)));
-        // What had no definition yet is made anew, with the same numbers perhaps.
+        // Objects without a definition are created again, possibly with the same ids.
         does(&session, "CREATE TABLE IF NOT EXISTS u (p int PRIMARY KEY, v int)");
         does(&session, "CREATE INDEX IF NOT EXISTS t_w_idx ON t (w)");
         does(&session, "CREATE INDEX IF NOT EXISTS t_v_idx ON t (v)");
@@ -411,7 +411,7 @@ fn a_prepared_statement_has_the_id_that_servers_give_it() {
         let id = session.prepare_in(keyspace, text).unwrap().id();
         id.iter().map(|b| format!("{b:02x}")).collect::<String>()
     };
-    // Where each table is named with its keyspace, that which is chosen makes no difference.
+    // If all table names have a keyspace, the current keyspace has no effect.
     for (text, wanted) in [
         ("SELECT * FROM one.p WHERE a=?", "805e0a1056e1336e0308303ddf3242dc"),
         ("INSERT INTO one.p (a,b) VALUES (?,?)", "ef99e17bd18b3bcb7885838f566de6a9"),
@@ -432,7 +432,7 @@ fn a_prepared_statement_has_the_id_that_servers_give_it() {
         ids,
         ("e2a3ac409e8e087df3dc11aee35ae52a".into(), "4a4f2e957e1f5c3b6f144ea2a57edebf".into())
     );
-    // A definition is looked at when it is run.
+    // A definition is parsed when it runs.
     let definition = "CREATE TABLE one.q (a int PRIMARY KEY)";
     assert_ne!(hex(definition, None), hex(definition, Some(&other)));
     let mixed = "BEGIN BATCH DELETE FROM one.p WHERE a=1; UPDATE p SET b=2 WHERE a=3 APPLY BATCH";
@@ -468,7 +468,7 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     assert_eq!(session.run(&some, (1,), &how).unwrap_err().class(), Class::Invalid);
     does(&session, "DROP TABLE t");
     assert_eq!(session.run(&all, (), &how).unwrap_err().to_string(), "table t does not exist");
-    // Another table of this name, where the marker has another type.
+    // Another table with this name, where the marker has another type.
     does(&session, "CREATE TABLE t (p text PRIMARY KEY, v text)");
     let bytes = vec![Bound::Bytes(vec![0, 0, 0, 1]), Bound::Bytes(vec![0xFF])];
     assert_eq!(session.run(&insert, bytes, &how).unwrap_err().class(), Class::Invalid);
@@ -495,7 +495,7 @@ fn user_types_grow_and_are_renamed_under_their_data() {
         "INSERT INTO t (p, f, n, l, m, o) VALUES (1, {x: 1}, {y: 'b'}, [{x: 3}], {'a': {y: 'c'}}, {a: {x: 4}, l: [{x: 5}]})",
     );
     does(&session, "INSERT INTO keyed (p, c, v) VALUES ({x: 1}, {x: 2, y: 'z'}, 1)");
-    // Keys of partitions don't grow.
+    // Types of partition keys cannot get new fields.
     let why = "Cannot add new field zz of type int to user type k.u as the type is being used in partition key by the following tables: k.keyed";
     assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (Class::Invalid, why.to_owned()));
     does(&session, "ALTER TYPE u RENAME x TO first AND y TO second");
@@ -540,7 +540,7 @@ fn clustering_columns_indexes_and_views_grow_with_their_type() {
     does(&session, "INSERT INTO t (p, c, d, s) VALUES (1, [{x: 1}], {x: 2}, {{x: 3}})");
     let before = session.prepare("INSERT INTO t (p, c, d) VALUES (2, ?, ?)").unwrap();
     does(&session, "ALTER TYPE u ADD y text");
-    // What was bound for the type as it was is a value of what it is now.
+    // A value bound for the old type is valid for the new one.
     let list = [0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 4, 0, 0, 0, 5];
     let values = vec![Bound::Bytes(list.to_vec()), Bound::Bytes(vec![0, 0, 0, 4, 0, 0, 0, 6])];
     session.run(&before, values, &Run::default()).unwrap();
@@ -552,7 +552,7 @@ fn clustering_columns_indexes_and_views_grow_with_their_type() {
         let found = |cql: &str| told(&does(session, cql));
         let (old, new) = ("{x: 2, y: null}", "{x: 2, y: 'a'}");
         assert_eq!(found("SELECT d FROM t WHERE p = 1"), format!("{old}, {new}"));
-        // The view orders by `d`, downwards as its base does.
+        // The view is sorted by `d`, descending like its base.
         assert_eq!(found("SELECT d FROM w WHERE p = 1"), format!("{new}, {old}"));
         assert_eq!(found("SELECT d FROM t WHERE p = 2"), "{x: 6, y: null}");
         assert_eq!(found("SELECT d FROM t WHERE d = {x: 2}"), old);
@@ -569,7 +569,7 @@ fn clustering_columns_indexes_and_views_grow_with_their_type() {
     assert_eq!(told(&does(&session, "SELECT d FROM w")), "{x: 2, y: 'a'}, {x: 6, y: null}");
 }
 
-/// One statement with bytes for its markers.
+/// Executes one statement with these bytes as bound values.
 fn bound(session: &Session, statement: &str, values: &[&[u8]]) -> Result<Rows, Error> {
     let prepared = session.prepare(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
     session.run(
@@ -701,7 +701,7 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
             (Class::Invalid, "Key length of 65536 is longer than maximum of 65535")
         );
     }
-    // Nothing has such a value, and it may be asked for.
+    // No row has such a value, but querying it is allowed.
     assert_eq!(
         bound(&session, "SELECT * FROM t WHERE p = ? AND c = ?", &[b"p", long.as_bytes()])
             .unwrap()
@@ -709,7 +709,7 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
         0
     );
     assert_eq!(told(&does(&session, "SELECT count(*) FROM t")), "1");
-    // An element as long as no key of the engine can be.
+    // An element longer than the maximum key of the engine.
     let set = "CREATE TABLE e (p int PRIMARY KEY, s set<text>)";
     does(&session, set);
     let add = |n: usize| {
@@ -794,7 +794,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
         assert_eq!(lives(clock + 50, cql), [], "{cql}");
         assert_eq!(session.execute(cql, ()).unwrap().typed::<(i32,)>().unwrap(), [(50,)]);
     }
-    // Conditions, and what reads before it writes.
+    // Conditions, and operations that read before they write.
     let applied = |rows: Rows| rows.row(0).unwrap().get::<bool>("[applied]").unwrap();
     let update = "UPDATE t SET v = 'b' WHERE k = 1 AND c = 1 IF v = 'a'";
     assert!(!applied(at(clock + 50, update).unwrap()));
@@ -803,7 +803,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
     let element = "UPDATE t SET l[0] = 2 WHERE k = 2 AND c = 1";
     assert!(at(clock + 100, element).is_err());
     at(clock + 99, element).unwrap();
-    // A batch, of statements and of what was prepared.
+    // A batch of statements and of prepared statements.
     let batch = "BEGIN BATCH INSERT INTO t (k, c, v) VALUES (3, 1, 'a') USING TTL 100 APPLY BATCH";
     at(clock - 30, batch).unwrap();
     let put = session.prepare("INSERT INTO t (k, c, v) VALUES (4, 1, 'a') USING TTL 100").unwrap();
@@ -813,7 +813,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
         let rows = does(&session, &format!("SELECT ttl(v) FROM t WHERE k = {key}"));
         assert_eq!(rows.typed::<(i32,)>().unwrap(), [(70,)], "{key}");
     }
-    // What was deleted then may go as soon as something that was deleted then.
+    // Data deleted at that time can be purged.
     let told = |second: i64, key: i32| {
         at(second, &format!("DELETE FROM t WHERE k = {key} AND c = 1")).unwrap();
         let engine = session.engine();
@@ -825,7 +825,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
         deletion.local
     };
     assert_eq!((told(7, 5), told(1 << 31, 6)), (7, 1 << 31));
-    // Functions tell the time of the clock.
+    // Functions return the clock's time.
     let now = at(5, "SELECT toUnixTimestamp(now()) FROM t LIMIT 1").unwrap();
     assert!(now.typed::<(i64,)>().unwrap()[0].0 >= clock * 1000);
 }
@@ -865,7 +865,7 @@ fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
     let read = session.prepare("SELECT v FROM old.t WHERE k = 1").unwrap();
     let put = session.prepare("INSERT INTO old.t (k, v) VALUES (2, 2)").unwrap();
     assert_eq!(session.run(&read, (), &Run::default()).unwrap().len(), 1);
-    // While a session looks: whatever it does next sees another keyspace.
+    // During the session's next operation: whatever it is, it sees the new keyspace.
     let looks: [&dyn Fn(); 4] = [
         &|| drop(session.run(&read, (), &Run::default()).unwrap_err()),
         &|| drop(session.batch(BatchKind::Logged, &[(&put, vec![])], &Run::default()).unwrap_err()),
@@ -883,7 +883,7 @@ fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
         assert_eq!(does(&session, "SELECT * FROM old.t").len(), 1);
         drop(does(&session, "DROP INDEX old.t_v_idx"));
     }
-    // Nobody looks until the next opening; then it stays so, and what is made anew is kept.
+    // Nothing is read until the next opening. Then the state is unchanged, and new objects remain.
     anew();
     drop((session, engine, wide, read, put));
     let alone = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();

@@ -1,6 +1,6 @@
-//! Partition keys of 65,535 bytes and clustering values of as many together, whatever they are made
-//! of: written, read, found by indexes and deleted, in memtables and tables, after merges and
-//! reopening.
+//! Partition keys of 65,535 bytes, and clustering values with as many bytes together, of any types.
+//! They are written, read, found by indexes and deleted, in memtables and table files, after
+//! compactions and reopening.
 
 use super::common;
 
@@ -18,8 +18,8 @@ fn open(env: &CrashEnv) -> Session {
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
-/// So many bytes that end like this, of those that take the most room in the engine's keys: zeros
-/// that others part.
+/// Returns bytes of this length and end that take the most space in the engine's keys: zeros
+/// separated by other bytes.
 fn bytes(len: usize, end: u8) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|i| (i % 2) as u8).collect();
     bytes[len - 1] = end;
@@ -35,7 +35,7 @@ fn run(session: &Session, statement: &str, values: &[&[u8]]) -> Rows {
     session.run(&prepared, values, &Run::default()).unwrap_or_else(|e| panic!("{statement}: {e}"))
 }
 
-/// Of each row the last bytes of its two clustering values and its number.
+/// Returns the last bytes of the two clustering values and the number of each row.
 fn told(rows: &Rows) -> Vec<(u8, u8, i32)> {
     let last = |bytes: Vec<u8>| bytes.last().copied().unwrap_or(0);
     let of = |(c, d, n): (Vec<u8>, Vec<u8>, i32)| {
@@ -153,7 +153,7 @@ fn bounds_of_deletions_are_no_longer_than_rows() {
                 ),
                 refused
             );
-            // What nobody can have written can be asked for.
+            // Values that cannot have been written can be queried.
             assert_eq!(
                 told(
                     &format!("SELECT * FROM t WHERE p = ? AND {clause}"),

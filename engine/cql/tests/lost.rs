@@ -1,5 +1,5 @@
-//! A definition that is lost takes no data with it: an opening drops only what somebody dropped,
-//! and what was never defined.
+//! Losing a definition loses no data: an opening drops only objects that were dropped by a
+//! statement, or were never defined.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn trees(env: &CrashEnv) -> Vec<String> {
     db.tree_names().into_iter().filter(|n| n.starts_with("cf-")).collect()
 }
 
-/// Takes the records whose keys begin so out of the tree of definitions, as damage does.
+/// Removes the records with this key prefix from the schema tree, as damage would.
 fn lose(env: &CrashEnv, prefix: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open_in(Arc::new(env.clone()), "db", options().store.db).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
@@ -137,7 +137,7 @@ fn no_new_table_gets_what_a_lost_one_left() {
     assert_eq!(trees(&env).len(), 2);
 }
 
-/// Wherever a crash comes: a table is there with all its rows, or it is gone with its tree.
+/// After a crash at any point, a table exists with all its rows, or is gone with its tree.
 #[test]
 fn what_was_being_dropped_goes_with_the_next_opening() {
     for text in ["DROP TABLE t", "DROP KEYSPACE ks"] {

@@ -1,4 +1,4 @@
-//! Integration tests of CQL, one module a subject.
+//! Integration tests of CQL, one module for each subject.
 
 mod both;
 mod changes;

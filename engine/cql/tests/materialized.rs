@@ -1,5 +1,5 @@
-//! Materialized views hold what their bases make of them: after random histories with timestamps,
-//! times to live, deletions, conditions and batches, beside threads, and after crashes.
+//! Materialized views contain the rows computed from their bases: after random histories with
+//! timestamps, TTLs, deletions, conditions and batches, with concurrent threads, and after crashes.
 
 use super::common;
 
@@ -34,7 +34,7 @@ fn does(session: &Session, statement: &str) -> Rows {
     session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
 }
 
-/// Rows as literals, sorted.
+/// Returns rows as sorted literals.
 fn told(rows: &Rows) -> Vec<String> {
     let line = |row: firn_cql::Row<'_>| {
         let each = rows.columns().iter().enumerate();
@@ -47,7 +47,7 @@ fn told(rows: &Rows) -> Vec<String> {
 
 const BASE: &str = "CREATE TABLE t (p int, c int, v int, w text, s set<int>, m map<int, int>, l list<int>, st int static, \
                     PRIMARY KEY (p, c))";
-/// Name, definition, the columns to compare, and which rows of the base there are in it.
+/// Name, definition, the columns to compare, and the selected rows of the base.
 const VIEWS: [(&str, &str, &str, &str); 6] = [
     (
         "by_v",
@@ -97,7 +97,7 @@ fn is_there(session: &Session, view: usize) -> bool {
     catalog.keyspace("k").unwrap().table(VIEWS[view].0).is_some()
 }
 
-/// The view as it should be.
+/// Returns the expected rows of the view.
 fn made(session: &Session, view: usize) -> Vec<String> {
     let (_, _, columns, of) = VIEWS[view];
     let rows = does(session, &format!("SELECT {columns}, p, c, v, w FROM t"));
@@ -110,7 +110,7 @@ fn made(session: &Session, view: usize) -> Vec<String> {
     let mut all = vec![];
     for row in rows.iter() {
         let is_in = match of {
-            // A row of statics only has no clustering.
+            // A row with only static cells has no clustering values.
             _ if lacks(&row, "c") => false,
             "v" => !lacks(&row, "v"),
             "w" => !lacks(&row, "w") && number(&row, "c") >= 1,
@@ -193,7 +193,7 @@ fn changed(rng: &mut Rng, may_have_conditions: bool, has_timestamp: bool) -> Str
     }
 }
 
-/// A statement about the base.
+/// Returns a statement on the base.
 fn statement(rng: &mut Rng) -> String {
     if !rng.one_in(6) {
         let has_timestamp = !rng.one_in(5);
@@ -254,7 +254,7 @@ fn a_view_is_what_a_select_over_its_base_makes() {
     assert!(rows > 20, "histories that end in {rows} rows in all test little");
 }
 
-/// The key columns of a view and its base, as one reader sees them.
+/// Returns the key columns of a view and its base, as one reader sees them.
 fn keys(session: &Session, table: &str) -> Vec<(i32, i32)> {
     let all = session.prepare(&format!("SELECT p, c FROM {table}")).unwrap();
     let rows = session.walk(&all, (), &Run::default()).unwrap().typed::<(i32, i32)>();
@@ -274,7 +274,7 @@ fn views_follow_what_many_threads_do() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // A row that moves is in one place, and in a batch with another one.
+                // A row that moves is in one position, and in a batch with another row.
                 let all = keys(&session, "by_v");
                 let once: BTreeSet<_> = all.iter().copied().collect();
                 assert_eq!(once.len(), all.len(), "a row is in two places: {all:?}");
@@ -423,7 +423,7 @@ fn what_was_written_before_a_view_is_in_it_wherever_its_columns_come_from() {
         ["1 | {a: 1, b: 'x'} | {a: 2, b: null} | (3, 'y')"]
     );
     assert_eq!(told(&does(&session, "SELECT k FROM all_of")), ["1"]);
-    // A column that comes back brings what is newer than the timestamp of its drop.
+    // A column that is added again shows values newer than the timestamp of its drop.
     does(&session, "ALTER TABLE b ADD o int");
     assert_eq!(told(&does(&session, "SELECT k, o FROM all_of")), ["1 | 5", "2 | 7"]);
     does(&session, "ALTER TYPE u ADD c int");
@@ -455,8 +455,8 @@ fn a_value_that_is_too_long_for_a_key_is_refused_with_all_of_its_batch() {
     assert_eq!(told(&does(&session, "SELECT * FROM v")), ["'b' | 3"]);
 }
 
-/// A range without a lower end is behind others whose ends are of small bytes: what it deletes must
-/// be known when something older is written.
+/// A range without a lower bound sorts after others whose bounds have small bytes. Its deletion
+/// must be found when older data is written.
 #[test]
 fn what_is_older_than_a_range_without_a_lower_end_is_in_no_view() {
     let wide = Wide::open_in(Arc::new(CrashEnv::new(1)), "db", Options::default()).unwrap();

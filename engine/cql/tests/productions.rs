@@ -1,5 +1,5 @@
-//! The list of Cassandra's rules of grammar (`PRODUCTIONS.md`) is true: each statement parses, or is
-//! refused by the words that stand there; each test is there, and each reason.
+//! Checks the list of Cassandra's grammar rules (`PRODUCTIONS.md`): each statement parses, or is
+//! refused with the listed text; each listed test and reason exists.
 
 #![allow(clippy::disallowed_methods, reason = "it looks for files of the tests")]
 
@@ -11,7 +11,7 @@ use firn_cql::internals::syntax::parse;
 const LIST: &str = include_str!("../PRODUCTIONS.md");
 const REASONS: &str = include_str!("../COMPATIBILITY.md");
 
-/// The rules with their statements, and what is said of each.
+/// Iterates over the rules with their statements and notes.
 fn rows() -> impl Iterator<Item = [&'static str; 3]> {
     LIST.lines().filter(|line| line.starts_with("| `")).map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -24,7 +24,7 @@ fn rows() -> impl Iterator<Item = [&'static str; 3]> {
 fn what_the_list_of_rules_says_is_true() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let reasons = REASONS.split("\n## ").find(|part| part.starts_with("Not here\n"));
-    let reasons = reasons.expect("a list of what is not here");
+    let reasons = reasons.expect("a list of unsupported rules");
     let (mut rules, mut absent, mut wrong) = (BTreeSet::new(), 0, vec![]);
     for [rule, statement, told] in rows() {
         if !rules.insert(rule) {

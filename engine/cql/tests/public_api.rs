@@ -1,5 +1,5 @@
-//! Every public method of a session, its statements and its results is called by a history, by
-//! threads or by a run of crashes, or `public_api.txt` says where it is tried instead.
+//! Checks that every public method of a session, its statements and its results is called by a
+//! history, by threads or by a crash test. `public_api.txt` lists where other methods are tested.
 
 use std::path::Path;
 

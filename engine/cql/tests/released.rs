@@ -1,7 +1,7 @@
-//! What a released server answered, byte for byte: statements with bound bytes replayed through a
-//! session. `vectors/README.md` says what `vectors/cql-5.0.jsonl` holds. Where we differ, the
-//! difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is none any
-//! more is an error.
+//! Replays answers of a released server byte for byte: statements with bound bytes, executed
+//! through a session. `vectors/README.md` describes `vectors/cql-5.0.jsonl`. Accepted differences
+//! are listed with their reasons in `vectors/differences-5.0.txt`; a listed difference that does
+//! not occur is an error.
 
 use super::common;
 
@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 
 use common::{differences, ours};
 
-/// Who has recorded, and may do everything: here nobody has logged in then.
+/// The role of the recordings, which may do everything: here no role is logged in for it.
 const SUPERUSER: &str = "cassandra";
 const DIFFERENCES: &str = include_str!("vectors/differences-5.0.txt");
 
@@ -71,17 +71,17 @@ fn theirs(line: &Json) -> Json {
     out
 }
 
-/// Of errors with a place in the text the words are each parser's own; an error that the driver has
-/// a class for has no code there.
+/// The texts of syntax errors differ between parsers; an error for which the driver has a class has
+/// no code in the file.
 fn same(theirs: &Json, ours: &Json) -> bool {
     let error = |answer: &Json, field: &str| answer["error"][field].as_str().map(str::to_owned);
     match error(theirs, "class").as_deref() {
         Some("SyntaxException") => error(ours, "code").as_deref() == Some("0x2000"),
         Some("AlreadyExists") => error(ours, "code").as_deref() == Some("0x2400"),
         Some(other) => panic!("the class {other} is not known"),
-        // Why a function failed is told in the words of each.
+        // The texts of failed functions differ.
         None => {
-            // Functions of one name are listed in no order.
+            // Functions with one name are listed in no order.
             let front = |answer: &Json| {
                 let text = error(answer, "message")?;
                 text.split_once("following signatures: ").map(|(front, _)| front.to_owned())
@@ -93,7 +93,7 @@ fn same(theirs: &Json, ours: &Json) -> bool {
     }
 }
 
-/// What an answer says, for people.
+/// Formats an answer for people.
 fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
     match pages {
         Ok(pages) if *pages[0].kind() == Kind::Rows => {
@@ -111,7 +111,7 @@ fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
     }
 }
 
-/// The statement and what is bound to it.
+/// Returns the statement and its bound values.
 fn asked(line: &Json) -> String {
     let statement = line["stmt"].as_str().unwrap();
     if line["params"].is_null() {
@@ -121,7 +121,7 @@ fn asked(line: &Json) -> String {
     }
 }
 
-/// Replays the file; `rough`: at headings all tables are merged and the database is opened again.
+/// Replays the file; `rough`: at headings all tables are compacted and the database is reopened.
 fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     let (env, clock) = (MemEnv::new(11), Arc::new(ManualClock::new(1_763_800_000_000_000)));
     let mut session = open(&env, &clock, partitioner);
@@ -187,10 +187,10 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
     }
     let unused: Vec<_> = known.keys().filter(|k| !used.contains(k)).collect();
     assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
-    assert!(unused.is_empty(), "differences in what nobody asks: {unused:?}");
+    assert!(unused.is_empty(), "differences that did not occur: {unused:?}");
 }
 
-/// Replays the file as it is, and with merges and reopenings.
+/// Replays the file, with and without compactions and reopening.
 fn replay_both(recorded: &str, differing: &str) {
     for rough in [false, true] {
         replay(recorded, differing, "Murmur3Partitioner", rough);
@@ -209,36 +209,36 @@ fn a_released_server_is_answered_like_after_merges_and_reopenings() {
     replay(CQL, DIFFERENCES, "Murmur3Partitioner", true);
 }
 
-/// What a server answered otherwise than we did when both were asked random statements.
+/// Answers of a server that differed from ours in random statements.
 #[test]
 fn what_was_compared_is_answered_like() {
     let differing = include_str!("vectors/differences-compared-5.0.txt");
     replay_both(include_str!("vectors/compared-5.0.jsonl"), differing);
 }
 
-/// What a server answered about compact tables.
+/// Answers of a server about compact tables.
 #[test]
 fn compact_tables_are_answered_like() {
     let differing = include_str!("vectors/differences-compact-5.0.txt");
     replay_both(include_str!("vectors/compact-5.0.jsonl"), differing);
 }
 
-/// What a server answered about vectors.
+/// Answers of a server about vectors.
 #[test]
 fn vectors_are_answered_like() {
     let differing = include_str!("vectors/differences-vector-5.0.txt");
     replay_both(include_str!("vectors/vector-5.0.jsonl"), differing);
 }
 
-/// What a server answered about classes of indexes: storage-attached ones, the nearest vectors,
-/// parts of texts.
+/// Answers of a server about index classes: storage-attached indexes, nearest vectors, patterns in
+/// texts.
 #[test]
 fn classes_of_indexes_are_answered_like() {
     let differing = include_str!("vectors/differences-indexes-5.0.txt");
     replay_both(include_str!("vectors/indexes-5.0.jsonl"), differing);
 }
 
-/// What a server answered about materialized views: what can be defined, and what they hold.
+/// Answers of a server about materialized views: valid definitions, and their rows.
 #[test]
 fn materialized_views_are_answered_like() {
     let differing = include_str!("vectors/differences-views-5.0.txt");
@@ -247,37 +247,37 @@ fn materialized_views_are_answered_like() {
     replay_both(include_str!("vectors/views-rows-5.0.jsonl"), of_rows);
 }
 
-/// What a server answered about fields that are added to types of keys and elements.
+/// Answers of a server about fields added to types of keys and elements.
 #[test]
 fn types_that_grow_are_answered_like() {
     let differing = include_str!("vectors/differences-growing-5.0.txt");
     replay_both(include_str!("vectors/growing-5.0.jsonl"), differing);
 }
 
-/// What a server answered to what was found to be wrong, missing or taken here once.
+/// Answers of a server about cases that were once wrong, missing or accepted here.
 #[test]
 fn what_was_found_once_is_answered_like() {
     let differing = include_str!("vectors/differences-findings-5.0.txt");
     replay_both(include_str!("vectors/findings-5.0.jsonl"), differing);
 }
 
-/// What a server said of the tombstones that it read, where it was to warn of more than 5 and to
-/// fail for more than 20.
+/// Answers of a server about tombstones that it read, with a warning limit of 5 and a failure limit
+/// of 20.
 #[test]
 fn tombstones_are_warned_of_and_bounded() {
     let differing = include_str!("vectors/differences-tombstones-5.0.txt");
     replay(include_str!("vectors/tombstones-5.0.jsonl"), differing, "Murmur3Partitioner", false);
 }
 
-/// What a server answered about exponentials and logarithms of decimals.
+/// Answers of a server about exponentials and logarithms of decimals.
 #[test]
 fn logarithms_are_answered_like() {
     let differing = include_str!("vectors/differences-numbers-5.0.txt");
     replay(include_str!("vectors/numbers-5.0.jsonl"), differing, "Murmur3Partitioner", false);
 }
 
-/// What a server answered about masks of columns, to roles that may see the values and to others;
-/// bodies of functions are the same in rhai.
+/// Answers of a server about column masks, for roles with and without permission to see the values;
+/// bodies of functions are equivalent ones in rhai.
 #[cfg(all(feature = "passwords", feature = "rhai"))]
 #[test]
 fn masks_are_answered_like() {
@@ -287,7 +287,7 @@ fn masks_are_answered_like() {
     replay_both(&recorded, differing);
 }
 
-/// The same questions about tokens, asked of a server with each partitioner.
+/// The same queries of tokens, answered by a server with each partitioner.
 #[test]
 fn tokens_are_those_of_the_partitioner() {
     let differing = include_str!("vectors/differences-tokens-5.0.txt");

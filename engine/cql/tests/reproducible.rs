@@ -1,6 +1,6 @@
-//! A history of CQL can be played again: randomness and time are the environment's, so the same
-//! statements over the same seed give the same answers and, where no other threads work, the same
-//! bytes on the disk.
+//! A history of CQL is reproducible: randomness and time come from the environment. So the same
+//! statements with the same seed have the same answers and, without other threads, the same bytes
+//! on disk.
 
 use super::common;
 
@@ -22,7 +22,7 @@ const DEFINITIONS: [&str; 4] = [
     "CREATE INDEX ON t (at)",
 ];
 
-/// Each draws random bits or asks for the time.
+/// Each statement uses random bits or the time.
 const CHANGES: [&str; 8] = [
     "INSERT INTO t (k, c, tags, at) VALUES (uuid(), now(), {uuid(), uuid()}, toTimestamp(now()))",
     "INSERT INTO t (k, c, notes) VALUES (00000000-0000-0000-0000-000000000001, 50554d6e-29bb-11e5-b345-feff819cdc9f, ['a', 'b'])",
@@ -65,7 +65,7 @@ fn flush(session: &Session) {
     db.tree_names().iter().for_each(|name| db.existing_tree(name).unwrap().flush().unwrap());
 }
 
-/// What a history answers, and what it leaves in files.
+/// Returns the answers of a history, and its files.
 fn history(seed: u64) -> (Vec<String>, BTreeMap<String, Vec<u8>>) {
     let env = MemEnv::new(seed);
     let mut options = Options::default();

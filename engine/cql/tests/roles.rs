@@ -1,4 +1,4 @@
-//! Roles: who may log in, what each may do, and that it is refused otherwise.
+//! Roles: logins, permissions, and refusals.
 
 #![allow(clippy::disallowed_methods, reason = "it removes what it has made")]
 
@@ -69,7 +69,7 @@ fn only_the_right_password_of_a_role_that_may_logs_in() {
     let ann = as_role(&session, "ann", "ann");
     assert_eq!((ann.role(), ann.clone().role(), session.role()), (Some("ann"), Some("ann"), None));
     assert!(ann.log_in("admin", "a's").is_err(), "one session is one role");
-    // Hashes that servers have are understood: bcrypt of "U*U", from the tests of OpenBSD's.
+    // Cassandra's hashes are accepted: bcrypt of "U*U", from OpenBSD's tests.
     let known = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
     session
         .execute(&format!("CREATE ROLE old WITH HASHED PASSWORD = '{known}' AND LOGIN = true"), ())
@@ -163,7 +163,7 @@ fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
         refused(&ann, cql, wanted);
         assert!(ann.execute(cql, ()).unwrap_err().code() != 0, "{cql}");
     }
-    // Prepared ones too, and those of a batch; and what a condition would tell.
+    // Prepared statements, batches, and results of conditions are checked too.
     let put = ann.prepare("INSERT INTO ks.t (a) VALUES (?)").unwrap();
     assert_eq!(ann.run(&put, (1,), &Run::default()).unwrap_err().code(), 0x2100);
     let bound = (1,).bind(put.markers()).unwrap();
@@ -174,7 +174,7 @@ fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
     let writer = as_role(&session, "writer", "w");
     writer.execute("INSERT INTO ks.t (a, v) VALUES (1, 'x')", ()).unwrap();
     refused(&writer, "INSERT INTO ks.t (a) VALUES (1) IF NOT EXISTS", "no SELECT permission");
-    // What is taken away is gone at once, also from what was prepared before.
+    // A revoked permission is gone at once, also for statements prepared before.
     let read = ann.prepare("SELECT * FROM ks.t").unwrap();
     assert_eq!(ann.run(&read, (), &Run::default()).unwrap().len(), 1);
     session.execute("REVOKE reader FROM ann", ()).unwrap();
@@ -206,13 +206,13 @@ fn who_makes_something_may_do_everything_with_it() {
         ann.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
     refused(&ann, "CREATE ROLE boss WITH SUPERUSER = true", "Only superusers can create");
-    // What he has not himself he can't give away.
+    // A role cannot grant permissions that it does not have.
     refused(&ann, "GRANT SELECT ON ks.other TO friend", "no AUTHORIZE permission");
     let friend = as_role(&session, "friend", "f");
     assert_eq!(friend.execute("SELECT * FROM ks.mine", ()).unwrap().len(), 1);
     as_role(&session, "ann", "new");
     ann.execute("DROP TABLE ks.mine", ()).unwrap();
-    // Nothing is left for a table that is made anew with its name.
+    // A new table with the same name inherits no permissions.
     session.execute("CREATE TABLE ks.mine (a int PRIMARY KEY)", ()).unwrap();
     refused(&friend, "SELECT * FROM ks.mine", "no SELECT permission");
     refused(&ann, "SELECT * FROM ks.mine", "no SELECT permission");
@@ -297,7 +297,7 @@ fn lists_and_system_tables_tell_who_may_do_what() {
 #[test]
 fn permissions_of_all_tables_of_a_keyspace_cover_its_tables_and_not_the_keyspace() {
     let session = session();
-    // What the resource doesn't know is passed over beside what it knows.
+    // Permissions that do not apply to the resource are ignored if others apply.
     let given = "GRANT SELECT, DESCRIBE, CREATE ON ALL TABLES IN KEYSPACE ks TO ann";
     drop(session.execute(given, ()).unwrap());
     let ann = as_role(&session, "ann", "ann");
@@ -413,7 +413,7 @@ fn functions_are_called_and_changed_by_who_may() {
     refused(&ann, aggregate, no_create);
     session.execute("GRANT CREATE ON ALL FUNCTIONS IN KEYSPACE ks TO ann", ()).unwrap();
     refused(&ann, aggregate, "no EXECUTE permission on <function ks.adds(int, int)>");
-    // Whoever makes a function may do everything with it.
+    // The role that creates a function gets all permissions on it.
     for cql in [
         &format!("CREATE {define}"),
         &format!("CREATE OR REPLACE {define}"),
@@ -426,8 +426,8 @@ fn functions_are_called_and_changed_by_who_may() {
         ann.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     }
     let granted = "SELECT resource FROM system_auth.role_permissions WHERE role = 'reader'";
-    assert_eq!(json(&session, granted), ["'data/ks/t'"], "nothing is left of what was dropped");
-    // An aggregate needs its functions, too.
+    assert_eq!(json(&session, granted), ["'data/ks/t'"], "nothing is left of dropped objects");
+    // An aggregate also needs permissions on its functions.
     session.execute("GRANT EXECUTE ON FUNCTION ks.total(int) TO ann", ()).unwrap();
     let total = ann.prepare("SELECT ks.total(a) FROM ks.t").unwrap();
     assert_eq!(ann.run(&total, (), &Run::default()).unwrap_err().code(), 0x2100);

@@ -1,5 +1,4 @@
-//! Results as Rust has them: structs by their derive, what errors of rows and of statements say,
-//! walks over pages.
+//! Results as Rust values: derived structs, errors of rows and statements, iteration over pages.
 
 use super::common;
 
@@ -76,7 +75,7 @@ fn a_struct_is_read_by_the_names_of_its_fields() {
     assert_eq!(read, [first, second]);
 }
 
-/// Why the rows of a statement are no `T`.
+/// Returns the error of converting the rows of a statement to `T`.
 fn why<T: FromRow + std::fmt::Debug>(session: &Session, statement: &str) -> String {
     session.execute(statement, ()).unwrap().typed::<T>().unwrap_err().to_string()
 }
@@ -195,7 +194,7 @@ fn what_is_written_behind_a_walk_is_not_seen_and_what_is_written_ahead_is() {
     does(&session, "INSERT INTO t (p, c) VALUES (1, 15)");
     does(&session, "INSERT INTO t (p, c) VALUES (1, 45)");
     does(&session, "DELETE FROM t WHERE p = 1 AND c = 60");
-    // The last row shown may go: the next page begins behind its key.
+    // The last row of a page may be deleted: the next page begins after its key.
     does(&session, "DELETE FROM t WHERE p = 1 AND c = 30");
     assert_eq!(walk.map(|r| r.unwrap().0).collect::<Vec<_>>(), [40, 45, 50, 70, 80, 90]);
 }
@@ -207,7 +206,7 @@ fn errors_are_items_and_those_of_pages_are_the_last_ones() {
         session.query("SELECT x FROM t", ()).unwrap_err().to_string(),
         "Undefined column name x in table ks.t"
     );
-    // Rows that are not what is asked for: each says so, and the walk goes on.
+    // Rows that cannot be converted are errors, and the iteration continues.
     does(&session, "INSERT INTO t (p, c, v) VALUES (0, 4, null)");
     let read: Vec<_> =
         session.query("SELECT v FROM t WHERE p = 0", ()).unwrap().typed::<(i32,)>().collect();
@@ -227,7 +226,7 @@ fn errors_are_items_and_those_of_pages_are_the_last_ones() {
 const FILTERS: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
      If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
 
-/// What is proposed for a `SELECT` that is refused.
+/// Returns the advice for a `SELECT` that is refused.
 fn proposed(session: &Session, statement: &str) -> Option<String> {
     let error = session.execute(statement, ()).expect_err(statement);
     assert_eq!(error.class(), Class::Invalid);
@@ -319,7 +318,7 @@ fn where_no_index_is_enough_a_key_is_proposed_and_nothing_where_nothing_helps() 
             "{keyed} (w, v, k, c) would be read without, and an index that is there leaves only the rows that it finds to be filtered"
         )
     );
-    // A counter's table can't have an index.
+    // A table of counters cannot have an index.
     does(&session, "CREATE TABLE n (k int PRIMARY KEY, v counter)");
     assert_eq!(proposed(&session, "SELECT * FROM n WHERE v = 1"), None);
 }

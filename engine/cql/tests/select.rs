@@ -1,13 +1,13 @@
-//! Conversations about `SELECT`: statements and what is answered, in `data/select/*.txt`, a
-//! database a file.
+//! Data-driven tests of `SELECT`: statements and their results, in `data/select/*.txt`, with one
+//! database for each file.
 //!
-//! - `cql`: the statements of the input, each ended by `;`; rows are told as literals, errors with
+//! - `cql`: the statements of the input, each ended by `;`; rows are shown as literals, errors with
 //!   their class;
-//! - `columns`: as `cql`, with the names and types of the columns before the rows;
-//! - `pages SIZE`: as `cql` in pages of so many rows, which are told apart; once in a file the
-//!   database is opened anew after the first;
-//! - `bound VALUE | VALUE | …`: one statement with these bound to its markers: numbers, texts,
-//!   `[a, b]`, `(a, b)`, `null`, `unset`;
+//! - `columns`: like `cql`, with the names and types of the columns before the rows;
+//! - `pages SIZE`: like `cql` in pages of this size, which are shown separately; once in a file the
+//!   database is reopened after the first one;
+//! - `bound VALUE | VALUE | …`: one statement with these values bound to its markers: numbers,
+//!   texts, `[a, b]`, `(a, b)`, `null`, `unset`;
 //! - `reopen`: closes the database and opens it again.
 
 use firn_cql::internals::values::literal;
@@ -111,12 +111,12 @@ impl World {
         out.join("\n")
     }
 
-    /// The pages of a statement, which are compared with its rows without pages.
+    /// Returns the pages of a statement, after comparing them with its rows without paging.
     fn pages(&mut self, text: &str, size: usize) -> firn_cql::Result<String> {
         let mut paging: Option<PagingState> = None;
         let (mut pages, mut lines) = (vec![], vec![]);
         loop {
-            // The state holds over a restart.
+            // The state is valid after reopening.
             if size == 1 && pages.len() == 1 && !std::mem::replace(&mut self.reopened, true) {
                 self.reopen();
             }
@@ -171,7 +171,7 @@ fn select() {
     }
 }
 
-/// States that were not made by a page of the same table, whichever byte is changed.
+/// Refuses states that are not from a page of the same table, with any byte changed.
 #[test]
 fn a_wrong_paging_state_is_refused() {
     let env = MemEnv::new(1);
@@ -250,7 +250,7 @@ fn what_a_stopped_definition_takes_back_is_stopped_by_nobody() {
     let table = catalog.tables().next().unwrap();
     let family = session.engine().family(table).unwrap();
     stop.store(true, Ordering::Relaxed);
-    // Left unbuilt here; the definition would build both, and is stopped with the first.
+    // The index is left unbuilt. The definition would build both, and is stopped at the first.
     wide.stoppable(stop.clone()).store().rebuild_index(&family, table.indexes()[0].id).unwrap_err();
     let stopped = session.execute("CREATE INDEX by_w ON ks.a (w)", ());
     assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{stopped:?}");

@@ -1,6 +1,6 @@
-//! Rows asked for in random ways, compared with a plain list of them: bounds of one and of several
-//! clustering columns in mixed orders, `IN`, both directions, limits, pages, conditions, deleted
-//! rows.
+//! Random selects, compared with a plain list of rows. They have bounds of one and of several
+//! clustering columns in mixed orders, `IN`, both directions, limits, pages, and conditions. Some
+//! rows are deleted.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
 
-/// Partition, the three clustering columns, the value.
+/// Partition, three clustering columns, value.
 type Line = (i32, [i32; 3], i32);
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -22,7 +22,7 @@ struct World {
     rows: Vec<Line>,
 }
 
-/// A condition as CQL, and whether a row meets it.
+/// A condition in CQL, and its predicate on a row.
 type Condition = (String, Box<dyn Fn(&Line) -> bool>);
 
 fn holds(sign: &str, order: Ordering) -> bool {
@@ -74,7 +74,7 @@ impl World {
             }
             run(&format!("INSERT INTO t (p, s) VALUES ({p}, {p})"));
         }
-        // As a scan shows them: partitions by token, which 0, 1 and 2 have in this order: 1, 0, 2.
+        // The order of a scan: partitions by token, which is 1, 0, 2 for these keys.
         let place = |p: i32| [1, 0, 2].iter().position(|q| *q == p);
         rows.sort_by(|x, y| {
             let key = (0..3)
@@ -84,7 +84,7 @@ impl World {
         World { session, descending, rows }
     }
 
-    /// What is asked of the clustering columns.
+    /// Returns conditions on the clustering columns.
     fn clustering(&self, rng: &mut Rng) -> Vec<Condition> {
         let mut all: Vec<Condition> = vec![];
         let mut at = 0;
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// True when there was something to find.
+    /// Returns whether any row was found.
     fn check(&self, rng: &mut Rng) -> bool {
         let mut conditions = self.clustering(rng);
         let p = rng.below(4) as i32;
@@ -201,7 +201,7 @@ impl World {
     }
 }
 
-/// A bound of `len` columns from `at` on.
+/// Returns a bound of `len` columns from `at` on.
 fn bound(rng: &mut Rng, at: usize, len: usize, sign: &'static str) -> Condition {
     let values: Vec<i32> = (0..len).map(|_| rng.below(MAX) as i32).collect();
     let shown: Vec<_> = values.iter().map(i32::to_string).collect();

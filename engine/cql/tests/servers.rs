@@ -1,11 +1,11 @@
-//! What a real server took for CQL parses, what it took for none does not. `data/statements.txt`
-//! holds statements and its verdicts.
+//! Texts that a Cassandra server accepts as CQL parse here, and texts that it refuses do not.
+//! `data/statements.txt` has the statements and its verdicts.
 
 use firn_cql::Script;
 use firn_cql::internals::syntax::parse;
 
-/// The servers want a line end behind a comment; here it may end with the input. The times of parts
-/// of collections came after 4.0.
+/// Cassandra requires a line end after a comment; here it may end with the input. Times of parts of
+/// collections were added after 4.0.
 const TAKEN_HERE: [&str; 3] = [
     "SELECT * FROM ba -- comment",
     "/* c1 */ SELECT v FROM ba // c2",
@@ -27,7 +27,7 @@ fn verdicts_are_the_same() {
         match (message, parse(statement)) {
             (None, Ok(_)) => accepted += 1,
             (Some(_), Ok(_)) if TAKEN_HERE.contains(&statement.trim_end()) => {}
-            // What the servers say with a place differs: theirs names rules and tokens of a parser
+            // Syntax errors with positions differ: Cassandra's name rules and tokens of a parser
             // generator.
             (Some(message), Err(error)) if message.starts_with("line ") => {
                 assert!(error.to_string().starts_with("line "), "{statement}: {error}");

@@ -1,5 +1,5 @@
-//! What compiled statements take: the estimate is near what an allocator counts, and the cache of
-//! a database stays below its bound whatever clients send.
+//! Memory of compiled statements: the estimate is near the allocator's count, and the cache of a
+//! database stays below its bound whatever clients send.
 #![allow(unsafe_code, reason = "the counting allocator of this test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,7 +15,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // At the end of a thread there is nothing to count with any more.
+    // At the end of a thread the counter no longer exists.
     let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
 }
 
@@ -37,9 +37,9 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The bytes that a statement takes, by the allocator.
+/// Returns the bytes of a statement, counted by the allocator.
 fn counted(session: &Session, text: &str) -> (Prepared, usize) {
-    // What is made once for all statements is there.
+    // Memory allocated once for all statements is not counted.
     drop(session.prepare(text).unwrap());
     let other = format!("{text} ");
     let before = LIVE.get();
@@ -99,7 +99,7 @@ fn the_estimate_of_a_statement_is_near_what_an_allocator_counts() {
         format!("SELECT {names} FROM t"),
         format!("SELECT {calls} FROM t"),
     ] {
-        // A cache of its own, from which nothing is dropped.
+        // A separate cache, from which nothing is evicted.
         let (prepared, counted) = counted(&database(), &text);
         let estimate = prepared.heap_bytes();
         let shown = text.chars().take(60).collect::<String>();
@@ -123,7 +123,7 @@ fn the_constants_of_a_list_take_little_more_than_their_text() {
 
 #[test]
 fn the_cache_of_statements_is_bounded_in_bytes() {
-    // The least budget: a cache of 1 MiB.
+    // The minimum budget: a cache of 1 MiB.
     const MOST: usize = 1 << 20;
     let mut options = firn_wide::Options::default();
     options.store.db.event_log = false;
@@ -139,7 +139,7 @@ fn the_cache_of_statements_is_bounded_in_bytes() {
         .unwrap();
     session.execute("CREATE TABLE k.t (a int PRIMARY KEY, v text)", ()).unwrap();
 
-    // Large statements that nobody prepared are not cached at all.
+    // Large statements that were not prepared are not cached.
     let before = LIVE.get();
     let body = "x".repeat(100_000);
     for n in 0..30 {
@@ -155,9 +155,9 @@ fn the_cache_of_statements_is_bounded_in_bytes() {
         assert!(bytes <= MOST, "{bytes}");
     }
     let grown = LIVE.get() - before;
-    assert!(grown < 2 * MOST as isize, "{grown} bytes are held by what was compiled");
+    assert!(grown < 2 * MOST as isize, "{grown} bytes are held by compiled statements");
 
-    // Small ones fill it, and the ones that were used last stay.
+    // Small ones fill it, and the most recently used ones stay.
     let frequent = "SELECT v FROM k.t WHERE a = 7";
     let mut most = 0;
     for n in 0..2_000 {

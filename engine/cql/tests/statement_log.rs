@@ -1,4 +1,4 @@
-//! What the log of statements has: sizes and no values, batches, pages, errors, no passwords.
+//! Content of the statement log: sizes but no values, batches, pages, errors, no passwords.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use firn_cql::{
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// A file that goes with its owner.
+/// A file that is removed on drop.
 struct LogFileName(PathBuf);
 
 impl Drop for LogFileName {
@@ -70,7 +70,7 @@ fn a_line_has_what_ran_and_the_sizes_of_its_values() {
     assert_eq!(read[0].keyspace, None);
     assert!(read[1..].iter().all(|l| l.keyspace.as_deref() == Some("k")));
     assert!(read.iter().all(|l| l.time.len() > 20 && l.micros.is_some()), "{read:?}");
-    // A set of three ints: a count, and of each a length and four bytes.
+    // A set of three ints: a count, and a length and four bytes for each.
     let sizes = [LoggedSize::Bytes(4), LoggedSize::Bytes(4), LoggedSize::Bytes(8)];
     let set = LoggedSize::Elements(4 + 3 * 8, 3);
     assert_eq!(read[2].values, [sizes[0], sizes[1], sizes[2], set].map(Some));
@@ -136,7 +136,7 @@ fn a_line_that_is_none_is_refused() {
     for wrong in ["", "{}", "null", "[1]", "{\"values\": [-1]}", "{\"time\": 3}", "SELECT 1"] {
         assert!(LoggedStatement::parse(wrong).is_err(), "{wrong}");
     }
-    // What later versions add is passed over.
+    // Fields of later versions are ignored.
     let newer = "{\"statement\": \"USE k\", \"colour\": \"blue\"}";
     assert_eq!(LoggedStatement::parse(newer).unwrap().statement.as_deref(), Some("USE k"));
 }

@@ -1,6 +1,7 @@
-//! What real servers answered about comparators and tokens, asked of a store through CQL: values as
-//! clustering columns both ways and as keys of collections, tokens with `SELECT token()`. The
-//! recordings are those of `firn-wide`'s tests, which ask the types alone.
+//! Answers of Cassandra servers about comparators and tokens, checked in a store through CQL. The
+//! values are clustering columns in both directions and keys of collections. The tokens are read
+//! with `SELECT token()`. The recordings are those of `firn-wide`'s tests, which check only the
+//! types.
 
 use super::common;
 
@@ -42,7 +43,7 @@ fn write(session: &Session, statement: &str, bound: Vec<Bound>, timestamp: i64) 
         .unwrap_or_else(|e| panic!("{statement}: {e}"));
 }
 
-/// The bytes of all values of a result, row by row.
+/// Returns the bytes of all values of a result, row by row.
 fn values(session: &Session, statement: &str) -> Vec<Vec<Vec<u8>>> {
     let rows = session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
     let row = |row: firn_cql::Row<'_>| {
@@ -51,8 +52,8 @@ fn values(session: &Session, statement: &str) -> Vec<Vec<Vec<u8>>> {
     rows.iter().map(row).collect()
 }
 
-/// A line of comparators: the types, whether each is downwards, what was written and in which order
-/// it came back.
+/// A line of comparators: the types with their directions, the written values, and the order in
+/// which they were returned.
 struct Recorded {
     types: Vec<(String, bool)>,
     written: Vec<Vec<Vec<u8>>>,
@@ -75,7 +76,7 @@ fn recorded(line: &Json) -> Recorded {
     Recorded { types, written: rows("input"), order: rows("order") }
 }
 
-/// The spelling that is stored of names that compare equal.
+/// Returns the stored spelling of names that compare equal.
 fn canonical(of: &Type, raw: &[u8]) -> Vec<u8> {
     let (mut key, mut back) = (vec![], vec![]);
     of.put_component(raw, &mut key).unwrap();
@@ -83,7 +84,7 @@ fn canonical(of: &Type, raw: &[u8]) -> Vec<u8> {
     back
 }
 
-/// Everything written to tables and merged.
+/// Flushes and compacts everything.
 fn merge(session: &Session) {
     let db = session.engine().store().db();
     db.tree_names().iter().for_each(|tree| db.existing_tree(tree).unwrap().compact().unwrap());
@@ -127,7 +128,7 @@ fn clustering_columns_and_collections_are_ordered_as_recorded() {
                 );
             }
         }
-        // One that has a single type orders collections too, upwards.
+        // If there is a single type, it is also used for collections, ascending.
         let single = if let [(name, down)] = &types[..] { Some((name, *down)) } else { None };
         if let Some((name, _)) = single {
             let text = format!(
@@ -143,7 +144,7 @@ fn clustering_columns_and_collections_are_ordered_as_recorded() {
                     i as i64 + 1,
                 );
             }
-            // All at once, as they come.
+            // All at once, in the given order.
             let part = |b: &[u8]| [&(b.len() as i32).to_be_bytes()[..], b].concat();
             let count = (written.len() as i32).to_be_bytes().to_vec();
             let set: Vec<u8> =
@@ -256,7 +257,7 @@ fn tokens_are_the_recorded_ones() {
             };
             let token = line["token"].as_str().unwrap();
             assert_eq!(shown, token, "{line}");
-            // The same as a constant, and as the end of a range that holds this key alone.
+            // The same as a constant, and as the end of a range with this key only.
             if let Some(key) = line["key"].as_str() {
                 for range in [
                     format!("token(k) = token(0x{key})"),
@@ -283,7 +284,7 @@ fn tokens_are_the_recorded_ones() {
                 .map(|mut row| row.remove(0))
                 .collect();
             assert_eq!(found, wanted, "{partitioner}");
-            // From each key on, as a client that goes over the ring asks.
+            // From each key on, as a client queries when it iterates over the ring.
             for (i, key) in order.iter().enumerate() {
                 let rest = values(
                     &session,

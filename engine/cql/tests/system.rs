@@ -1,4 +1,4 @@
-//! The system tables as clients of servers read them on connecting: through the ordinary `SELECT`.
+//! System tables as clients read them when they connect, through ordinary `SELECT`.
 
 #![allow(clippy::disallowed_methods, reason = "it removes what it has made")]
 
@@ -23,7 +23,7 @@ fn session() -> Session {
     session
 }
 
-/// Each row as the JSON that `SELECT JSON` makes of it.
+/// Returns each row as the JSON of `SELECT JSON`.
 fn json(session: &Session, cql: &str) -> Vec<String> {
     let rows = session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     rows.iter().map(|row| row.at::<String>(0).unwrap()).collect()
@@ -68,7 +68,7 @@ fn every_system_table_is_read_whole_in_pages_and_by_its_columns() {
                 );
             }
         }
-        // What the table says of its columns is what the schema says.
+        // The columns of the table match the schema.
         let of = if keyspace == "system_views" || keyspace == "system_virtual_schema" {
             "system_virtual_schema"
         } else {
@@ -89,7 +89,7 @@ fn every_system_table_is_read_whole_in_pages_and_by_its_columns() {
     }
 }
 
-/// `vectors/system-tables-5.0.txt` is what a server of 5.0.9 has.
+/// `vectors/system-tables-5.0.txt` has the columns of a 5.0.9 server.
 #[test]
 fn system_tables_have_the_columns_of_a_released_server() {
     let session = session();
@@ -179,7 +179,7 @@ fn the_schema_is_told_as_drivers_read_it() {
             r#"{"class": "org.apache.cassandra.locator.LocalStrategy"}"#,
         ]
     );
-    // No keyspace is named twice, by whatever order.
+    // No keyspace occurs twice, in any order.
     let down = json(
         &session,
         "SELECT table_name FROM system_schema.columns WHERE keyspace_name = 'ks' ORDER BY table_name DESC",
@@ -339,7 +339,7 @@ fn a_batch_of_prepared_changes_is_whole_or_not_at_all() {
     session.batch(Unlogged, &members, &how).unwrap();
     let times = session.execute("SELECT a, l FROM ks.t", ()).unwrap();
     assert_eq!(times.len(), 3);
-    // One that is refused, at whatever place, leaves nothing of the others.
+    // A refused member, in any position, prevents all others.
     for (members, text) in [
         (vec![(&put, put_of(7, "x")), (&read, vec![])], "only UPDATE, INSERT and DELETE"),
         (

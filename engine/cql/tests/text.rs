@@ -1,8 +1,8 @@
-//! The text-driven tests of the syntax: `syntax/*.txt`, one file a kind of statement.
+//! Data-driven tests of the syntax: `syntax/*.txt`, one file for each kind of statement.
 //!
-//! - `parse`: the statement of the input, as a tree; with `print`, also as it is printed; an error
-//!   as people see it.
-//! - `script`: how a script is cut: each piece with its place and its statement or its error.
+//! - `parse`: the tree of the statement in the input, or an error as users see it; with `print`,
+//!   also its printed form.
+//! - `script`: the split of a script: each piece with its position and its statement or error.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -11,10 +11,10 @@ use firn_cql::internals::syntax::{ParsedStatement, parse};
 use firn_cql::{Piece, Script, SyntaxError};
 use firn_testkit::datadriven::{Case, walk};
 
-/// How wide the lines of a tree may be.
+/// Maximum width of the lines of a tree.
 const WIDTH: usize = 110;
 
-/// A tree in as few lines as fit into `WIDTH` columns.
+/// Formats a tree in as few lines as fit into `WIDTH` columns.
 fn dump(tree: &impl Debug) -> String {
     let lines: Vec<String> = format!("{tree:#?}").lines().map(str::to_owned).collect();
     let mut out = String::new();
@@ -26,7 +26,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Writes blocks of lines on one line where they fit, else goes into them.
+/// Writes blocks of lines on one line if they fit, else recursively.
 fn fold(lines: &[String], out: &mut String) {
     let mut i = 0;
     while i < lines.len() {

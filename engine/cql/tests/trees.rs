@@ -1,5 +1,5 @@
-//! Trees of any shape that CQL can say are printed and parsed to the same tree; texts of any bytes
-//! do not panic.
+//! Trees of any shape that CQL can express are printed and parsed to the same tree, and texts of
+//! any bytes cause no panic.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use firn_cql::internals::syntax::{parse, parse_bytes};
 use firn_testkit::rng::Rng;
 use proptest::prelude::*;
 
-/// Makes trees, in the order of the text, so that markers get their numbers.
+/// Generates trees in text order, so that markers are numbered correctly.
 struct Maker {
     rng: Rng,
     markers: u16,
@@ -133,7 +133,7 @@ impl Maker {
         AstName { text: Cow::Borrowed(self.pick(&NAMES)), at: AT }
     }
 
-    /// A name that no other of this tree has.
+    /// Returns a name that is unique in this tree.
     fn fresh(&mut self) -> AstName<'static> {
         self.names += 1;
         AstName { text: Cow::Owned(format!("{}{}", self.pick(&NAMES), self.names)), at: AT }
@@ -179,7 +179,7 @@ impl Maker {
             4 => TypeKind::Set(Box::new(self.type_(depth - 1))),
             5 => TypeKind::List(Box::new(self.type_(depth - 1))),
             6 => match self.type_(depth - 1) {
-                // These are no collections.
+                // These are not collections.
                 TypeSyntax { kind: kind @ (TypeKind::Native(_) | TypeKind::Custom(_)), .. } => kind,
                 inner => TypeKind::Frozen(Box::new(inner)),
             },
@@ -189,7 +189,7 @@ impl Maker {
         TypeSyntax { at: AT, kind }
     }
 
-    /// The type of a hint: not one that a value in parentheses could be as well.
+    /// Returns the type of a hint that cannot be parsed as a value in parentheses.
     fn hint(&mut self) -> TypeSyntax<'static> {
         loop {
             let hint = self.type_(2);
@@ -268,7 +268,7 @@ impl Maker {
         }
         let mut of = self.simple_selector(depth);
         while self.below(4) == 0 {
-            // `(a)[1]` is a list of a type.
+            // `(a)[1]` is a list with a type hint.
             let brackets = !matches!(of.kind, SelectorKind::Tuple(_));
             let kind = match self.below(if brackets { 4 } else { 1 }) {
                 0 => SelectorPrimary::Field(Box::new((of, self.name()))).into(),
@@ -285,7 +285,7 @@ impl Maker {
         of
     }
 
-    /// A column or a part of one.
+    /// Returns a column or a part of one.
     fn part_of_column(&mut self, depth: usize) -> Selector<'static> {
         let column = SelectorPrimary::Column(self.name());
         let column = Selector { at: AT, kind: column.into() };
@@ -494,8 +494,8 @@ impl Maker {
         let mut selection =
             self.some(0, |m| Selected { selector: m.selector(2), alias: m.maybe(Self::name) });
         if (json || distinct) && !selection.is_empty() {
-            // Behind these words a list would be an element of a column of that name. No markers:
-            // they are numbered already.
+            // After these words a list would be an element of a column with that name. No markers,
+            // because they are already numbered.
             let first = Selector { at: AT, kind: SelectorPrimary::Column(self.name()).into() };
             selection.insert(0, Selected { selector: first, alias: None });
         }
@@ -721,7 +721,7 @@ fn selector_binary(binary: Binary<Selector<'static>>) -> Selector<'static> {
     Selector { at: AT, kind: SelectorKind::Binary(Box::new(binary)) }
 }
 
-/// Pieces of statements, so that random texts get deep into the parser.
+/// Fragments of statements, so that random texts reach deep into the parser.
 const PIECES: [&str; 46] = [
     "SELECT",
     "FROM",

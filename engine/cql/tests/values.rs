@@ -1,6 +1,6 @@
-//! Terms as values: `data/values/*.txt`. `of <type>` and a term a line: its bytes, its literal and
-//! JSON where they say something else; or the error. What a literal and a JSON text mean must be
-//! the value again. And Rust's own types, there and back.
+//! Terms as values: `data/values/*.txt`. `of <type>` is followed by one term per line, and the
+//! result is its bytes, its literal and its JSON if they differ, or the error. The literal and the
+//! JSON must be parsed to the same value. Conversions of Rust types are tested too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -31,7 +31,7 @@ fn session() -> Session {
     session
 }
 
-/// A column's type, as a statement writes it.
+/// Returns a column's type as a statement writes it.
 fn column_type(session: &Session, name: &str) -> ColumnType {
     let statement = format!("CREATE TABLE t (k int PRIMARY KEY, v {name})");
     let parsed = parse(&statement).unwrap();
@@ -39,7 +39,7 @@ fn column_type(session: &Session, name: &str) -> ColumnType {
     session.engine().catalog().resolve_type("ks", &table.columns[1].of).unwrap()
 }
 
-/// The value of a term for a column `v`.
+/// Returns the value of a term for a column `v`.
 fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Result<Bound> {
     let statement = format!("INSERT INTO t (v) VALUES ({text})");
     let parsed = parse(&statement)?;
@@ -77,7 +77,7 @@ fn run(session: &Session, case: &Case) -> String {
             Err(e) => format!("{}: {e}", e.class().name()),
             Ok(Bound::Bytes(bytes)) => {
                 let (text, json) = (literal(&of.of, Some(&bytes)), json(&of.of, Some(&bytes)));
-                // By their text: a tuple that ends early is printed with nulls, which are other
+                // Compare the texts: a tuple that ends early is printed with nulls, which are other
                 // bytes of the same value.
                 let same = |again: Bound| {
                     let Bound::Bytes(again) = again else { panic!("{term} {again:?}") };

@@ -1,6 +1,6 @@
-//! What a real server answered: its conversation replayed through a session, its constants made
-//! into bytes. `vectors/README.md` says what the files hold. Where we differ, the difference is
-//! listed with its reason in `vectors/differences.txt`, and one that is none any more is an error.
+//! Replays a recorded conversation with a server through a session, and converts its constants to
+//! bytes. `vectors/README.md` describes the files. Accepted differences are listed with their
+//! reasons in `vectors/differences.txt`; a listed difference that does not occur is an error.
 
 use super::common;
 
@@ -23,7 +23,7 @@ fn lines(text: &str) -> impl Iterator<Item = Json> + '_ {
     text.lines().map(|l| serde_json::from_str(l).unwrap())
 }
 
-/// An answer as the file writes them.
+/// An answer in the notation of the file.
 #[derive(Clone, PartialEq)]
 enum Answer {
     /// No result.
@@ -52,7 +52,7 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// What the server answered.
+/// Returns the server's answer.
 fn theirs(line: &Json) -> Answer {
     match (&line["error"], &line["rows"]) {
         (Json::Object(error), _) => {
@@ -104,7 +104,7 @@ fn to_json(value: &Value) -> Json {
     }
 }
 
-/// What the file says is bound. The driver reads maps' keys out of texts.
+/// Returns a bound value of the file. The driver reads keys of maps from texts.
 fn to_value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
@@ -126,7 +126,7 @@ fn row_to_json(row: Row<'_>) -> Json {
         .into()
 }
 
-/// All pages of an answer.
+/// Returns all pages of an answer.
 fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<Rows>> {
     let statement = line["stmt"].as_str().unwrap();
     let mut how = Run { page_size, ..Run::default() };
@@ -150,7 +150,7 @@ fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<R
     }
 }
 
-/// What we answer.
+/// Returns our answer.
 fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
     match pages {
         Err(e) => {
@@ -170,12 +170,12 @@ fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
     }
 }
 
-/// Whether they are the same for whoever knows what the file leaves open.
+/// Reports whether both are the same, except for parts that the file leaves open.
 fn same(line: &Json, theirs: &Answer, ours: &Answer) -> bool {
     match (theirs, ours) {
         (Answer::Refused { class, text }, Answer::Refused { class: class2, text: text2 }) => {
-            // Of errors with a place the words are each parser's own; a list in no order is masked;
-            // the driver hides a text.
+            // Syntax errors with positions have different texts; lists in no order are masked; the
+            // driver hides one text.
             let has_place = |t: &str| t.starts_with("line ");
             let masked = text
                 .split_once("(known type signatures: ")
@@ -211,7 +211,7 @@ fn same(line: &Json, theirs: &Answer, ours: &Answer) -> bool {
     }
 }
 
-/// Where we differ: by line of the file, the statement, our answer and the reason.
+/// Returns the accepted differences: by line of the file, the statement, our answer and the reason.
 fn differences() -> BTreeMap<usize, (&'static str, &'static str)> {
     let blocks = include_str!("vectors/differences.txt")
         .split("\n\n")
@@ -235,8 +235,8 @@ fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> Session {
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 
-/// Replays the file with pages of this size, `rough`: at headings all tables are merged and the
-/// database is opened again.
+/// Replays the file with pages of this size; `rough`: at headings all tables are compacted and the
+/// database is reopened.
 fn replay(page_size: usize, rough: bool) {
     let (env, clock) = (MemEnv::new(7), Arc::new(ManualClock::new(1_534_800_000_000_000)));
     let mut session = open(&env, &clock);
@@ -247,7 +247,7 @@ fn replay(page_size: usize, rough: bool) {
         clock.advance(1000);
         if let Some(name) = line["section"].as_str() {
             section = name.to_owned();
-            // The random sections are alike: the first of them is enough.
+            // The random sections are similar: the first one is sufficient.
             if let Some(keyspace) = session
                 .keyspace()
                 .filter(|_| rough && (!name.starts_with("random") || name == "random 1"))
@@ -265,7 +265,7 @@ fn replay(page_size: usize, rough: bool) {
             clock.advance(millis * 1000);
         }
         let Some(statement) = line["stmt"].as_str() else { continue };
-        // Where null is written, no paging was asked for.
+        // If null is written, the recording used no paging.
         let size = line.get("page_size").is_none().then_some(page_size);
         let (theirs, ours) = (theirs(&line), ours(ask(&session, &line, size)));
         asked += 1;
@@ -297,7 +297,7 @@ fn the_conversation_is_answered_as_recorded_in_small_pages_and_after_merges() {
     replay(2, true);
 }
 
-/// The value in `INSERT INTO t (pk, v) VALUES (1, …)` as bytes of this type.
+/// Returns the bytes of the value in `INSERT INTO t (pk, v) VALUES (1, …)`.
 fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     let statement = format!("INSERT INTO t (pk, v) VALUES (1, {literal})");
     let parsed = parse(&statement)?;
@@ -328,7 +328,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Constants whose answer differs, and why.
+/// Constants with other answers, with the reasons.
 const OTHER_CONSTANTS: [(&str, &str, &str); 2] = [
     ("decimal", "1e400", "there the number passes through a double on its way"),
     (
@@ -363,7 +363,7 @@ fn constants_are_the_recorded_bytes() {
             continue;
         }
         good += 1;
-        // What is stored comes back from its literal and from its value.
+        // The stored bytes are restored from their literal and from their value.
         let Ok(Some(bytes)) = stored(literal, &of) else { continue };
         let text = firn_cql::internals::values::literal(&of, Some(&bytes));
         assert_eq!(

@@ -1,5 +1,4 @@
-//! Data with a time to live, kept by windows of time: what has expired gives its space back, window
-//! by window.
+//! Data with TTLs in time windows: expired data frees its space, window by window.
 
 use super::common;
 
@@ -23,7 +22,7 @@ fn open(env: &MemEnv) -> Session {
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
-/// Does all work of the background, and says how many tables are left.
+/// Runs all background work, and returns the number of remaining tables.
 fn merge_due(session: &Session, flush: bool) -> usize {
     let catalog = session.engine().catalog();
     let table = catalog.keyspace("k").unwrap().table("t").unwrap().clone();
@@ -58,7 +57,7 @@ fn windows(compaction: &str, expected: impl Fn(usize) -> bool) {
         assert!(expected(tables), "{tables} tables after window {window}");
         env.advance(Duration::from_secs(60));
         if window == 8 {
-            // Nothing has been read of the tables that are found then.
+            // The tables found then have not been read.
             drop(session);
             session = open(&env);
         }

@@ -9,8 +9,8 @@
 //!   not cover them, unless they are written again.
 //! - A log file's reserved length is an unsynced change like any other.
 //!
-//! After [`CrashEnv::start_journal`], every operation that changes the disk is recorded. So the disk
-//! after a crash at any point of the history can be made: by [`CrashEnv::crash_image`], or by
+//! After [`CrashEnv::start_journal`], every operation that changes the disk is recorded. So the
+//! disk after a crash at any point of the history can be made: by [`CrashEnv::crash_image`], or by
 //! [`Crasher`] for all points in order.
 //!
 //! Invariants:

@@ -8,7 +8,8 @@
 //! Invariants:
 //! - A failed operation has no effect on the inner environment, with two exceptions.
 //!   [`Fault::ShortWrite`] writes a part. A failed sync leaves its bytes undurable for good if the
-//!   inner one is a [`CrashEnv`](crate::CrashEnv); any other environment does sync, and only the result is an error.
+//!   inner one is a [`CrashEnv`](crate::CrashEnv); any other environment does sync, and only the
+//!   result is an error.
 //! - [`Fault::Eintr`] is invisible, because environments repeat interrupted calls.
 
 use std::fmt;
@@ -78,7 +79,8 @@ impl Fault {
 /// one.
 ///
 /// Every fallible call on the environment or its files is an operation, including reads. Operations
-/// are numbered from 0 in the order in which they begin. [`FaultEnv::only`] counts some classes only.
+/// are numbered from 0 in the order in which they begin. [`FaultEnv::only`] counts some classes
+/// only.
 #[derive(Clone)]
 pub struct FaultEnv {
     inner: Arc<dyn Env>,

@@ -257,8 +257,8 @@ impl Trial {
         self.finish()
     }
 
-    /// Checks that a read-only store stays read-only, refuses every write with that reason, and still
-    /// serves reads.
+    /// Checks that a read-only store stays read-only, refuses every write with that reason, and
+    /// still serves reads.
     fn latched(&mut self) -> Outcome<()> {
         self.latched = true;
         self.look("when latched")?;

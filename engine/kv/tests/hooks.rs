@@ -1,6 +1,6 @@
-//! Data that compactions may drop. The tests use a `CompactionFilter` hook (a compaction filter) that expires
-//! values, as an upper layer would, and `Fifo` with limits. They compare seeded histories with a
-//! map. Read results never depend on whether a compaction has run.
+//! Data that compactions may drop. The tests use a `CompactionFilter` hook (a compaction filter)
+//! that expires values, as an upper layer would, and `Fifo` with limits. They compare seeded
+//! histories with a map. Read results never depend on whether a compaction has run.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -14,8 +14,8 @@
 //!
 //! [`client`] is the client side: a connection to a server, Firn's or Cassandra's.
 //!
-//! Floors: [`options`](Options), `descriptors`, `transport`, `http`, `wire` (0) < `node` (1) < `native`, `thrift` (2) <
-//! `server`, [`client`] (3).
+//! Floors: [`options`](Options), `descriptors`, `transport`, `http`, `wire` (0) < `node` (1) <
+//! `native`, `thrift` (2) < `server`, [`client`] (3).
 
 #![warn(missing_debug_implementations)]
 

@@ -1,5 +1,5 @@
-//! A test by random histories, and what `shrink` makes of one that fails: a queue with a fault in
-//! it is held against `VecDeque`, and the history that shows the fault is made as short as it gets.
+//! A randomized test with `shrink`: a queue with a bug is compared with `VecDeque`, and the failing
+//! history is made as short as possible.
 //!
 //! ```text
 //! cargo run -p firn-testkit --example shrunken
@@ -16,8 +16,8 @@ enum Call {
     Pop,
 }
 
-/// A queue of two stacks. Its fault: where the stack that is read from is empty it takes over the
-/// other one as it is, without turning it round.
+/// A queue of two stacks. Its bug: if the stack for reads is empty, it takes over the other one
+/// without reversing it.
 #[derive(Default)]
 struct Queue {
     pushed: Vec<u64>,
@@ -37,7 +37,7 @@ impl Queue {
     }
 }
 
-/// Whether the queue answers otherwise than the model.
+/// Reports whether the queue differs from the model.
 fn fails(history: &[Call]) -> bool {
     let (mut queue, mut model) = (Queue::default(), VecDeque::new());
     history.iter().any(|call| match call {

@@ -1,18 +1,18 @@
-//! What a real browser makes of a page: Chromium without a window.
+//! Runs a page in a real browser: headless Chromium.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What it is called by those who package it.
+/// Names of its packages.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Opens a page, so many pixels wide, and gives the text of its element `found` once its scripts
-/// are done; where there is no browser it says so, and gives `None`. No name leads anywhere, so a
-/// page that needs the network is not whole.
+/// Opens a page with this width in pixels, and returns the text of its element `found` after its
+/// scripts. Without a browser it prints a message and returns `None`. Names do not resolve, so a
+/// page that needs the network is incomplete.
 ///
 /// # Panics
-/// When the browser fails, or the page has no such element.
+/// Panics if the browser fails, or the page has no such element.
 pub fn found(page: &Path, wide: u32) -> Option<String> {
     let run = |name: &&str| {
         Command::new(name)

@@ -1,5 +1,4 @@
-//! Tests that are text files: what is done, and what came of it, line by line, so that they read
-//! like a conversation.
+//! Data-driven tests in text files: commands with their expected output.
 //!
 //! A file is a list of cases, separated by empty lines. `#` starts a comment line between cases.
 //!
@@ -13,12 +12,11 @@
 //! ```
 //!
 //! - The first line of a case is a *directive* and its arguments, separated by spaces. A value in
-//!   parentheses is a list, separated by commas or spaces. Single or double quotes keep spaces
-//!   inside an argument together.
-//! - The lines up to `----` are the *input*; there may be none.
-//! - The lines after `----` up to an empty line or the end of the file are the *expected output*;
-//!   there may be none. An output that has empty lines in it is written between `----` twice and
-//!   `----` twice:
+//!   parentheses is a list, separated by commas or spaces. Single or double quotes protect spaces
+//!   inside an argument.
+//! - The lines up to `----` are the *input*, which may be empty.
+//! - The lines after `----` up to an empty line or the end of the file are the *expected output*,
+//!   which may be empty. An output with empty lines is enclosed in double lines of `----`:
 //!
 //! ```text
 //! directive
@@ -31,12 +29,11 @@
 //! ----
 //! ```
 //!
-//! [`walk`] calls a function on every case, in order, and compares what it returns, less trailing
-//! line ends. A difference fails the test with file, line and a diff. With `FIRN_REWRITE=1` in the
-//! environment the expected outputs are replaced by the actual ones instead; look at them with
-//! `git diff`.
+//! [`walk`] calls a function for every case, in order, and compares its result, without trailing
+//! newlines. A difference fails the test with file, line and a diff. With `FIRN_REWRITE=1` in the
+//! environment, the actual outputs replace the expected ones; review them with `git diff`.
 
-// Test files are read and rewritten directly: the engine's door to files is what is under test.
+// Test files are read and written directly: the engine's file access is under test.
 #![allow(clippy::disallowed_methods)]
 
 use std::fmt::Write as _;
@@ -48,47 +45,47 @@ use std::path::{Path, PathBuf};
 pub struct Case {
     /// The file, for messages.
     pub file: PathBuf,
-    /// The number of the directive's line, from 1.
+    /// Line number of the directive, from 1.
     pub line: usize,
     /// The first word.
     pub directive: String,
     /// The other words.
     pub args: Vec<Arg>,
-    /// The lines between the directive and `----`, each with its line end.
+    /// The lines between the directive and `----`, each with its newline.
     pub input: String,
-    /// What is expected, without a trailing line end.
+    /// Expected output, without a trailing newline.
     pub expected: String,
 }
 
 /// An argument: `key`, `key=value` or `key=(value, value)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// What stands before `=`, or all of it.
+    /// The text before `=`, or all of it.
     pub key: String,
-    /// What stands after `=`.
+    /// The text after `=`.
     pub values: Vec<String>,
 }
 
 impl Case {
-    /// The value of `key=value`; of a list, the first.
+    /// Returns the value of `key=value`; for a list, the first.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.list(key)?.first().map(String::as_str)
     }
 
-    /// The values of `key=(value, value)`.
+    /// Returns the values of `key=(value, value)`.
     pub fn list(&self, key: &str) -> Option<&[String]> {
         self.args.iter().find(|a| a.key == key).map(|a| &a.values[..])
     }
 
-    /// Whether there is an argument with this key, with or without values.
+    /// Reports whether there is an argument with this key, with or without values.
     pub fn has(&self, key: &str) -> bool {
         self.args.iter().any(|a| a.key == key)
     }
 
-    /// The value of `key=value`, parsed; `default` where there is none.
+    /// Parses the value of `key=value`; returns `default` if it is missing.
     ///
     /// # Panics
-    /// When the value cannot be parsed; the message names file and line.
+    /// Panics if the value is invalid; the message has file and line.
     pub fn parse<T: std::str::FromStr>(&self, key: &str, default: T) -> T {
         let Some(value) = self.get(key) else { return default };
         value.parse().unwrap_or_else(|_| {
@@ -96,25 +93,24 @@ impl Case {
         })
     }
 
-    /// The arguments without values, in order.
+    /// Returns the arguments without values, in order.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.args.iter().filter(|a| a.values.is_empty()).map(|a| a.key.as_str())
     }
 }
 
-/// A piece of a test file: kept as it is, or a case with the way its output was written.
+/// A piece of a test file: text that is preserved, or a case with its original head.
 enum TextPiece {
     Text(String),
     Case { head: String, case: Case },
 }
 
-/// Runs every case of a file, or of every file (`*.txt`, by name) of a directory and the
-/// directories in it. State lives in the closure; to begin each file afresh, call it per file
-/// ([`files`]).
+/// Runs every case of a file, or of every file (`*.txt`, by name) of a directory and its
+/// subdirectories. The closure has the state; for a new state per file, call it for each of
+/// [`files`].
 ///
 /// # Panics
-/// When an output differs, a file cannot be read or is not in the syntax, or there are no cases at
-/// all.
+/// Panics if an output differs, a file is unreadable or has a syntax error, or there are no cases.
 pub fn walk(path: impl AsRef<Path>, run: impl FnMut(&Case) -> String) {
     let rewrite = std::env::var_os("FIRN_REWRITE").is_some_and(|v| v != "0" && !v.is_empty());
     walk_with(path.as_ref(), rewrite, run);
@@ -152,10 +148,10 @@ fn walk_with(path: &Path, rewrite: bool, mut run: impl FnMut(&Case) -> String) {
     );
 }
 
-/// The test files of a directory, by name, or the file itself.
+/// Returns the test files of a directory, by name, or the file itself.
 ///
 /// # Panics
-/// When a directory cannot be read.
+/// Panics if a directory is unreadable.
 pub fn files(path: &Path) -> Vec<PathBuf> {
     if !path.is_dir() {
         return vec![path.to_owned()];
@@ -220,7 +216,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<TextPiece>, String> {
     Ok(pieces)
 }
 
-/// Splits at spaces outside quotes and parentheses; `None` when one of those is not closed.
+/// Splits at spaces outside quotes and parentheses; `None` if one of those is not closed.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut depth, mut quote) = (Vec::new(), None::<String>, 0, None);
     for c in line.trim().chars() {
@@ -258,7 +254,7 @@ fn split_words(words: Vec<String>) -> Option<(String, Vec<Arg>)> {
     Some((directive, args.collect()))
 }
 
-/// An output as it stands in the file, after the first `----`.
+/// Formats an output for the file, after the first `----`.
 fn render(output: &str) -> String {
     if output.is_empty() {
         String::new()
@@ -274,7 +270,7 @@ fn report(case: &Case, actual: &str) -> String {
     format!("{place}: the output differs (- expected, + actual)\n{}", diff(&case.expected, actual))
 }
 
-/// A line diff by longest common subsequence; outputs are short.
+/// Returns a line diff by longest common subsequence; outputs are short.
 fn diff(expected: &str, actual: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];

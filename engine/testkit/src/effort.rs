@@ -1,11 +1,10 @@
-//! How much work the tests of random histories do.
+//! Scales the work of randomized tests.
 
 /// Returns `count` times the number in the environment variable `FIRN_TEST_EFFORT`, by default 1.
 ///
 /// Counts in the tests are those of an ordinary run; `.ci/nightly` multiplies them.
 ///
-/// # Panics
-/// The variable is set and is no number.
+/// # Panics Panics if the variable is not a number.
 #[must_use]
 pub fn times_effort(count: u64) -> u64 {
     match std::env::var("FIRN_TEST_EFFORT") {

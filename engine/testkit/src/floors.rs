@@ -1,18 +1,17 @@
-//! A room imports only lower floors, files of a room make no rings, and every file says what it is:
-//! read from the sources.
+//! Checks the layering of a crate from its sources: a module imports only lower floors, files of a
+//! module form no cycles, and every file has documentation.
 //!
 //! Invariants:
-//! - Every room of a crate, a file or folder right below its root, has a floor; a room without one
-//!   is wrong, and so is a file that no module leads to.
-//! - What is imported is every path in code that is not only for tests (see
-//!   [`modules`](crate::modules)), followed to where its name is from: the rooms on the way count,
-//!   so nothing is carried up by a re-export. A name of the crate's root, `crate::Name`, hides the
-//!   room that it is from and is wrong.
-//! - Within a room a file depends on the files whose names it uses, wherever they are re-exported,
-//!   and on those that have a method that it calls of a type of another file. A `pub use` alone is
-//!   a door and no dependency. Files that depend on each other in a circle are a *ring*.
-//! - Rings that are still there are listed exactly: a new one is wrong, and so is one in the list
-//!   that is gone or has become another.
+//! - Every top-level module of a crate (a *room*: a file or directory directly below its root) has
+//!   a floor. A missing floor is an error, and so is a file that no module declares.
+//! - An import is every path in non-test code (see [`modules`](crate::modules)), resolved to its
+//!   definition. All modules on the way count, so re-exports cannot hide an import. A name of the
+//!   crate's root, `crate::Name`, hides its module and is an error.
+//! - Within a module a file depends on the files whose names it uses, even through re-exports, and
+//!   on files with methods that it calls on a type of another file. A `pub use` alone is no
+//!   dependency. A cycle of files is called a *ring*.
+//! - Existing rings are listed exactly: a new one is an error, and so is a listed one that is gone
+//!   or has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,30 +19,31 @@ use std::path::{Path, PathBuf};
 use crate::modules::{Crate, ReferenceKind, files_below};
 use crate::rings::rings;
 
-/// The rooms of a crate.
+/// The layering of a crate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FloorPlan<'a> {
-    /// Each with its floor. Without any the crate is one room, and its root above it.
+    /// The top-level modules with their floors. Without any the crate is one module, and its root
+    /// is above it.
     pub floors: &'a [(&'a str, u32)],
-    /// Importer and import of one floor, or upwards, that are right.
+    /// Permitted imports (importer, import) of the same or a higher floor.
     pub neighbours: &'a [(&'a str, &'a str)],
-    /// Rings of files that are still there: a line for each file below `src`, an empty one between
-    /// rings; `#` begins a remark.
+    /// Existing rings of files: a line for each file below `src`, an empty one between rings; `#`
+    /// begins a comment.
     pub rings: &'a str,
 }
 
-/// Names that the standard library's types have, too: of a call of one nobody knows whose it is.
+/// Method names of the standard library's types: the target of a call of these is unknown.
 const EVERYBODYS: [&str; 32] = [
     "add", "clear", "clone", "contains", "count", "extend", "filter", "find", "first", "flush",
     "get", "insert", "is_empty", "iter", "join", "last", "len", "lock", "map", "max", "min",
     "next", "pop", "push", "read", "remove", "replace", "send", "set", "swap", "take", "write",
 ];
 
-/// Looks at all sources below `src`, of a library and of programs. Gives how many files and how
-/// many imports of other rooms there are.
+/// Checks all sources below `src`, of a library and of programs. Returns the number of files and of
+/// imports of other modules.
 ///
 /// # Errors
-/// All that is wrong, and files that cannot be read or parsed.
+/// All violations, and files that cannot be read or parsed.
 pub fn check(src: &Path, plan: &FloorPlan<'_>) -> Result<(usize, usize), String> {
     let below: Vec<PathBuf> =
         files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
@@ -71,7 +71,7 @@ struct House {
     files: BTreeSet<PathBuf>,
     rooms: BTreeSet<String>,
     imports: usize,
-    /// What files of a room depend on, with a name that shows it.
+    /// Dependencies between files of a module, with an example name.
     uses: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     wrong: BTreeSet<String>,
 }
@@ -131,8 +131,8 @@ impl House {
         self.look_at_methods(of, plan);
     }
 
-    /// Where a type's methods are in other files than the type, no name of such a file is in what
-    /// calls them.
+    /// Finds dependencies by methods that are in other files than their type: their callers do not
+    /// name that file.
     fn look_at_methods(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
         let mut places: BTreeMap<(&str, usize), BTreeSet<usize>> = BTreeMap::new();
         let mut apart = BTreeSet::new();
@@ -144,7 +144,8 @@ impl House {
             }
         }
         for (from, name, arguments) in &of.calls {
-            // Without types a method is known only where there is one of its name and arguments.
+            // Without type information a method is known only if its name and number of arguments
+            // are unique.
             if let Some(only) = places
                 .get(&(&**name, *arguments))
                 .filter(|p| p.len() == 1)
@@ -169,14 +170,15 @@ impl House {
     }
 }
 
-/// The room that a module is in; none for the root and what is in the root's file.
+/// Returns the top-level module of a module; `None` for the root and the contents of the root's
+/// file.
 fn room(of: &Crate, module: usize) -> Option<&str> {
     (of.modules[module].file != 0)
         .then(|| of.modules[module].path.first().map(String::as_str))
         .flatten()
 }
 
-/// What is wrong with the rings, against the list of those that may be.
+/// Returns the differences between the rings and the list.
 fn compare(uses: &BTreeMap<PathBuf, BTreeMap<PathBuf, String>>, listed: &str) -> Vec<String> {
     let graph =
         uses.iter().map(|(file, on)| (file.clone(), on.keys().cloned().collect())).collect();

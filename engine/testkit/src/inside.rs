@@ -1,8 +1,7 @@
-//! Environments around others: what a test's own `Env` leaves to the one inside it, by the methods'
-//! names alone. This crate knows no engine: the types are those of the `firn-kv` that the test
-//! uses.
+//! Wrapper environments: delegates methods of a test's `Env` to an inner one by name. This crate
+//! does not depend on the engine: the types are those of the test's `firn-kv`.
 
-/// Methods of an `Env` that ask the one in the field `$inner` and do nothing else.
+/// Methods of an `Env` that only call the one in the field `$inner`.
 ///
 /// ```text
 /// impl Env for Watching {

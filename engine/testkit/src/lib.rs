@@ -1,11 +1,10 @@
-//! Test tools for Firn, for dev-dependencies only: [`browser`] opens pages, [`datadriven`] runs tests
-//! that are text files, [`effort`] multiplies how long random tests run, [`floors`] sees what imports what, [`history`] makes histories of
-//! operations and [`oracle`] knows what they must answer, [`inside`] leaves what an environment
-//! does to another, [`linear`] judges calls that were made at the same time, [`names`] finds those
-//! that two types have and those that nobody calls, [`process`] runs a test in a process of its own,
-//! [`public_api`] tells what is public and in no
-//! run of tests, [`rng`] is a small generator of repeatable randomness, [`shell`] asks a shell
-//! about its completions, [`shrink`] makes what fails smaller.
+//! Test tools for Firn, for dev-dependencies only: [`browser`] opens pages, [`datadriven`] runs
+//! tests in text files, [`effort`] scales randomized tests, [`floors`] checks imports, [`history`]
+//! generates random operations and [`oracle`] has their expected results, [`inside`] delegates
+//! methods of an environment, [`linear`] checks concurrent calls for linearizability, [`names`]
+//! finds duplicate type names and uncalled functions, [`process`] runs a test in its own process,
+//! [`public_api`] finds public methods without test coverage, [`rng`] is a reproducible random
+//! number generator, [`shell`] tests shell completions, [`shrink`] shrinks failing inputs.
 
 pub mod browser;
 pub mod datadriven;

@@ -1,55 +1,55 @@
-//! The judge of calls made at the same time: whether their answers fit one order, in which each
-//! call happens at one moment between its start and its end (Herlihy and Wing's linearizability;
-//! the search is Wing and Gong's, with Lowe's memory of what has been tried).
+//! Linearizability checker: whether the results of concurrent calls fit one order, in which each
+//! call takes effect at one moment between its start and its end (Herlihy and Wing; the search is
+//! Wing and Gong's, with Lowe's memoization).
 //!
 //! Invariants:
-//! - Nothing here knows the store that is judged. Keys are small numbers, values lists of the
-//!   numbers of the writes that made them, trees are named by numbers, and what a caller got hold
-//!   of a tree by is a *handle*, bound when the call that gave it happens.
-//! - All that was seen of one snapshot, iterator or copy is one look: it must be the state of one
-//!   moment, that of the call which took it.
-//! - A write that was refused because its tree is gone asks that the tree had been dropped. One
-//!   that was accepted beside a call that drops its tree may have happened for nothing.
-//! - A call that never returned may have happened or not.
+//! - The checker does not depend on the tested store. Keys are small numbers, values are lists of
+//!   the numbers of their writes, and trees are named by numbers. A caller's reference to a tree is
+//!   a *handle*, bound when the call that returned it takes effect.
+//! - All reads of one snapshot, iterator or copy are one look: it must be the state at one moment,
+//!   that of the call which created it.
+//! - A write refused because its tree was dropped requires that the tree had been dropped. A
+//!   successful write concurrent with a drop of its tree may have had no effect.
+//! - A call that never returned may have taken effect or not.
 
 use std::collections::{HashMap, HashSet};
 
 /// A key.
 pub type LinearKey = u8;
-/// The number of a write, which is what a value is made of; 0 is none.
+/// The number of a write; values consist of these; 0 is none.
 pub type WriteNumber = u16;
-/// What a caller holds a tree by.
+/// Handle of a tree.
 pub type LinearHandle = usize;
-/// Which of the names that trees can have.
+/// Index of a tree's name.
 pub type TreeNumber = u8;
 
-/// How many keys there are at most.
+/// Maximum number of keys.
 pub const KEYS: usize = 16;
 
 /// A change of one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinearChange {
-    /// The key has this value.
+    /// Sets the value of a key.
     Put(LinearKey, WriteNumber),
-    /// The key has this value, made of pieces that others wrote.
+    /// Sets the value of a key to pieces that others wrote.
     Set(LinearKey, Vec<WriteNumber>),
-    /// The key has no value.
+    /// Deletes a key.
     Delete(LinearKey),
-    /// The piece is added to the key's value.
+    /// Appends a piece to the key's value.
     Append(LinearKey, WriteNumber),
-    /// The keys from the first to before the second have no values.
+    /// Deletes the keys from the first to before the second.
     DeleteRange(LinearKey, LinearKey),
-    /// The key has the value made of the last piece (none: has no value) if it had that of the list
-    /// (none: had none).
+    /// Sets the key to the value of the last piece (none: deletes it) if it had the value of the
+    /// list (none: no value).
     Swap(LinearKey, Option<Vec<WriteNumber>>, Option<WriteNumber>),
-    /// The smallest key that has a value (or, if true, the greatest) has none.
+    /// Deletes the smallest key (or, if true, the greatest) with a value.
     Pop(bool),
 }
 
 /// Pairs of keys and values, ascending.
 pub type LinearPairs = Vec<(LinearKey, Vec<WriteNumber>)>;
 
-/// What was seen at one moment.
+/// Data read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The value of a key.
@@ -58,16 +58,16 @@ pub enum Look {
     Contains(LinearHandle, LinearKey, bool),
     /// The pairs of a range, its last key excluded.
     Range(LinearHandle, LinearKey, LinearKey, LinearPairs),
-    /// Whether the tree had been dropped.
+    /// The trees had been dropped.
     Closed(Vec<LinearHandle>),
-    /// All trees that there are, in order of creation.
+    /// All trees in order of creation.
     Names(Vec<TreeNumber>),
-    /// All that there is.
+    /// All contents.
     Whole(Vec<(TreeNumber, LinearPairs)>),
 }
 
 impl Look {
-    /// The handle of the one tree that was looked at, if it was one.
+    /// Returns the handle of the single tree that was read, if any.
     pub fn handle(&self) -> Option<LinearHandle> {
         match self {
             Look::Get(h, ..) | Look::Contains(h, ..) | Look::Range(h, ..) => Some(*h),
@@ -76,64 +76,64 @@ impl Look {
     }
 }
 
-/// What a call did.
+/// The effect of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Nothing that others see.
+    /// No effect visible to others.
     Nothing,
-    /// It made sure that there is a tree, and got hold of it.
+    /// Created the tree if missing, and returned a handle.
     Create(TreeNumber, LinearHandle),
-    /// It got hold of a tree.
+    /// Opened a tree.
     Open(TreeNumber, LinearHandle),
-    /// It found no tree of that name.
+    /// Found no tree of that name.
     Missing(TreeNumber),
-    /// It dropped a tree.
+    /// Dropped a tree.
     Drop(TreeNumber),
-    /// It wrote, all at once.
+    /// Wrote atomically.
     Write(Vec<(LinearHandle, LinearChange)>),
-    /// It looked, at one moment.
+    /// Read, at one moment.
     Look(Vec<Look>),
-    /// What it had seen was still so, and it wrote at that moment.
+    /// Its reads were still current, and it wrote at that moment.
     Commit(Vec<Look>, Vec<(LinearHandle, LinearChange)>),
 }
 
 /// One call.
 #[derive(Clone, Debug)]
 pub struct LinearCall {
-    /// Who called; calls of one thread do not overlap.
+    /// The calling thread; calls of one thread do not overlap.
     pub thread: usize,
-    /// When it began; numbers grow, and no two are equal.
+    /// Start time; numbers increase and are unique.
     pub start: u64,
-    /// When it returned, if it did.
+    /// End time, if it returned.
     pub end: Option<u64>,
-    /// What it did.
+    /// Its effect.
     pub what: CallKind,
-    /// The call in words.
+    /// The call as text.
     pub words: String,
-    /// Since when it has been promised to survive a power cut.
+    /// Time from which on it is guaranteed to survive a power cut.
     pub durable: Option<u64>,
 }
 
-/// What was found after a crash.
+/// State found after a crash.
 #[derive(Clone, Debug)]
 pub struct RecoveredState {
-    /// It happened after this: what had returned had happened.
+    /// Lower bound of the crash time: calls that had returned by then have taken effect.
     pub from: u64,
-    /// It happened before this: what began later had not happened.
+    /// Upper bound of the crash time: calls that began later have not taken effect.
     pub until: u64,
-    /// Whether only what was promised to survive a power cut must be there.
+    /// Whether only writes guaranteed to survive a power cut must be present.
     pub power: bool,
-    /// All that is there.
+    /// All contents.
     pub whole: Vec<(TreeNumber, LinearPairs)>,
 }
 
 const ABSENT: u32 = 0;
 
-/// The contents of a tree that was created once.
+/// Contents of one incarnation of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LinearTree {
     name: TreeNumber,
-    /// When the call that dropped it returned.
+    /// Time at which the call that dropped it returned.
     dropped: Option<u64>,
     values: [u32; KEYS],
 }
@@ -189,18 +189,18 @@ impl LinearState {
 
 struct Judge<'a> {
     values: LinearValues,
-    /// The calls of each thread in order.
+    /// The calls of each thread, in order.
     threads: Vec<Vec<&'a LinearCall>>,
     tried: HashSet<(Vec<u16>, LinearState)>,
     recovered: Option<&'a RecoveredState>,
-    /// Calls that must have happened.
+    /// Number of calls that must have taken effect.
     needed: usize,
-    /// The most calls that fit so far, and where each thread stood.
+    /// The longest matching prefix so far, with the position of each thread.
     best: (usize, Vec<u16>),
     steps: usize,
 }
 
-/// More places than this are not tried; the calls then count as fitting.
+/// Maximum number of search states; beyond it the calls count as linearizable.
 const MOST: usize = 2_000_000;
 
 impl Judge<'_> {
@@ -297,7 +297,7 @@ impl Judge<'_> {
         true
     }
 
-    /// The state after a call, if it fits here.
+    /// Returns the state after a call, if it matches here.
     fn after(&mut self, state: &LinearState, call: &LinearCall) -> Option<LinearState> {
         let mut next = state.clone();
         let fits = match &call.what {
@@ -338,7 +338,7 @@ impl Judge<'_> {
         fits.then_some(next)
     }
 
-    /// Whether the state is what was found after the crash, with all in it that must be.
+    /// Reports whether the state matches the one after the crash, with all required calls.
     fn is_recovered(&self, at: &[u16], state: &LinearState) -> bool {
         let Some(r) = self.recovered else { return true };
         let wrote_nothing =
@@ -372,7 +372,7 @@ impl Judge<'_> {
         let ends = |j: &Self, t: usize, at: &[u16]| {
             j.threads[t].get(at[t] as usize).and_then(|c| c.end).unwrap_or(u64::MAX)
         };
-        // In order of their starts: most calls happen in that order.
+        // In order of their starts: most calls take effect in that order.
         let mut next: Vec<(u64, usize)> = (0..self.threads.len())
             .filter_map(|t| self.threads[t].get(at[t] as usize).map(|c| (c.start, t)))
             .filter(|(start, t)| {
@@ -397,11 +397,11 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the calls fit one order; with what was found after a crash, whether that is the state at
-/// some place of one.
+/// Checks whether the calls fit one order; with a recovered state, whether that is the state at
+/// some position of such an order.
 ///
 /// # Errors
-/// The calls around the place where no order goes on.
+/// The calls around the position at which no order continues.
 pub fn check(calls: &[LinearCall], recovered: Option<&RecoveredState>) -> Result<(), String> {
     let n = calls.iter().map(|c| c.thread + 1).max().unwrap_or(0);
     let mut threads: Vec<Vec<&LinearCall>> = vec![vec![]; n];
@@ -409,7 +409,7 @@ pub fn check(calls: &[LinearCall], recovered: Option<&RecoveredState>) -> Result
     threads.iter_mut().for_each(|t| t.sort_unstable_by_key(|c| c.start));
     let needed = calls.iter().filter(|c| c.end.is_some()).count();
     let mut values = LinearValues::default();
-    // What was only ever read has a number too, so that it can be told from what was written.
+    // Values that were only read have numbers, too, to distinguish them from written ones.
     values.number(&[]);
     let mut judge = Judge {
         values,

@@ -1,16 +1,16 @@
-//! The modules of a crate as its sources declare them: what each names, and where a name is from.
+//! The module tree of a crate from its sources: the names that each module uses, and their
+//! definitions.
 //!
 //! Invariants:
-//! - Whole files are parsed, and every file that a `mod` leads to: one in another, one with a
-//!   `#[path]`, one that is only for tests.
-//! - A *reference* is a path in code that is not only for tests: in a `use` with its groups,
-//!   renames and globs, in an expression, a type, a pattern, an attribute and its strings, and in
-//!   what a macro is given. Of a macro only the tokens are known, so there a path is what looks
-//!   like one.
-//! - A path is followed through re-exports and globs to the module that has what it names. What
-//!   can't be found is another crate's or a local.
-//! - Names have no namespaces here: where a module and a function have one name, a path may lead to
-//!   both.
+//! - Whole files are parsed, including all files of `mod` declarations: in another file, with
+//!   `#[path]`, or for tests only.
+//! - A *reference* is a path in non-test code: in a `use` with groups, renames and globs, in an
+//!   expression, a type, a pattern, an attribute and its strings, and in macro arguments. Macro
+//!   arguments are only tokens, so every sequence that looks like a path counts.
+//! - A path is resolved through re-exports and globs to the module that defines its name. An
+//!   unresolved path belongs to another crate or is a local.
+//! - Namespaces are not distinguished: if a module and a function have the same name, a path may
+//!   resolve to both.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -22,12 +22,12 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
-/// What a name stands for in a module.
+/// The meaning of a name in a module.
 enum NamedItem {
     Module(usize),
-    /// Something that the module itself has.
+    /// Defined in the module itself.
     Own,
-    /// A path that a `use` has given the name.
+    /// A path imported under the name by a `use`.
     Import(Vec<String>),
 }
 
@@ -37,11 +37,11 @@ impl NamedItem {
     }
 }
 
-/// A module, in a file of its own or not.
+/// A module, in its own file or inline.
 pub struct Module {
-    /// The names that lead to it from the root.
+    /// The path from the root.
     pub path: Vec<String>,
-    /// Its file, in [`Crate::files`].
+    /// Index of its file in [`Crate::files`].
     pub file: usize,
     /// Whether it is only compiled for tests.
     pub is_test: bool,
@@ -50,72 +50,71 @@ pub struct Module {
     globs: Vec<Vec<String>>,
 }
 
-/// How a path is said.
+/// The context of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
     /// In code.
     Code,
-    /// In a `use` of its own.
+    /// In a private `use`.
     Use,
-    /// In a `use` that others see.
+    /// In a public `use`.
     ReExport,
 }
 
-/// A path that is said somewhere.
+/// A use of a path.
 pub struct Reference {
-    /// The module that says it.
+    /// The module that uses it.
     pub from: usize,
-    /// How.
+    /// The context.
     pub how: ReferenceKind,
-    /// Its names.
+    /// The segments.
     pub path: Vec<String>,
 }
 
-/// A method that is no trait's.
+/// An inherent method.
 pub struct ModuleMethod {
     /// The module of the `impl`.
     pub module: usize,
-    /// The type, as the `impl` says it.
+    /// The type, as written in the `impl`.
     pub of: Vec<String>,
     /// Its name.
     pub name: String,
-    /// How many arguments it takes beside `self`.
+    /// Number of arguments in addition to `self`.
     pub arguments: usize,
 }
 
-/// A crate: all that its root leads to.
+/// A crate: all modules reachable from its root.
 #[derive(Default)]
 pub struct Crate {
-    /// Files below the folder of the root; the first is the root.
+    /// Files below the directory of the root; the first is the root.
     pub files: Vec<PathBuf>,
     /// Modules; the first is the root.
     pub modules: Vec<Module>,
-    /// What is said outside of tests.
+    /// References outside of tests.
     pub references: Vec<Reference>,
     /// Methods in `impl Type`, outside of tests.
     pub methods: Vec<ModuleMethod>,
-    /// Names of methods that are called on values, outside of tests, behind the modules that call
-    /// them and before the number of arguments.
+    /// Method calls outside of tests: calling module, method name, number of arguments.
     pub calls: BTreeSet<(usize, String, usize)>,
-    /// Files that do not open with `//!`.
+    /// Files that do not begin with `//!`.
     pub silent: Vec<PathBuf>,
 }
 
-/// Where a path leads.
+/// Result of resolving a path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The modules that have what is named.
+    /// The modules that define the name.
     pub owners: BTreeSet<usize>,
     /// The modules that are named themselves.
     pub named: BTreeSet<usize>,
-    /// All modules on the way, these included.
+    /// All modules on the way, including these.
     pub passed: BTreeSet<usize>,
 }
 
-/// All `.rs` files below a folder, sorted.
+/// Returns all `.rs` files below a directory, sorted.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// An unreadable directory.
 pub fn files_below(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let said = |e: std::io::Error| format!("{}: {e}", dir.display());
     let mut entries = vec![];
@@ -134,8 +133,8 @@ pub fn files_below(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Whether something is only compiled for tests: `cfg(test)`, also where more is asked for;
-/// `any(test, …)` and `not(test)` are compiled otherwise too.
+/// Reports whether an item is only compiled for tests: `cfg(test)`, possibly with more conditions;
+/// `any(test, …)` and `not(test)` are compiled otherwise, too.
 #[must_use]
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     fn asks(meta: &syn::Meta) -> bool {
@@ -162,7 +161,7 @@ impl Crate {
     /// Reads a crate from its root, a `lib.rs` or a program's file.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, and a module without one.
+    /// A file that cannot be read or parsed, and a module without a file.
     pub fn read(root: &Path) -> Result<Crate, String> {
         let mut all = Crate::default();
         let src = root.parent().unwrap_or(Path::new(""));
@@ -226,7 +225,7 @@ impl Crate {
         to_read.iter().try_for_each(|(module, file)| self.read_file(src, file, *module))
     }
 
-    /// Follows a path that a module says.
+    /// Resolves a path used in a module.
     #[must_use]
     pub fn find(&self, from: usize, path: &[String]) -> Found {
         let mut walk =
@@ -238,7 +237,7 @@ impl Crate {
 
 struct ModuleWalk<'a> {
     all: &'a Crate,
-    /// Whether names are looked for behind globs; a glob's own path has none.
+    /// Whether to search globs; the path of a glob itself is resolved without globs.
     globs: bool,
     found: Found,
     seen: BTreeSet<(usize, Vec<String>)>,
@@ -259,9 +258,9 @@ impl ModuleWalk<'_> {
         self.look(at, rest)
     }
 
-    /// Whether there is such a name.
+    /// Searches for a name.
     fn look(&mut self, at: usize, rest: &[String]) -> bool {
-        // Names that are made of each other are no program's.
+        // Cyclic definitions are impossible in a valid program.
         if rest.len() > 32 || !self.seen.insert((at, rest.to_vec())) {
             return false;
         }
@@ -280,11 +279,11 @@ impl ModuleWalk<'_> {
                     self.found.owners.insert(at);
                     self.found.passed.insert(at);
                 }
-                // Before `::` a module goes before what else has its name.
+                // Before `::` a module takes precedence over other items of the same name.
                 NamedItem::Import(_)
                     if !more.is_empty() && module.names[first].iter().any(NamedItem::is_module) => {
                 }
-                // `use x::x` is from a module x or a crate, and not from itself.
+                // `use x::x` refers to a module x or a crate, not to itself.
                 NamedItem::Import(path) if path.first() == Some(first) => {
                     let path: Vec<String> = path[1..].iter().chain(more).cloned().collect();
                     for named in &module.names[first] {
@@ -315,7 +314,7 @@ impl ModuleWalk<'_> {
         is_there
     }
 
-    /// What a module that is named does not seem to have, a macro has made there.
+    /// Enters a module. A name that it lacks was defined by a macro there.
     fn enter(&mut self, inner: usize, rest: &[String]) {
         self.found.passed.insert(inner);
         if !self.look(inner, rest) {
@@ -324,13 +323,13 @@ impl ModuleWalk<'_> {
     }
 }
 
-/// Fills a crate with what one file has.
+/// Fills a crate from one file.
 struct ModuleReader<'a> {
     all: &'a mut Crate,
     module: usize,
-    /// Where files of inner modules are.
+    /// Directory of the files of inner modules.
     folder: PathBuf,
-    /// What a `#[path]` is beside; inside an inline module that is `folder`.
+    /// Base directory of a `#[path]`; inside an inline module that is `folder`.
     beside: Option<PathBuf>,
     to_read: Vec<(usize, PathBuf)>,
     wrong: Vec<String>,
@@ -397,12 +396,12 @@ impl ModuleReader<'_> {
             .push(NamedItem::Import(path));
     }
 
-    /// The paths in tokens whose grammar nobody knows.
+    /// Finds paths in tokens with unknown grammar.
     fn scan(&mut self, tokens: TokenStream) {
         self.scan_behind(tokens, &[]);
     }
 
-    /// `before` is the path in front of a group, which all that stands first in it continues.
+    /// `before` is the path before a group, which the first path in the group continues.
     fn scan_behind(&mut self, tokens: TokenStream, before: &[String]) {
         let all: Vec<TokenTree> = tokens.into_iter().collect();
         let punct = |at: usize, c: char| matches!(all.get(at), Some(TokenTree::Punct(p)) if p.as_char() == c);
@@ -439,7 +438,7 @@ impl ModuleReader<'_> {
                             self.scan_behind(g.stream(), &path);
                             at += 3;
                         }
-                        // `pub(crate)`: who may see something is no import.
+                        // `pub(crate)`: a visibility is no import.
                         _ if path.len() == 1 && ["crate", "self", "super"].contains(&&*path[0]) => {
                         }
                         _ => self.refer(ReferenceKind::Code, path),
@@ -525,7 +524,8 @@ impl<'ast> Visit<'ast> for ModuleReader<'_> {
             (self.module, self.folder, self.beside) = outer;
             return;
         }
-        // Integration tests that are a module of the library (`../tests/main.rs`) are none of its files.
+        // Integration tests that are a module of the library (`../tests/main.rs`) are not files of
+        // it.
         if is_test && given.as_ref().is_some_and(|path| path.starts_with("../")) {
             return;
         }
@@ -652,7 +652,7 @@ impl<'ast> Visit<'ast> for ModuleReader<'_> {
         }
     }
 
-    // Who may see something is no import.
+    // A visibility is no import.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 

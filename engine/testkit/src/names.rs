@@ -1,11 +1,11 @@
-//! Names in the sources of a workspace: types that share one, and public functions that nobody
-//! calls.
+//! Names in the sources of a workspace: types that share a name, and public functions that are
+//! never called.
 //!
 //! Invariants:
-//! - What is only compiled for tests declares nothing here, but calls.
-//! - A name is called where it stands in code, other than behind `fn`: in the code of comments and
-//!   pages (what they fence), too. Names are all that is known without types, so a function counts
-//!   as called where another of its name is.
+//! - Test-only code declares nothing here, but its calls count.
+//! - A name is called if it occurs in code, except after `fn`; code blocks in comments and pages
+//!   count, too. Without type information, a function counts as called if any function of its name
+//!   is called.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -17,15 +17,15 @@ use syn::visit::{self, Visit};
 
 use crate::modules::{Crate, is_test};
 
-/// A name, and the files that declare it.
+/// Names with the files that declare them.
 pub type Declared = BTreeMap<String, BTreeSet<PathBuf>>;
 
-/// What the files of a crate declare.
+/// Declarations in the files of a crate.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Structs, enums, unions, traits and aliases of types, those in functions left out.
+    /// Structs, enums, unions, traits and type aliases, except those in functions.
     pub types: Declared,
-    /// Functions and methods that are `pub`.
+    /// Public functions and methods.
     pub functions: Declared,
 }
 
@@ -102,7 +102,7 @@ fn text(file: &Path) -> Result<String, String> {
 }
 
 impl Names {
-    /// Adds what a crate declares, from its root: a `lib.rs` or a program's file.
+    /// Adds the declarations of a crate, from its root: a `lib.rs` or a program's file.
     ///
     /// # Errors
     /// A file that cannot be read or parsed.
@@ -118,7 +118,7 @@ impl Names {
         Ok(())
     }
 
-    /// Adds what one source declares.
+    /// Adds the declarations of a source.
     ///
     /// # Errors
     /// A source that cannot be parsed.
@@ -129,7 +129,7 @@ impl Names {
     }
 }
 
-/// The names that code says, other than those that it declares as functions.
+/// The names used in code, except in declarations of functions.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeSet<String>);
 
@@ -137,7 +137,7 @@ impl Calls {
     /// Adds a file: a source, or a page of text.
     ///
     /// # Errors
-    /// A file that cannot be read, a source that has no tokens.
+    /// A file that cannot be read, or a source that cannot be tokenized.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
         let text = text(file)?;
         if file.extension().is_some_and(|e| e == "rs") {
@@ -151,7 +151,7 @@ impl Calls {
     /// Adds a source, with the code in its comments.
     ///
     /// # Errors
-    /// What is wrong where it has no tokens.
+    /// A source that cannot be tokenized.
     pub fn source(&mut self, text: &str) -> Result<(), String> {
         self.tokens(text.parse::<TokenStream>().map_err(|e| e.to_string())?);
         let comment =
@@ -191,7 +191,7 @@ impl Calls {
         }
     }
 
-    /// Whether some code says this name.
+    /// Reports whether some code uses this name.
     #[must_use]
     pub fn say(&self, name: &str) -> bool {
         self.0.contains(name)

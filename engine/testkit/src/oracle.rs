@@ -1,10 +1,9 @@
-//! What a store must answer: ordered maps with versions, as simply as they can be written.
+//! Model of a store: ordered maps with versions, as simple as possible.
 //!
 //! Invariants:
-//! - Every operation that is written counts one up; a *time* is such a count, and equals the
+//! - Every written operation increments a counter; a *time* is a value of it, and equals the
 //!   store's sequence number.
-//! - A state of the past can be read as long as it is held ([`Oracle::hold`]); versions that nobody
-//!   can read are forgotten.
+//! - A past state can be read while it is held ([`Oracle::hold`]); unreadable versions are dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 use crate::history::{HistoryKey, Span, Write};
 
-/// How a tree folds an operand into a value.
+/// Folds an operand into a value.
 pub type Fold = fn(base: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>>;
 
 type OracleVersion = (u64, Option<Arc<[u8]>>);
@@ -35,7 +34,7 @@ pub struct Oracle {
     now: u64,
     trees: Vec<Option<OracleMap>>,
     held: BTreeMap<u64, usize>,
-    /// What has been written since the oldest open transaction began.
+    /// Keys and spans written since the oldest open transaction began.
     touched: Vec<(u64, usize, OracleTouched)>,
     transactions: usize,
 }
@@ -54,7 +53,7 @@ fn version_at(versions: &[OracleVersion], time: u64) -> Option<&Arc<[u8]>> {
 }
 
 impl Oracle {
-    /// The present time: how many operations have been written.
+    /// Returns the current time: the number of written operations.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -67,7 +66,7 @@ impl Oracle {
         self.trees[tree] = Some(OracleMap { keys: BTreeMap::new(), fold });
     }
 
-    /// Drops a tree, which takes a place in the order of writes.
+    /// Drops a tree, which counts as an operation.
     pub fn drop_tree(&mut self, tree: usize) {
         if let Some(t) = self.trees.get_mut(tree) {
             *t = None;
@@ -75,7 +74,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a tree is there.
+    /// Reports whether a tree exists.
     pub fn has(&self, tree: usize) -> bool {
         self.map(tree).is_some()
     }
@@ -84,13 +83,13 @@ impl Oracle {
         self.trees.get(tree).and_then(Option::as_ref)
     }
 
-    /// Holds the present state: its time. Pair with [`release`](Oracle::release).
+    /// Holds the current state and returns its time. Pair it with [`release`](Oracle::release).
     pub fn hold(&mut self) -> u64 {
         *self.held.entry(self.now).or_default() += 1;
         self.now
     }
 
-    /// Lets a held state go.
+    /// Releases a held state.
     pub fn release(&mut self, time: u64) {
         if let Some(n) = self.held.get_mut(&time) {
             *n -= 1;
@@ -100,17 +99,17 @@ impl Oracle {
         }
     }
 
-    /// How many states are held.
+    /// Returns the number of held states.
     pub fn holds(&self) -> usize {
         self.held.values().sum()
     }
 
-    /// The value of a key at a time.
+    /// Returns the value of a key at a time.
     pub fn get(&self, tree: usize, key: &[u8], time: u64) -> Option<&[u8]> {
         self.map(tree)?.keys.get(key).and_then(|v| version_at(v, time)).map(|v| &**v)
     }
 
-    /// The keys of a span at a time, from both ends.
+    /// Iterates over the keys of a span at a time, from both ends.
     pub fn range(
         &self,
         tree: usize,
@@ -128,7 +127,7 @@ impl Oracle {
             .filter_map(move |(k, v)| version_at(v, time).map(|v| (k.as_slice(), &**v)))
     }
 
-    /// Writes; nothing happens when the tree is not there, or takes no operands and is given one.
+    /// Writes; does nothing if the tree is missing, or gets an operand without accepting operands.
     pub fn write(&mut self, tree: usize, write: &Write) {
         let Some(map) = self.trees.get_mut(tree).and_then(Option::as_mut) else { return };
         let time = self.now + 1;
@@ -162,7 +161,7 @@ impl Oracle {
         }
     }
 
-    /// Puts pairs as one operation; nothing happens when there are none, or the tree is not there.
+    /// Puts pairs as one operation; does nothing without pairs, or if the tree is missing.
     pub fn load<'p>(
         &mut self,
         tree: usize,
@@ -201,9 +200,9 @@ impl Oracle {
         }
     }
 
-    /// Says how a commit must end: well when nobody has touched what it read, with a conflict when
-    /// what it read is not the same any more. In between, where something was deleted that was not
-    /// there, or written as it was, it may end either way.
+    /// Returns the required result of a commit: success if nothing it read was touched, a conflict
+    /// if a value it read has changed. In between, after a deletion of a missing key or a write of
+    /// the same value, both results are valid (`None`).
     fn fate(&self, tx: &OracleTransaction) -> Option<bool> {
         let meets = |tree: usize, touched: &OracleTouched| match touched {
             OracleTouched::Key(k) => {
@@ -228,10 +227,10 @@ impl Oracle {
         changed.then_some(false)
     }
 
-    /// Takes in how a commit ended.
+    /// Records the result of a commit.
     ///
     /// # Errors
-    /// When it should have ended otherwise.
+    /// An invalid result.
     pub fn commit(&mut self, tx: OracleTransaction, done: bool) -> Result<(), String> {
         let fate = self.fate(&tx);
         if done {
@@ -262,7 +261,7 @@ impl Oracle {
 }
 
 impl OracleTransaction {
-    /// Reads a key, its own writes first.
+    /// Reads a key, own writes first.
     pub fn get(&mut self, oracle: &Oracle, tree: usize, key: &[u8]) -> Option<Vec<u8>> {
         if let Some(own) = self.writes.get(&(tree, key.to_vec())) {
             return own.as_ref().map(|v| v.to_vec());
@@ -274,8 +273,8 @@ impl OracleTransaction {
         oracle.get(tree, key, self.since).map(<[u8]>::to_vec)
     }
 
-    /// Reads a span from one end, its own writes included, so many items of it: what lies behind
-    /// them is not read.
+    /// Reads at most `limit` items of a span from one end, including own writes: later items do not
+    /// count as read.
     pub fn range(
         &mut self,
         oracle: &Oracle,
@@ -310,12 +309,12 @@ impl OracleTransaction {
         items
     }
 
-    /// Writes a key when it commits.
+    /// Writes a key at the commit.
     pub fn put(&mut self, tree: usize, key: &[u8], value: Option<Vec<u8>>) {
         self.writes.insert((tree, key.to_vec()), value.map(Into::into));
     }
 
-    /// Deletes a span when it commits.
+    /// Deletes a span at the commit.
     pub fn delete_range(&mut self, tree: usize, span: &Span) {
         if !span.is_empty() {
             self.writes.retain(|(t, k), _| *t != tree || !span.contains(k));
@@ -324,7 +323,7 @@ impl OracleTransaction {
     }
 }
 
-/// Whether some key could lie in both.
+/// Reports whether some key could be in both.
 fn overlap(a: &Span, b: &Span) -> bool {
     let joint = |x: &Span, y: &Span| {
         !x.is_empty() && !Span { from: x.from.clone(), to: y.to.clone() }.is_empty()
@@ -332,7 +331,7 @@ fn overlap(a: &Span, b: &Span) -> bool {
     joint(a, b) && joint(b, a)
 }
 
-/// Adds a version and forgets those that nobody can read.
+/// Adds a version and drops unreadable ones.
 fn put(
     map: &mut OracleMap,
     held: &BTreeMap<u64, usize>,
@@ -438,7 +437,7 @@ mod tests {
             (Write::Put(b"d".to_vec(), v(2)), [false, true]),
             (Write::DeleteRange(span("a", "c")), [true, false]),
             (Write::DeleteRange(span("a", "e")), [false, true]),
-            // It was not there.
+            // The key was missing.
             (Write::Delete(b"k".to_vec()), [true, true]),
         ] {
             for done in [true, false] {

@@ -1,18 +1,17 @@
-//! Which public methods lack a run of tests of some kind: read from the sources, so that a new
-//! method without one is noticed.
+//! Finds public methods that lack a test run of some type, from the sources, so that a new method
+//! without one is detected.
 //!
-//! What is right on one thread may be wrong beside another one, and what is right beside another
-//! one may be lost in a crash. So runs are of kinds, and each method is to be in a run of each
-//! kind.
+//! A method that is correct on one thread may fail beside other threads, and its effect may be lost
+//! in a crash. So runs have types, and each method has to be in a run of each type.
 //!
 //! Invariants:
-//! - What is public is parsed from the crate's sources: `pub fn` in `impl Type`, and what a trait
-//!   has, outside of tests.
-//! - What a run calls is parsed from the run's own source: `.name(` for methods, `Type::name` for
-//!   all; in macros too, in comments and strings not. A method of the same name of another type
-//!   counts too: names are all that is known without types.
-//! - A reason why a method is in no run of a kind is itself wrong when such a run calls the method,
-//!   when there is no such method or kind, and when it has no words.
+//! - Public methods are parsed from the crate's sources: `pub fn` in `impl Type`, and the methods
+//!   of a trait, outside of tests.
+//! - Calls of a run are parsed from its source: `.name(` for methods, `Type::name` for all; in
+//!   macros, too, but not in comments and strings. A method of the same name of another type
+//!   counts, too, because there is no type information.
+//! - A reason for a missing run is an error if such a run calls the method, if there is no such
+//!   method or type, and if it has no text.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -22,7 +21,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::Visit;
 
-/// A public method: its type, its name, and whether it is called on a value.
+/// A public method: its type, its name, and whether it takes `self`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Method {
     /// The type.
@@ -103,10 +102,11 @@ fn parse(file: &Path) -> Result<syn::File, String> {
     syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// The public methods of these types, and of the traits that are named `trait Name`, in the sources
+/// Returns the public methods of these types, and of the traits named `trait Name`, in the sources
 /// below `src`.
 ///
 /// # Errors
+/// A file that cannot be read or parsed.
 /// A file that cannot be read or parsed.
 pub fn methods(src: &Path, types: &[&str]) -> Result<BTreeSet<Method>, String> {
     let mut files = vec![];
@@ -118,10 +118,10 @@ pub fn methods(src: &Path, types: &[&str]) -> Result<BTreeSet<Method>, String> {
     Ok(all.found)
 }
 
-/// What a piece of source calls.
+/// Calls of a source.
 #[derive(Debug, Default)]
 struct RunCalls {
-    /// Names behind a dot.
+    /// Names after a dot.
     on_values: BTreeSet<String>,
     /// `Type::name`.
     by_path: BTreeSet<String>,
@@ -160,17 +160,16 @@ impl RunCalls {
     }
 }
 
-/// Runs of one kind.
+/// Test runs of one type.
 pub struct Runs {
-    /// The kind, in one word.
+    /// The type, in one word.
     pub kind: &'static str,
-    /// Their sources: files or folders.
+    /// Their sources: files or directories.
     pub sources: Vec<PathBuf>,
 }
 
-/// The reasons in a file, by method and kind. A line is
-/// `Type::name Type::other | kind other | words`; empty ones and those that begin with `#` say
-/// nothing.
+/// Parses the reasons in a file, by method and type. A line is `Type::name Type::other | kind other
+/// | text`; empty lines and those that begin with `#` are ignored.
 fn reasons(text: &str) -> Result<BTreeMap<(String, String), &str>, String> {
     let mut all = BTreeMap::new();
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
@@ -190,12 +189,12 @@ fn reasons(text: &str) -> Result<BTreeMap<(String, String), &str>, String> {
 }
 
 /// Checks that every public method of `types` in the sources below `src` is called by a run of each
-/// kind, or has a reason why not in the file `reasons`. Gives how many methods there are, and how
-/// many of them the runs of each kind call.
+/// type, or has a reason in the file `reasons`. Returns the number of methods, and the number that
+/// the runs of each type call.
 ///
 /// # Errors
-/// The methods that lack a kind without a reason, the reasons that are not needed (any more), and
-/// files that cannot be read or parsed.
+/// Methods without a run and without a reason, unnecessary reasons, and files that cannot be read
+/// or parsed.
 pub fn check(
     src: &Path,
     types: &[&str],

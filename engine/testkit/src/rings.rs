@@ -1,11 +1,10 @@
-//! Rings of a directed graph: what reaches each other in both directions (its strongly connected
-//! components of two nodes and more).
+//! Rings of a directed graph: its strongly connected components of at least two nodes.
 //!
 //! Invariant: no node is in two rings, and without the rings' inner edges the graph has an order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rings of a graph that says of each node what it leads to.
+/// Returns the rings of a graph, given the successors of each node.
 pub fn rings<T: Clone + Ord>(graph: &BTreeMap<T, BTreeSet<T>>) -> Vec<BTreeSet<T>> {
     let reached: BTreeMap<&T, BTreeSet<&T>> =
         graph.keys().map(|node| (node, reached(graph, node))).collect();

@@ -1,6 +1,6 @@
-//! Repeatable randomness for tests: xoshiro256++ seeded by SplitMix64. The same seed gives the same
-//! numbers on every machine and in every version; never change the sequence, or recorded seeds lose
-//! their meaning. Not for secrets.
+//! Reproducible random numbers for tests: xoshiro256++ seeded by SplitMix64. The same seed gives
+//! the same numbers on every machine and in every version; never change the sequence, because
+//! recorded seeds depend on it. Not for cryptography.
 
 /// A generator of pseudo-random numbers.
 #[derive(Clone, Debug)]
@@ -8,7 +8,7 @@ pub struct Rng {
     state: [u64; 4],
 }
 
-/// One step of SplitMix64: a good mixer of counters and seeds.
+/// Performs one step of SplitMix64: a good mixer of counters and seeds.
 pub fn mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -18,13 +18,14 @@ pub fn mix(state: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// A generator that always gives the same numbers for the same seed; any seed is good.
+    /// Creates a generator that always returns the same numbers for the same seed; any seed is
+    /// valid.
     pub fn new(seed: u64) -> Rng {
         let mut s = seed;
         Rng { state: [mix(&mut s), mix(&mut s), mix(&mut s), mix(&mut s)] }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -39,33 +40,33 @@ impl Rng {
         result
     }
 
-    /// A number from 0 to `n - 1`; 0 when `n` is 0. (The bias is below `n` / 2^64.)
+    /// Returns a number from 0 to `n - 1`; 0 if `n` is 0. (The bias is below `n` / 2^64.)
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A number in `range`; its start when it is empty.
+    /// Returns a number in `range`; its start if it is empty.
     pub fn range(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
 
-    /// True once in `n` times on average; never when `n` is 0.
+    /// Returns true once in `n` times on average; never if `n` is 0.
     pub fn one_in(&mut self, n: u64) -> bool {
         n > 0 && self.below(n) == 0
     }
 
-    /// A number in 0.0..1.0.
+    /// Returns a number in 0.0..1.0.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// One of the items; `None` when there are none.
+    /// Returns one of the items; `None` if there are none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// Puts the items in random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
@@ -80,8 +81,8 @@ impl Rng {
         }
     }
 
-    /// A generator of its own for a part of the test, so that changes there do not shift the
-    /// numbers here.
+    /// Returns an independent generator for a part of the test, so that changes there do not shift
+    /// the numbers here.
     pub fn fork(&mut self) -> Rng {
         Rng::new(self.next_u64())
     }

@@ -1,4 +1,4 @@
-//! What a shell makes of a script that a command wrote for it.
+//! Tests shell scripts that a command generates.
 
 use std::io;
 use std::process::{Command, Output};
@@ -7,15 +7,15 @@ fn bash(args: &[&str]) -> io::Result<Output> {
     Command::new("bash").args(args).output()
 }
 
-/// Checks that bash takes `script` and then completes the name of each subcommand of `command`.
-/// Where there is no bash it does nothing.
+/// Checks that bash accepts `script` and then completes the name of each subcommand of `command`.
+/// Does nothing without bash.
 ///
 /// # Panics
-/// When bash refuses the script, or does not complete a name.
+/// Panics if bash refuses the script, or does not complete a name.
 pub fn completes(script: &str, command: &str, subcommands: &[&str]) {
     let Ok(read) = bash(&["-n", "-c", script]) else { return };
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    // The function is the one that the script registers for the command.
+    // The function that the script registers for the command.
     let function = format!("f=$(complete -p {command}); f=${{f#*-F }}; f=${{f%% *}}");
     let asks = |word: &&str| {
         format!(

@@ -1,7 +1,7 @@
-//! Makes what fails smaller: takes parts out, by halves and then singly, as long as what is left
-//! still fails.
+//! Shrinks a failing input: removes parts, by halves and then singly, as long as the rest still
+//! fails.
 
-/// Takes steps out of a failing sequence as long as it still fails, in ever smaller chunks, with at
+/// Removes steps from a failing sequence as long as it still fails, in ever smaller chunks, with at
 /// most `tries` tries.
 pub fn shrink<T: Clone>(
     mut steps: Vec<T>,

@@ -1,5 +1,5 @@
-//! Names in the whole workspace: a type has its own, or stands in `shared_names.txt`, which may
-//! only shrink; a public function is called by something.
+//! Names in the whole workspace: a type name is unique, or listed in `shared_names.txt`, which may
+//! only shrink; a public function is called somewhere.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -11,7 +11,7 @@ use firn_testkit::modules::files_below;
 use firn_testkit::names::{Calls, Names};
 use firn_testkit::words::{in_page, in_rust};
 
-/// Crates of which others use what is public.
+/// Crates whose public items other crates use.
 const LIBRARIES: [&str; 15] = [
     "benches/workload",
     "engine/cql",
@@ -30,11 +30,11 @@ const LIBRARIES: [&str; 15] = [
     "tools/table-events",
 ];
 
-/// Programs, of which nobody does.
+/// Programs, whose public items no other crate uses.
 const PROGRAMS: [&str; 4] =
     ["benches/micro", "tools/compaction-sim", "tools/firn", "tools/sstable-dump"];
 
-/// Names that each crate has once, by custom.
+/// Names that each crate may have.
 const OF_EVERY_CRATE: [&str; 2] = ["Error", "Result"];
 
 fn root() -> PathBuf {
@@ -101,7 +101,7 @@ fn every_public_function_is_called() {
     assert!(uncalled.is_empty(), "nobody calls these:\n  {}", uncalled.join("\n  "));
 }
 
-/// Checks the sources of a crate that has no integration tests of its own.
+/// Checks the sources of a crate without integration tests.
 fn check_files(name: &str, least: usize) {
     let (files, _) = check(&root().join(name).join("src"), &FloorPlan::default())
         .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
@@ -118,9 +118,9 @@ fn files_of_table_events_make_no_rings() {
     check_files("tools/table-events", 2);
 }
 
-/// Texts for people avoid the words of [`words`](firn_testkit::words), but for as many uses as
-/// `words_allowed.txt` lists for a file. Its numbers may only shrink: `FIRN_REWRITE=1` writes them
-/// anew where there are fewer.
+/// Texts for people avoid the words of [`words`](firn_testkit::words), except for the number of
+/// uses that `words_allowed.txt` lists for a file. The numbers may only shrink: `FIRN_REWRITE=1`
+/// updates them.
 #[test]
 fn texts_avoid_private_words() {
     let list = root().join("engine/testkit/tests/words_allowed.txt");
@@ -157,7 +157,7 @@ fn texts_avoid_private_words() {
     assert!(wrong.is_empty(), "{}\nuse the standard terms (CONTRIBUTING.md)", wrong.join("\n"));
 }
 
-/// What was measured or written once, and is not written again.
+/// Reports whether a file is a record that is never rewritten.
 fn is_record(file: &str) -> bool {
     file.starts_with("results/2026")
         || file.contains("/vectors/")

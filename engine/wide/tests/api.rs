@@ -1,5 +1,5 @@
-//! The operations beyond what was recorded: definitions that change under data, what survives
-//! reopening, pages, tokens, custom comparators, and every text that the vectors don't have.
+//! The operations beyond the recordings: schema changes while there is data, reopening, pages,
+//! tokens, custom comparators, and all texts that the vectors do not have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -370,7 +370,7 @@ fn an_index_without_a_name_may_be_over_a_column_of_any_name() {
             .unwrap();
         assert_eq!(definition.column_metadata[0].index_name, Some(format!("{family}_{name}_idx")));
     }
-    // A name that is given is short.
+    // An explicit name must be short.
     let wide = open(&env, options()).unwrap();
     let column =
         ColumnDef { index_name: Some("i".repeat(49)), ..ColumnDef::new("n", "UTF8Type").indexed() };
@@ -391,7 +391,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     assert!(refused.starts_with("Cannot index value of size 530000: "), "{refused}");
     assert!(!wide.schema().family("K", "F").unwrap().has_indexes());
     assert!(!wide.store().db().tree_names().iter().any(|t| t.starts_with("ix-")));
-    // Neither the open database nor one that is opened again knows of it.
+    // Neither the open database nor a reopened one has it.
     family.row("long").insert("old", "y".repeat(530_000)).unwrap();
     drop((wide, family));
     env.advance(Duration::from_secs(1));
@@ -407,7 +407,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     );
 }
 
-/// Definitions come, change and go while there is data.
+/// Creates, changes and drops definitions while there is data.
 fn change_definitions(env: &CrashEnv) {
     let wide = open(env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F"), utf8("G")], ..KsDef::new("K") })
@@ -459,7 +459,7 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
         let (old, new) = (names("old"), names("new"));
         assert!(old == 0 || new == 0, "a family that was created again has {old} old rows");
         let is_indexed = schema.family("K", "F").unwrap().has_indexes();
-        // An index that was being built is built anew.
+        // An index whose build was interrupted is rebuilt.
         wide.system_update_column_family(&with_old_indexed()).unwrap();
         let found = |v: &str| family.find().eq("old", v).rows().unwrap().len();
         assert_eq!(found("v") + found("w"), old);
@@ -470,7 +470,7 @@ fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
     assert!(shapes.len() >= 6, "{shapes:?}");
 }
 
-/// Rows that are found by an index, or why none are.
+/// Returns the number of rows that an index finds, or the error.
 fn found(ks: &Keyspace, value: &str) -> Result<usize> {
     Ok(ks.family("F")?.find().eq("v", value).limit(10_000).rows()?.len())
 }
@@ -501,7 +501,7 @@ fn what_is_stopped_reads_no_further_and_leaves_no_index() {
     is_stopped(there.get_slice(b"r1", &parent, &all));
     is_stopped(there.get_count(b"r1", &parent, &all));
     is_stopped(there.get_range_slices(&parent, &all, &KeyRange::keys("", "")));
-    // Others read, and writes are not stopped.
+    // Other handles can read, and writes are not stopped.
     assert_eq!(ks.get_slice(b"r1", &parent, &all).unwrap().len(), 1);
     there.family("F").unwrap().row("r100").insert("v", "0").unwrap();
 
@@ -514,7 +514,7 @@ fn what_is_stopped_reads_no_further_and_leaves_no_index() {
     hasty.system_update_column_family(&indexed()).unwrap();
     assert_eq!((found(&ks, "1").unwrap(), found(&there, "0").unwrap()), (50, 51));
 
-    // One that is built anew doesn't answer before it has been built.
+    // An index that is being rebuilt answers no queries before it is built.
     stop.store(true, Ordering::Relaxed);
     is_stopped(found(&there, "1"));
     is_stopped(there.family("F").unwrap().rebuild_index("v"));
@@ -601,7 +601,7 @@ fn a_database_is_closed_for_all_its_handles() {
         closed(row.insert("v", "2").unwrap_err()) && closed(row.value::<String>("v").unwrap_err())
     );
     assert!(closed(wide.system_add_column_family(&utf8("G")).unwrap_err()));
-    // Beside the old handles.
+    // While the old handles exist.
     let again = open(&env, options()).unwrap();
     assert_eq!(
         again
@@ -617,7 +617,8 @@ fn a_database_is_closed_for_all_its_handles() {
     );
 }
 
-/// A write of an earlier clock loses against what is there, by its timestamp: an opening says so.
+/// A write with an earlier clock loses against existing data by its timestamp: an opening reports
+/// that.
 #[test]
 fn a_clock_that_went_back_is_known_at_the_next_opening() {
     let (env, clock) = (CrashEnv::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000)));

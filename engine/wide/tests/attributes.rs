@@ -1,5 +1,5 @@
-//! What the attributes of a family do: the time to live that columns have by default, and that
-//! every attribute which is taken is described again, also by a store that is opened anew.
+//! Effects of the attributes of a family: the default TTL of columns. Every accepted attribute is
+//! described again, also after reopening the store.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Calls that 1.1 refused or did not have: deletions of ranges, several slices of a row. Each is
-//! compared with what a plain model of a row says.
+//! Calls that 1.1 refused or did not have: range deletions, several slices of a row. Each is
+//! compared with a simple model of a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn composite(parts: &[&[u8]], end: u8) -> Vec<u8> {
     out
 }
 
-/// Names of a type: few, so that ranges meet them and each other.
+/// Returns a name of a type. There are few names, so that ranges contain them and overlap.
 fn name(class: &str, rng: &mut Rng) -> Vec<u8> {
     let letter = |rng: &mut Rng| vec![b"abcdef"[rng.below(6) as usize]; 1 + rng.below(2) as usize];
     match class {
@@ -79,8 +79,8 @@ fn is_inside(of: &Type, range: &SliceRange, name: &[u8]) -> bool {
         && (high.is_empty() || of.compare(name, high).is_le())
 }
 
-/// Writes and deletions of ranges in any order, over flushes: what is left is what a model says, in
-/// the order of the type, whole and by names.
+/// Writes and range deletions in any order, with flushes. The result equals that of a model, in the
+/// order of the type, as a whole and by names.
 #[test]
 fn deleted_ranges_hide_what_is_older() {
     for seed in 0..40 {
@@ -94,13 +94,13 @@ fn deleted_ranges_hide_what_is_older() {
             def.subcomparator_type = Some(class.into());
         }
         let ks = keyspace(vec![def]);
-        // Super column (the empty one of standard families), name: newest write, newest deletion.
+        // Super column (the empty one in Standard families), name: newest write, newest deletion.
         let mut model: BTreeMap<(Vec<u8>, Vec<u8>), (i64, i64)> = BTreeMap::new();
         let supers: Vec<Vec<u8>> = match is_super {
             true => (0..3).map(|_| name(class, &mut rng)).collect(),
             false => vec![vec![]],
         };
-        // All names that may be there, so that deletions count for later writes that are older.
+        // All possible names, so that deletions affect later writes with older timestamps.
         let names: BTreeSet<Vec<u8>> = (0..24).map(|_| name(class, &mut rng)).collect();
         for s in &supers {
             model.extend(names.iter().map(|n| ((s.clone(), n.clone()), (i64::MIN, i64::MIN))));
@@ -219,7 +219,7 @@ fn deleted_ranges_of_counters_and_of_indexed_columns() {
     );
 }
 
-/// Slices that overlap and are out of order give what one walk over the row gives.
+/// Slices that overlap and are out of order return the same as one scan of the row.
 #[test]
 fn several_slices_are_one_walk() {
     for seed in 0..60 {
@@ -272,7 +272,7 @@ fn several_slices_are_one_walk() {
     );
 }
 
-/// The class of the index that KEYS is may be named, as clients of its time did.
+/// The class name of a KEYS index is accepted, as clients of that time sent it.
 #[test]
 fn a_custom_index_of_the_class_of_keys_is_one_of_keys() {
     for class in [

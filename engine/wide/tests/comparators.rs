@@ -1,5 +1,5 @@
-//! Comparators that not every program knows: a store opens without them, and scripts that are
-//! stored with the definitions.
+//! Comparators that are missing in some programs: a store opens without them. Scripts that are
+//! stored with the schema.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use firn_wide::*;
 
 use super::common;
 
-/// A language in which a script is the number of a byte that values sort by, from their ends.
+/// A language in which a script is the index, from the end, of the byte by which values are sorted.
 struct ByNumber;
 
 struct Numbered(usize);
@@ -90,14 +90,14 @@ fn a_store_with_a_type_that_is_not_known_opens_for_all_else() {
         let ks = wide.keyspace("K").unwrap();
         assert_eq!(names(&ks, "Plain"), ["c"]);
         ks.insert(b"r", &ColumnParent::new("Plain"), &Column::new("d", "v", 1)).unwrap();
-        let text = "column family Own of keyspace K is of the type com.example.AnyCase, which is not known here: open the store with \
+        let text = "column family Own of keyspace K is of the type com.example.AnyCase, which is unknown here: open the store with \
                     the program that registers it (types::Registry); other families can be used";
         let own = ColumnParent::new("Own");
         assert_eq!(why(ks.get_slice(b"r", &own, &SlicePredicate::all())), text);
         assert_eq!(why(ks.insert(b"r", &own, &Column::new("c", "v", 1))), text);
         assert_eq!(why(ks.truncate("Own")), text);
         assert!(why(ks.family("Keys").and_then(|f| f.row("r").slice().count())).contains("Keys"));
-        // All definitions are there, and others can be made and dropped.
+        // All definitions exist, and others can be created and dropped.
         let described = wide.describe_keyspace("K").unwrap();
         let of_own = described.cf_defs.iter().find(|def| def.name == "Own").unwrap();
         assert!(of_own.comparator_type.contains("com.example.AnyCase"), "{of_own:?}");
@@ -106,7 +106,7 @@ fn a_store_with_a_type_that_is_not_known_opens_for_all_else() {
             why(wide.system_add_column_family(&family("X", "com.example.AnyCase")))
                 .starts_with("Unable to find")
         );
-        // A script does not take the place of the type that its families are sorted by.
+        // A script does not replace the type by which existing families are sorted.
         let taken = wide.define_comparator("com.example.AnyCase", "number", "0");
         assert!(why(taken).contains("is that of a program already"));
         wide.system_drop_column_family("K", "Keys").unwrap();
@@ -180,7 +180,7 @@ fn a_script_sorts_a_family_wherever_its_store_is_opened() {
     let backwards: Vec<String> = all.iter().rev().cloned().collect();
     assert_eq!(names(&ks, "R"), backwards);
     drop((ks, wide));
-    // Without the language what is there is read.
+    // Without the language, existing data can be read.
     let wide = open(&env, options(false));
     let ks = wide.keyspace("K").unwrap();
     assert_eq!(names(&ks, "F"), all);

@@ -1,12 +1,12 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it
-//! is.
+//! Checks that modules import only lower floors, that the files of a module form no new import
+//! cycles, and that every file has a module comment.
 
 use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
-/// Siblings that know each other: tokens are of types, and what compactions may forget depends on
-/// where keys lie.
+/// Modules of one floor that import each other: tokens have types, and compaction filters depend on
+/// the layout of keys.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("base", 0),

@@ -1,6 +1,6 @@
-//! Row keys, names of super columns and names of columns of 65,535 bytes each, whatever they are
-//! made of: written, read one by one, in slices, ranges and by an index, deleted, from memtables
-//! and tables, after reopening.
+//! Row keys, names of super columns and names of columns with 65,535 bytes each, of any bytes. They
+//! are written, read individually, in slices, in ranges and by an index, and deleted. They are in
+//! memtables and in table files, also after reopening.
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ fn open(env: &CrashEnv, partitioner: &str) -> Wide {
     Wide::open_in(Arc::new(env.clone()), "/wide", options(partitioner)).unwrap()
 }
 
-/// The longest key or name that ends like this, of bytes that take the most room in the engine's
-/// keys: zeros that others part.
+/// Returns the longest key or name with this end, of bytes that take the most space in the engine's
+/// keys: zeros separated by other bytes.
 fn longest(end: u8) -> Vec<u8> {
     let mut name: Vec<u8> = (0..MAX_SHORT).map(|i| (i % 2) as u8).collect();
     name[MAX_SHORT - 1] = end;
     name
 }
 
-/// A row key and the columns that it has, of super columns or of none.
+/// A row key and its columns, in super columns or not.
 type Row = (Vec<u8>, Vec<(Option<Vec<u8>>, Vec<Column>)>);
 
 fn rows(ks: &Keyspace, family: &str) -> Vec<Row> {
@@ -110,7 +110,7 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
                     row.at(7).insert(longest(name), [name]).unwrap();
                 }
             }
-            // Gone again: a column, a super column.
+            // Delete a column and a super column again.
             ks.family("F").unwrap().row(longest(key)).at(8).delete(longest(2)).unwrap();
             let super_column = ks.family("S").unwrap().row(longest(key)).super_column(longest(1));
             super_column.at(8).delete_all().unwrap();
@@ -168,7 +168,7 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
         }
         check(&ks);
         assert!(wide.store().db().verify(|_, _| {}).unwrap().errors.is_empty());
-        // Rows go as a whole.
+        // Delete whole rows.
         ks.family("F").unwrap().row(longest(1)).at(9).delete_all().unwrap();
         ks.family("S").unwrap().row(longest(1)).at(9).delete_all().unwrap();
         for family in ["F", "S"] {
@@ -213,7 +213,7 @@ fn an_index_finds_the_longest_values_of_rows_with_the_longest_keys() {
     check(&open(&env, "Murmur3Partitioner").keyspace("K").unwrap());
 }
 
-/// Values in a form that is ten times as long.
+/// Encodes values in a form that is ten times as long.
 struct Tenfold;
 
 impl Comparator for Tenfold {

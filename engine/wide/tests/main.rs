@@ -1,4 +1,4 @@
-//! Integration tests of the data model, one module a subject.
+//! Integration tests of the data model, one module for each subject.
 
 mod api;
 mod attributes;

@@ -1,5 +1,4 @@
-//! Every `model 3.4` in a comment leads to a rule of `MODEL.md`, and the rules stand there in
-//! order.
+//! Every `model 3.4` in a comment refers to a rule of `MODEL.md`, and the rules are in order.
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
@@ -9,7 +8,7 @@ use std::path::Path;
 
 const CATALOGUE: &str = include_str!("../MODEL.md");
 
-/// A number like `3` or `3.4` at the beginning of a text, and how long it is.
+/// Parses a number such as `3` or `3.4` at the begin of a text, and returns it with its length.
 fn number(text: &str) -> Option<((u32, u32), usize)> {
     let digits = |t: &str| t.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);
@@ -21,7 +20,7 @@ fn number(text: &str) -> Option<((u32, u32), usize)> {
     Some(((section, rest[..part].parse().ok()?), whole + 1 + part))
 }
 
-/// The rules of the catalogue, in its order: headings, and the numbered corrections.
+/// Returns the rules of the catalogue in order: headings, and the numbered corrections.
 fn rules() -> Vec<(u32, u32)> {
     let starts = CATALOGUE.lines().filter_map(|line| match line.strip_prefix('#') {
         Some(heading) => Some(heading.trim_start_matches('#').trim_start()),
@@ -30,7 +29,8 @@ fn rules() -> Vec<(u32, u32)> {
     starts.filter_map(|text| number(text).map(|found| found.0)).collect()
 }
 
-/// The numbers behind each `model ` of a source: `model 2.2, 3.2 to 3.4 and 6`, over line ends too.
+/// Returns the numbers after each `model ` in a source: `model 2.2, 3.2 to 3.4 and 6`, also over
+/// line ends.
 fn cited(source: &str) -> Vec<(u32, u32)> {
     let unbroken: Vec<&str> =
         source.lines().map(|l| l.trim_start().trim_start_matches(['/', '!', '#'])).collect();

@@ -1,5 +1,6 @@
-//! Every public method of the store, of Thrift's operations and of the builder is called by a model
-//! or by a run of crashes or threads, or `public_api.txt` says where it is tried instead.
+//! Checks that every public method of the store, of Thrift's operations and of the builder is
+//! called by a model test, a crash test or a thread test. `public_api.txt` lists where other
+//! methods are tested.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use firn_testkit::public_api::{Runs, check};
 #[test]
 fn every_public_method_is_in_a_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // The histories of CQL go through the store too.
+    // The histories of CQL use the store too.
     let runs = [
         "tests/store",
         "tests/threads.rs",

@@ -1,8 +1,8 @@
-//! The schema as a conversation: definitions given, what was made of them, and why they were
-//! refused. The words are in `data/schema/*.txt`, one store a file.
+//! Data-driven tests of the schema: definitions, their resolved form, and refusals, in
+//! `data/schema/*.txt`, with one store for each file.
 //!
-//! Every change that is accepted is read back from its records: applying the diff to the records
-//! there were must give the new schema.
+//! Every accepted change is read back from its records: applying the diff to the previous records
+//! must give the new schema.
 
 use super::common;
 
@@ -26,7 +26,7 @@ fn load(stored: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Schema, Error> {
     Schema::from_records(registry(), stored.iter().map(|(k, v)| (&k[..], &v[..])))
 }
 
-/// Bytes as a test file writes them: text, or hexadecimal digits after `0x`.
+/// Parses bytes in the notation of a test file: text, or hexadecimal digits after `0x`.
 fn bytes(text: &str) -> Vec<u8> {
     match text.strip_prefix("0x") {
         Some(digits) => (0..digits.len() / 2)
@@ -43,7 +43,7 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// `k:v` pairs.
+/// Parses `k:v` pairs.
 fn map(arg: &Arg) -> BTreeMap<String, String> {
     let pairs = arg.values.iter().map(|v| v.split_once(':').expect("key:value"));
     pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
@@ -88,7 +88,7 @@ fn set_family(def: &mut CfDef, arg: &Arg) {
     }
 }
 
-/// `NAME VALIDATOR [INDEX [INDEX_NAME [class_name]]]`, or `-NAME`: no longer.
+/// Applies `NAME VALIDATOR [INDEX [INDEX_NAME [class_name]]]`, or `-NAME` to remove a column.
 fn set_columns(def: &mut CfDef, input: &str) {
     for line in input.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -148,7 +148,7 @@ impl World {
         World { schema: Schema::new(registry()), stored: BTreeMap::new() }
     }
 
-    /// Takes the change, or says why not.
+    /// Applies the change, or returns its error.
     fn change(&mut self, changed: Result<Schema, Error>) -> String {
         let newer = match changed {
             Ok(newer) => newer,
@@ -159,7 +159,7 @@ impl World {
         assert_eq!(
             diff.records.is_empty(),
             self.schema.version() == newer.version(),
-            "the version tells schemas apart"
+            "equal schemas have equal versions, and only those"
         );
         for (key, value) in diff.records {
             match value {
@@ -172,9 +172,9 @@ impl World {
             newer.records().into_iter().collect(),
             "the diff leads to the records"
         );
-        let read = load(&self.stored).expect("what was written is read");
+        let read = load(&self.stored).expect("written records can be read");
         assert_eq!(read.records(), newer.records());
-        assert!(read.keyspaces().eq(newer.keyspaces()), "what was written is what is read");
+        assert!(read.keyspaces().eq(newer.keyspaces()), "the keyspaces are read back");
         self.schema = newer;
         let mut out = String::new();
         let mut say = |what: &str, families: &[Arc<Family>]| {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// The records there are with those of the input instead; a line is `KEY VALUE`, or `-KEY`.
+    /// Loads the records with those of the input instead; a line is `KEY VALUE`, or `-KEY`.
     fn load(&self, case: &Case) -> String {
         let mut stored = self.stored.clone();
         for line in case.input.lines() {
@@ -276,7 +276,7 @@ fn definitions_are_accepted_changed_and_refused() {
     }
 }
 
-/// One change: what, in which keyspace, which family, and the details as a number.
+/// Generates a change: its kind, keyspace and family, and a number for its details.
 fn any_change() -> impl Strategy<Value = (u8, usize, usize, u8)> {
     (0..7_u8, 0..3_usize, 0..3_usize, any::<u8>())
 }
@@ -319,8 +319,8 @@ fn numbers(schema: &Schema) -> Vec<u32> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is changed: numbers are unique and none comes back once it is gone, and the stored
-    /// form follows ([`World::change`]).
+    /// After any changes, ids are unique and never reused, and the stored form is consistent
+    /// ([`World::change`]).
     #[test]
     fn numbers_never_come_back(changes in prop::collection::vec(any_change(), 1..60)) {
         let mut world = World::new();
@@ -336,7 +336,7 @@ proptest! {
         }
     }
 
-    /// Whatever happened to the records: they are read or refused.
+    /// Records with any damage are loaded or refused.
     #[test]
     fn damaged_records_are_refused(
         changes in prop::collection::vec(any_change(), 1..12),
@@ -365,7 +365,7 @@ proptest! {
     }
 }
 
-/// Aliases and properties are no classes; all else in the types of families is.
+/// Aliases and properties are not classes; all other words in the types of families are.
 #[test]
 fn classes_are_found_in_records() {
     let schema = Schema::new(Arc::new(Registry::new())).add_keyspace(&KsDef::new("K")).unwrap();

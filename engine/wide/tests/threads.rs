@@ -1,8 +1,8 @@
 //! Threads that write through Thrift's operations and the builder at the same time, with timestamps
-//! that come in any order. What is left is told by the operations alone, whoever came first: of
-//! each column the write or deletion with the greatest timestamp, of each counter the sum. All
-//! reading operations must show exactly that in the end, after a merge and after reopening; and who
-//! reads meanwhile sees each call whole.
+//! in any order. The result depends only on the operations, not on their order: for each column the
+//! write or deletion with the largest timestamp, for each counter the sum. All reading operations
+//! must return exactly that at the end, after a compaction and after reopening. Concurrent readers
+//! see each call completely or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const THREADS: u64 = 4;
 const STEPS: u64 = 400;
 const ROWS: u64 = 6;
 
-/// What was done to a column, and when.
+/// An operation on a column, with its timestamp.
 #[derive(Clone, Debug)]
 enum Did {
     Put { row: String, name: String, value: String, at: i64 },
@@ -77,7 +77,7 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
     let plain = ColumnParent::new("plain");
     let family = ks.family("plain").unwrap();
     if rng.one_in(3) {
-        // Others with greater timestamps come first.
+        // Let writes with larger timestamps come first.
         std::thread::yield_now();
     }
     let put = || Did::Put { row: key.clone(), name: name.clone(), value: value.clone(), at };
@@ -113,7 +113,8 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
             vec![Did::Add { row: key, name, delta: -1 }]
         }
         9 => {
-            // The same number into two columns of a row and of a super column, by each way.
+            // The same number in two columns of a row and of a super column, with each kind of
+            // call.
             let n = at.to_string();
             let mut all = vec![];
             for name in ["x", "y"] {
@@ -148,14 +149,14 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
             names.into_iter().map(|name| Did::Delete { row: key.clone(), name, at }).collect()
         }
         _ => {
-            // Alone on the row: what was read is still there when it is written again under the
-            // same timestamp.
+            // Under the row's lock: the value that was read still exists when it is written again
+            // with the same timestamp.
             let copied = ks.update(&[&key], |batch| {
                 let seen = family.row(&key).get(&name)?;
                 let Some(c) = seen else { return Ok(None) };
                 batch.insert(&family.row(&key).at(c.timestamp), &name, &c.value[..]);
                 let now = family.row(&key).value::<Vec<u8>>(&name)?;
-                assert_eq!(now.as_deref(), Some(&c.value[..]), "somebody wrote beside an update");
+                assert_eq!(now.as_deref(), Some(&c.value[..]), "another writer interfered");
                 Ok(Some(()))
             });
             copied.unwrap();
@@ -164,7 +165,7 @@ fn write(ks: &Keyspace, clock: &AtomicI64, rng: &mut Rng) -> Vec<Did> {
     }
 }
 
-/// What is left of all that was done.
+/// Returns the expected result of all operations.
 fn left(all: &[Did]) -> (Rows, BTreeMap<String, BTreeMap<String, i64>>) {
     let mut cells: BTreeMap<(&str, &str), (i64, Option<&str>)> = BTreeMap::new();
     let mut gone: BTreeMap<&str, i64> = BTreeMap::new();
@@ -205,7 +206,7 @@ fn columns(found: &[ColumnOrSuperColumn]) -> BTreeMap<String, String> {
     found.iter().filter_map(|c| c.column()).map(|c| (text(&c.name), text(&c.value))).collect()
 }
 
-/// Every reading operation shows what is left.
+/// Checks the result with every reading operation.
 fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i64>>) {
     let ks = wide.keyspace("ks").unwrap();
     let (family, plain, all) =
@@ -263,7 +264,8 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
             };
             assert_eq!(got.as_ref(), want.get(name), "get of {name} in {key}");
         }
-        // What only batches write is the same in the super family, where nothing deletes it.
+        // Columns written only by batches are the same in the Super family, where they are not
+        // deleted.
         let nested = ks.family("super").unwrap().row(key).super_column("s");
         assert_eq!(
             nested.value::<Vec<u8>>("x").unwrap(),
@@ -355,7 +357,7 @@ fn check(wide: &Wide, rows: &Rows, counts: &BTreeMap<String, BTreeMap<String, i6
     }
 }
 
-/// What the database says of itself is what it was defined as.
+/// Checks that descriptions match the definitions.
 fn describe(wide: &Wide) {
     let ks = wide.keyspace("ks").unwrap();
     assert!(wide.describe_keyspaces().iter().map(|k| &*k.name).eq(["ks"]));
@@ -388,7 +390,7 @@ fn describe(wide: &Wide) {
     );
 }
 
-/// Sees calls whole while others write.
+/// Checks during writes that calls are seen completely.
 fn read(ks: &Keyspace, done: &AtomicBool) {
     let mut rng = Rng::new(9);
     while !done.load(Ordering::Relaxed) {
@@ -428,7 +430,7 @@ fn history(seed: u64) -> usize {
                             (0, 20) => family.rebuild_index("c0").unwrap(),
                             (1, 30) => drop(family.purge_report().unwrap()),
                             (2, 40) => {
-                                // Definitions come and go beside the writers.
+                                // Create and drop definitions during writes.
                                 wide.system_add_column_family(&CfDef::new("ks", "short")).unwrap();
                                 ks.insert(
                                     b"k",

@@ -1,6 +1,6 @@
-//! What a real server (Cassandra 1.1.12) answered, step by step: `vectors/thrift.jsonl` is
-//! replayed, and every difference that is kept stands in `vectors/thrift_kept.jsonl` with its
-//! reason. What the file's lines mean: `vectors/README.md`.
+//! Replays answers of a Cassandra 1.1.12 server, step by step, from `vectors/thrift.jsonl`.
+//! Accepted differences are listed with their reasons in `vectors/thrift_kept.jsonl`.
+//! `vectors/README.md` describes the format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!("vectors/thrift.jsonl");
 
-/// The differences that are kept: scenario, step, why, and our answer.
+/// Accepted differences: scenario, step, reason, and our answer.
 const KEPT: &str = include_str!("vectors/thrift_kept.jsonl");
 
-/// Scenarios that are not replayed at all, and why.
+/// Scenarios that are not replayed, with the reasons.
 const LEFT_OUT: &[(&str, &str)] = &[(
     "CollatingOrderPreservingPartitioner_row_order",
     "its order is that of one Java version's English collation tables; the partitioner is known by name and refused",
 )];
 
-/// One server as a scenario finds it.
+/// State of a server at the start of a scenario.
 struct Server {
     wide: Wide,
     clock: Arc<ManualClock>,
@@ -137,7 +137,7 @@ impl Server {
 
 // ---- the notation of the file
 
-/// The bytes that a value means; none at all for one that isn't there.
+/// Returns the bytes of a value; empty if there is no value.
 fn bytes(v: &Value) -> Vec<u8> {
     match v {
         Value::Null => vec![],
@@ -315,7 +315,7 @@ fn rows_shown(rows: &[KeySlice]) -> Value {
     rows.iter().map(|r| json!([hex(&r.key), all_shown(&r.columns)])).collect()
 }
 
-/// An answer in the notation of the file.
+/// Formats an answer in the notation of the file.
 fn answer(result: Result<Value>) -> Value {
     match result {
         Ok(v) => json!({ "result": v }),
@@ -369,10 +369,10 @@ fn answers_are_those_of_the_server() {
         }
     }
     assert!(wrong.is_empty(), "{} of {steps} steps differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!(met, kept.len(), "a kept difference was not met");
+    assert_eq!(met, kept.len(), "an accepted difference did not occur");
 }
 
-/// The answer that a line of the file holds.
+/// Returns the answer in a line of the file.
 fn answered(line: &Value) -> Value {
     match line.get("error") {
         Some(error) => json!({ "error": error }),

@@ -1,5 +1,5 @@
-//! Properties of every type: forms sort as values, come back, and take any bytes; names are read
-//! back.
+//! Properties of every type: forms sort like values, are decoded to them, and accept any bytes;
+//! names are parsed to the same type.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use firn_wide::{
 };
 use proptest::prelude::*;
 
-/// Text in the order of its length, then its bytes.
+/// Orders texts by length, then by bytes.
 struct ByLength;
 
 impl Comparator for ByLength {
@@ -43,7 +43,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// Types whose names hold everything that names may.
+/// Types whose names have all syntactic elements of names.
 const NAMES: &[&str] = &[
     "BytesType",
     "AsciiType",
@@ -117,7 +117,7 @@ fn sized(n: usize) -> BoxedStrategy<Vec<u8>> {
     prop::collection::vec(bits, n).boxed()
 }
 
-/// `<4-byte length><bytes>`, or null.
+/// Generates `<4-byte length><bytes>`, or null.
 fn part(t: &Type, nullable: bool) -> BoxedStrategy<Vec<u8>> {
     let there = value(t).prop_map(|v| [&(v.len() as i32).to_be_bytes()[..], &v].concat());
     if nullable { prop_oneof![3 => there, 1 => Just(vec![0xFF; 4])].boxed() } else { there.boxed() }
@@ -132,7 +132,7 @@ fn fields(of: &[Type]) -> BoxedStrategy<Vec<u8>> {
     (parts, 1..=of.len()).prop_map(|(p, n)| p[..n].concat()).boxed()
 }
 
-/// Elements of some types without empty values where those have one length.
+/// Generates elements of some types, without empty values if the type has a fixed length.
 fn vector(of: &Type, count: usize) -> BoxedStrategy<Vec<u8>> {
     let put = {
         let of = of.clone();
@@ -150,7 +150,7 @@ fn vector(of: &Type, count: usize) -> BoxedStrategy<Vec<u8>> {
     prop::collection::vec(element, count).prop_map(put).boxed()
 }
 
-/// Valid values, close to each other; empty ones where the type has them.
+/// Generates valid values that are close to each other, including empty ones if the type has them.
 fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
     let whole = match t {
         Type::Long | Type::Counter | Type::Timestamp | Type::Date | Type::Double => sized(8),
@@ -214,7 +214,7 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
     prop_oneof![9 => whole, 1 => Just(vec![])].boxed()
 }
 
-/// The header of a component that names a type, by an alias or by its class.
+/// Returns the header of a component with a type given by an alias or by its class.
 fn header(written: &str) -> Vec<u8> {
     match written.as_bytes() {
         [alias] => vec![0x80, *alias],
@@ -222,8 +222,8 @@ fn header(written: &str) -> Vec<u8> {
     }
 }
 
-/// How components of `DynamicCompositeType` name their types, and these. The aliases are there
-/// where the type has aliases.
+/// Type tags of components of `DynamicCompositeType`, with their types. Aliases exist only if the
+/// type defines them.
 const WRITTEN: [(&str, &str); 9] = [
     ("UTF8Type", "UTF8Type"),
     ("org.apache.cassandra.db.marshal.UTF8Type", "UTF8Type"),
@@ -257,7 +257,7 @@ fn dynamic_value(t: &Type) -> BoxedStrategy<Vec<u8>> {
         .boxed()
 }
 
-/// The order of two values of `DynamicCompositeType`, step by step as Cassandra's class does it.
+/// Compares two values of `DynamicCompositeType`, step by step as Cassandra's class does.
 fn dynamic_order(t: &Type, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     fn take(t: &Type, rest: &mut &[u8]) -> (Type, Vec<u8>, i8) {
         let aliases = |a: u8| {
@@ -500,7 +500,7 @@ fn tuples_in_keys_get_their_last_nulls_back() {
     }
 }
 
-/// The names that clients of old send.
+/// Names that old clients send.
 #[test]
 fn classes_with_properties() {
     let parse = |text: &str| Type::parse(text, &registry()).map(|t| t.name()).map_err(|e| e.0);
@@ -568,7 +568,7 @@ fn components_that_name_their_types() {
     );
     assert_eq!(read("b@x"), Err("'b' is no alias or type".into()));
     assert_eq!(read("x"), Err("Invalid component representation: x".into()));
-    // The alias is the one spelling of a type that has one.
+    // A type with an alias is always written as the alias.
     let mut back = vec![];
     let written = [&header("AsciiType")[..], b"\0\x01x\0"].concat();
     of.take_component(&mut &component(&of, &written)[..], &mut back).unwrap();

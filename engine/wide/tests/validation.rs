@@ -1,5 +1,5 @@
-//! What the article's server (1.1.12) accepts and refuses as name, name of a super column, value
-//! and key, through the operations: `vectors/validation.jsonl`.
+//! Names, names of super columns, values and keys that a Cassandra 1.1.12 server accepts and
+//! refuses, checked through the operations: `vectors/validation.jsonl`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const VECTORS: &str = include_str!("vectors/validation.jsonl");
 
-/// Why an answer differs from the server's; `None` when it must not.
+/// Returns why an accepted answer differs from the server's; `None` if it must not differ.
 fn kept(
     t: &str,
     bytes: &[u8],

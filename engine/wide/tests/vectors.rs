@@ -1,9 +1,9 @@
-//! Replays what real servers answered about types and tokens: `vectors/comparators.jsonl`,
-//! `validation.jsonl`, `hashing.jsonl`; comparators also as those of a store's families. What was
-//! recorded of CQL goes through CQL's tests.
+//! Replays answers of Cassandra servers about types and tokens: `vectors/comparators.jsonl`,
+//! `validation.jsonl`, `hashing.jsonl`; comparators also with families of a store. Recordings of
+//! CQL are replayed by CQL's tests.
 //!
-//! Differences that are kept, each with its reason, are in [`kept_order`] and [`kept_validation`];
-//! anything else that differs fails.
+//! Accepted differences with their reasons are in [`kept_order`] and [`kept_validation`]; any other
+//! difference fails.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The type of a class or of a word of CQL, as the recordings name them.
+/// Returns the type of a class or CQL name in the recordings.
 fn type_of(name: &str, reversed: bool) -> Type {
     let class = match name {
         "list<int>" => "ListType(Int32Type)".to_owned(),
@@ -49,7 +49,7 @@ fn canonical(t: &Type, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (key, back)
 }
 
-/// Why the order of this line is another one here.
+/// Returns why the order of this line differs here.
 fn kept_order(server: &str, name: &str) -> Option<&'static str> {
     match (server, name) {
         ("1.1.12", "BooleanType") => {
@@ -85,11 +85,11 @@ fn comparators() {
         let canonical = |v: &Value| -> (Vec<u8>, Vec<Vec<u8>>) {
             let (keys, backs): (Vec<_>, Vec<_>) =
                 types.iter().zip(parts(v)).map(|(t, p)| canonical(t, &p)).unzip();
-            // What follows in a key: the forms are prefix-free only then.
+            // The next byte in a key: only with it are the forms prefix-free.
             (keys.concat().into_iter().chain([0x38]).collect(), backs)
         };
-        // Names that compare equal are one name here too; which spelling a server returns differs
-        // by version (model 6.3), here it is the canonical one.
+        // Names that compare equal are one name. The spelling that a server returns differs by
+        // version (model 6.3); here it is the canonical one.
         let mut stored: Vec<_> = line["input"].as_array().unwrap().iter().map(canonical).collect();
         stored.sort();
         stored.dedup();
@@ -171,8 +171,8 @@ fn comparators_order_the_columns_of_a_store() {
     assert_eq!(count, 18);
 }
 
-/// Why what we say of this value differs; `ours` and `theirs` are the reasons for refusing it,
-/// `None` when it is accepted.
+/// Returns why our result for this value differs; `ours` and `theirs` are the errors, `None` if it
+/// is accepted.
 fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Option<&'static str> {
     let (server, name) = (line["server"].as_str()?, line["type"].as_str()?);
     let value = bytes(line["hex"].as_str()?);
@@ -219,7 +219,7 @@ fn validation() {
             continue;
         }
         let theirs = line["error"]["message"].as_str();
-        // What the layer above says of names and keys, and around the reasons for values.
+        // Errors of the layer above about names and keys, and its texts around errors of values.
         if theirs
             .is_some_and(|t| t == "column name must not be empty" || t == "Key may not be empty")
         {
@@ -241,7 +241,7 @@ fn validation() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{passed} as recorded; kept: {kept:#?}");
+    println!("{passed} as recorded; accepted differences: {kept:#?}");
     assert_eq!((passed, kept.values().sum::<i32>()), (5292, 527), "{kept:?}");
 }
 
@@ -259,8 +259,8 @@ impl TimeSource for Fixed {
     }
 }
 
-/// The text of a constant that the type itself reads; `None` for those that the grammar refuses
-/// before.
+/// Returns the text of a constant that the type itself parses; `None` for those that the grammar
+/// refuses before.
 fn constant(literal: &str) -> Option<String> {
     let quoted = literal.strip_prefix('\'').and_then(|l| l.strip_suffix('\''));
     match (quoted, literal.strip_prefix("$$")) {

@@ -1,5 +1,5 @@
-//! What a table's data is made of: partitions, rows, bounds of deletions; and how rows and cells
-//! are read of their bytes (`FORMAT.md`, "Rows").
+//! Data of a table: partitions, rows, bounds of deletions; and the decoding of rows and cells
+//! (`FORMAT.md`, "Rows").
 
 use crate::cursor::ByteCursor;
 use crate::fault::BytesFault;
@@ -11,44 +11,43 @@ use crate::format::{
 };
 use crate::header::{HeaderColumn, NodeHeader};
 
-/// What a reader gives out.
+/// An event of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
-    /// A partition begins; what follows is its.
+    /// The start of a partition; later events belong to it.
     Partition(NodePartition),
-    /// A static row, which comes first, or another one.
+    /// A static row, which comes first, or another row.
     Row(NodeRow),
-    /// Where a deletion of a range begins or ends, or one ends where the next begins.
+    /// The start or end of a range deletion, or the boundary of two adjacent ones.
     Marker(NodeMarker),
 }
 
-/// The beginning of a partition.
+/// The start of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePartition {
-    /// Its key; of several columns in the form of `CompositeType`.
+    /// Partition key; several columns are encoded like `CompositeType`.
     pub key: Vec<u8>,
-    /// Its deletion.
+    /// Deletion of the partition.
     pub deletion: Option<NodeDeletion>,
-    /// Where it is in the decompressed data, in bytes.
+    /// Offset in the decompressed data.
     pub position: u64,
 }
 
 /// A deletion of a partition, a row, a range of rows or a whole collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeDeletion {
-    /// All with this timestamp or an earlier one is deleted, in microseconds by convention.
+    /// All data with this timestamp or an earlier one is deleted; in microseconds by convention.
     pub timestamp: i64,
-    /// The second since 1970 of the deletion; `gc_grace_seconds` counts from here.
+    /// Time of the deletion in seconds since 1970; `gc_grace_seconds` counts from here.
     pub local: i64,
 }
 
 impl NodeDeletion {
-    /// The latest second that the written version has room for, in 2038; so of ends of times to
-    /// live.
+    /// The latest second that the written version can represent, in 2038; for expirations, too.
     pub const LAST_SECOND: i64 = i32::MAX as i64 - 1;
 
-    /// The second of 7 February 2106 that Cassandra 5.0 reads in place of one that overflowed: the
-    /// files before `oa` store 32 bits with a sign, and nodes of 2018 wrote sums beyond them.
+    /// The second of 7 February 2106 that Cassandra 5.0 reads for an overflowed one. Files before
+    /// `oa` store signed 32-bit numbers, and nodes of 2018 wrote larger sums.
     pub const OVERFLOWED: i64 = u32::MAX as i64 - 1;
 
     /// Replaces a second before 1970 by [`OVERFLOWED`](NodeDeletion::OVERFLOWED).
@@ -62,48 +61,49 @@ impl NodeDeletion {
 pub struct NodeRow {
     /// Whether it is the static row of its partition.
     pub is_static: bool,
-    /// The values of the clustering columns; null are those that rows of compact tables lack.
+    /// Clustering values; null ones are missing in rows of compact tables.
     pub clustering: Vec<Option<Vec<u8>>>,
-    /// What an INSERT has left: the row is there, also without cells.
+    /// The liveness left by an INSERT: the row exists, even without cells.
     pub liveness: Option<NodeLiveness>,
-    /// The deletion of the row.
+    /// Deletion of the row.
     pub deletion: Option<NodeDeletion>,
-    /// The columns that it has cells of, or a deletion.
+    /// The columns with cells, or a deletion.
     pub columns: Vec<NodeColumn>,
-    /// Where it is in the decompressed data, in bytes.
+    /// Offset in the decompressed data.
     pub position: u64,
 }
 
-/// When a row was inserted, and for how long.
+/// Time of an INSERT, and its TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLiveness {
     /// The timestamp, in microseconds by convention.
     pub timestamp: i64,
-    /// Its end.
+    /// Expiration, if any.
     pub expiry: Option<NodeExpiry>,
 }
 
 /// A time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeExpiry {
-    /// As it was given, in seconds.
+    /// TTL in seconds.
     pub ttl: u32,
-    /// The second since 1970 from which on the value is dead.
+    /// Second since 1970 from which on the value is dead.
     pub expires: i64,
 }
 
 impl NodeExpiry {
-    /// The greatest time to live of a file. Nodes write it with a value that has expired.
+    /// Largest TTL of a file. Nodes write it with an expired value.
     const EXPIRED_TTL: u32 = i32::MAX as u32;
 
-    /// Reads an end as Cassandra 5.0 does: an end before 1970, or earlier than its time to live
-    /// after 1970, is the trace of an overflow.
+    /// Reads an expiration like Cassandra 5.0: one before 1970, or earlier than 1970 plus its TTL,
+    /// results from an overflow.
     fn read(ttl: u32, second: i64) -> NodeExpiry {
         let possible = second >= i64::from(ttl) || ttl == NodeExpiry::EXPIRED_TTL;
         NodeExpiry { ttl, expires: if possible { second } else { NodeDeletion::OVERFLOWED } }
     }
 
-    /// Whether the end overflowed at the node that wrote it, so that the file does not have it.
+    /// Reports whether the expiration overflowed in the node that wrote it, so that its value is
+    /// lost.
     pub fn is_overflowed(&self) -> bool {
         self.expires == NodeDeletion::OVERFLOWED
     }
@@ -114,7 +114,7 @@ impl NodeExpiry {
 pub struct NodeColumn {
     /// Its number in [`NodeHeader::columns`].
     pub column: usize,
-    /// Of a collection or user type: the deletion of all of it.
+    /// For a collection or user type: the deletion of the whole value.
     pub deletion: Option<NodeDeletion>,
     /// One cell, or one for each element.
     pub cells: Vec<NodeCell>,
@@ -123,47 +123,47 @@ pub struct NodeColumn {
 /// A cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeCell {
-    /// Of a list the element's time UUID, of a set the element, of a map its key, of a user type
-    /// the number of the field in two bytes.
+    /// Path of the element: its time UUID in a list, the element of a set, the key of a map, the
+    /// field number of a user type in two bytes.
     pub path: Option<Vec<u8>>,
     /// The timestamp, in microseconds by convention.
     pub timestamp: i64,
-    /// What was written.
+    /// The contents.
     pub state: NodeCellState,
 }
 
-/// What a cell holds.
+/// Contents of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeCellState {
-    /// A value for good; of a counter its shards ([`crate::counter_sum`]).
+    /// A value without TTL; for a counter, its shards ([`crate::counter_sum`]).
     Live(Vec<u8>),
     /// A value with a time to live.
     Expiring(Vec<u8>, NodeExpiry),
-    /// A deletion, of this second since 1970.
+    /// A tombstone with its time in seconds since 1970.
     Deleted(i64),
 }
 
-/// A place between rows where deletions of ranges begin or end.
+/// A position between rows at which range deletions begin or end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMarker {
-    /// The end of the range before it, and its deletion.
+    /// End of the range before it, with its deletion.
     pub close: Option<(NodeBound, NodeDeletion)>,
-    /// The start of the range behind it, and its deletion.
+    /// Start of the range after it, with its deletion.
     pub open: Option<(NodeBound, NodeDeletion)>,
-    /// Where it is in the decompressed data, in bytes.
+    /// Offset in the decompressed data.
     pub position: u64,
 }
 
 /// A bound of a range of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeBound {
-    /// The values of the first clustering columns, or of all.
+    /// Values of the first clustering columns, or of all.
     pub clustering: Vec<Option<Vec<u8>>>,
-    /// Whether rows that begin so are in the range.
+    /// Whether rows with this prefix are in the range.
     pub inclusive: bool,
 }
 
-/// Reads what follows the sizes of a row or marker; its bytes are all in memory.
+/// Reads the part of a row or marker after its sizes; all bytes are in memory.
 pub(crate) struct BodyReader<'h, 'b> {
     pub header: &'h NodeHeader,
     pub version: FileVersion,
@@ -195,7 +195,7 @@ impl BodyReader<'_, '_> {
         Ok(NodeDeletion { timestamp, local: self.second()? })
     }
 
-    /// Fills in a row of which the flags and the clustering are known.
+    /// Completes a row with known flags and clustering.
     pub(crate) fn row(&mut self, flags: u8, row: &mut NodeRow) -> Result<(), BytesFault> {
         if flags & HAS_TIMESTAMP != 0 {
             let timestamp = self.timestamp()?;
@@ -228,7 +228,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
-    /// The numbers of the columns that the row has.
+    /// Reads the numbers of the row's columns.
     fn subset(&mut self, of: usize) -> Result<Vec<usize>, BytesFault> {
         let at = self.bytes.offset();
         let wrong = |why: &str| Err(BytesFault::new(at, why));
@@ -243,7 +243,7 @@ impl BodyReader<'_, '_> {
         else {
             return wrong("a row lacks more columns than there are");
         };
-        // The shorter list is written: of those that are there, or of those that are not.
+        // The shorter list is stored: the present or the missing columns.
         let listed = if lists_present(count, of) { count } else { of - count };
         let mut numbers = Vec::with_capacity(listed.min(self.bytes.left()));
         for _ in 0..listed {
@@ -276,10 +276,10 @@ impl BodyReader<'_, '_> {
         let mut deletion = None;
         if flags & HAS_COMPLEX_DELETION != 0 {
             let read = self.deletion()?;
-            // Where one column of the row has a deletion, the others say that they have none.
+            // If one column of the row has a deletion, the others store the absence of one.
             deletion = (read.timestamp != NO_DELETION.timestamp).then_some(read);
         }
-        // A cell takes a byte at least, so there are no more than bytes are left.
+        // A cell has at least one byte, so there are at most as many as bytes left.
         let count = self.bytes.length("the number of elements")?;
         let cells = (0..count).map(|_| self.cell(of, true, liveness)).collect::<Result<_, _>>()?;
         Ok(NodeColumn { column, deletion, cells })
@@ -348,7 +348,7 @@ impl BodyReader<'_, '_> {
     }
 }
 
-/// A value, which has its length before it where not all of its type have the same.
+/// Reads a value, with a length unless its type has a fixed one.
 pub(crate) fn value_of(
     bytes: &mut ByteCursor<'_>,
     fixed: Option<usize>,

@@ -1,7 +1,7 @@
 //! TLS connections (TLS 1.2 and 1.3), with rustls and ring.
 //!
-//! Invariant: an authority in the file `tls_ca` signed the node's certificate. The certificate contains
-//! the node's address, unless `tls_hostname=false`.
+//! Invariant: an authority in the file `tls_ca` signed the node's certificate. The certificate
+//! contains the node's address, unless `tls_hostname=false`.
 
 use std::path::Path;
 use std::sync::Arc;

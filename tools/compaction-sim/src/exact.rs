@@ -8,9 +8,9 @@
 //!   has no blocks. So it is exact for trees whose blocks are never copied, as those with a summary
 //!   hook, and for others as far as their runs overlap. Elsewhere blocks end at other keys, and
 //!   tables are a little longer.
-//! - It does not write range deletions where all deletes of a memtable cover an empty range, as a
-//!   flush of the engine does ([`firn_kv::internals::rewrite::emptied`]). For histories with long
-//!   runs of deletes, as those of queues, it predicts some more bytes than the engine writes.
+//! - It does not write range deletions for key ranges that the deletes of a memtable have emptied,
+//!   as a flush of the engine does ([`firn_kv::internals::rewrite::emptied`]). For histories with
+//!   long runs of deletes, as those of queues, it predicts some more bytes than the engine writes.
 
 use std::cell::Cell;
 use std::cmp::Reverse;

@@ -70,7 +70,7 @@ pub struct RecordedHistory {
     /// Microseconds, until the last flush, in which writers of all trees were slowed, and waited
     /// for a memtable.
     pub held_up: [u64; 2],
-    /// Maximum number of immutable memtables, and of background threads.
+    /// Maximum number of immutable memtables, and number of background threads.
     pub opened: Option<(u64, u64)>,
     /// Microseconds from the last flush to the last event.
     pub after: u64,

@@ -164,15 +164,15 @@ pub const METRICS: &[Metric] = &[
         "write_amplification",
         "write amplification",
         Factor,
-        "Bytes that flushes and merges wrote to tables, for each byte of keys and values that the \
-         user wrote.",
+        "Bytes that flushes and compactions wrote to tables, for each byte of keys and values \
+         that the user wrote.",
         |o| Some(o.write_amplification),
     )
     .headed("write amp")
     .figure(MetricFigure::Traded),
     Metric::new(
         "space_amplification",
-        "space amplification: now",
+        "space amplification: current",
         Factor,
         "Bytes of tables at the end, over the bytes that one copy of all live keys takes.",
         |o| simulated(o, o.space_amplification),
@@ -180,22 +180,22 @@ pub const METRICS: &[Metric] = &[
     .headed("space amp"),
     Metric::new(
         "max_space_amplification",
-        "space amplification: most",
+        "space amplification: max",
         Factor,
-        "The largest that this was, counted from a tenth of the operations on, with what jobs \
-         were still writing.",
+        "The peak of this after the first tenth of the operations, including unfinished outputs \
+         of jobs.",
         |o| simulated(o, o.max_space_amplification),
     )
-    .headed("most")
+    .headed("max")
     .figure(MetricFigure::Traded),
-    Metric::new("bytes", "space: now", Bytes, "Bytes of tables at the end.", |o| {
+    Metric::new("bytes", "space: current", Bytes, "Bytes of tables at the end.", |o| {
         Some(o.bytes as f64)
     }),
     Metric::new(
         "peak_bytes",
         "space: peak",
         Bytes,
-        "The most bytes of tables at any time, with what jobs were still writing.",
+        "The peak bytes of tables, including unfinished outputs of jobs.",
         |o| Some(o.peak_bytes as f64),
     )
     .headed("peak"),
@@ -203,39 +203,43 @@ pub const METRICS: &[Metric] = &[
         "mean_runs",
         "runs: mean",
         Mean,
-        "Sorted runs that a read may have to look into: mean over all writes.",
+        "Sorted runs that a read may have to search: mean over all writes.",
         |o| Some(o.mean_runs),
     )
     .headed("runs")
     .figure(MetricFigure::Traded),
-    Metric::new("max_runs", "runs: most", Count, "The most runs after any flush.", |o| {
-        Some(o.max_runs as f64)
-    })
-    .headed("most"),
-    Metric::new("runs", "runs: now", Count, "Runs at the end.", |o| Some(o.runs as f64)),
+    Metric::new(
+        "max_runs",
+        "runs: max",
+        Count,
+        "The maximum number of runs after any flush.",
+        |o| Some(o.max_runs as f64),
+    )
+    .headed("max"),
+    Metric::new("runs", "runs: current", Count, "Runs at the end.", |o| Some(o.runs as f64)),
     Metric::new(
         "slowdown_seconds",
-        "writers: slowed",
+        "write stalls: delayed",
         Seconds,
-        "How long writers were slowed, because flushes or compactions could not keep up.",
+        "How long writers were delayed, because flushes or compactions could not keep up.",
         |o| Some(o.slowdown_seconds),
     )
-    .headed("slowed")
+    .headed("delayed")
     .logged(),
     Metric::new(
         "stalled_seconds",
-        "writers: stopped",
+        "write stalls: stopped",
         Seconds,
-        "How long writers stood still, because every memtable was full.",
+        "How long writers were stopped, because every memtable was full.",
         |o| Some(o.stalled_seconds),
     )
     .headed("stopped")
     .logged(),
     Metric::new(
         "held_up",
-        "writers: held up",
+        "write stalls: share of time",
         Share,
-        "The share of the time in which writers were slowed or stood still.",
+        "The share of the time in which writers were delayed or stopped.",
         |o| Some((o.slowdown_seconds + o.stalled_seconds) / o.seconds.max(1e-9)),
     )
     .figure(MetricFigure::OverRatio),
@@ -271,92 +275,92 @@ pub const METRICS: &[Metric] = &[
     .headed("put p99.9"),
     Metric::new(
         "write_latency_most",
-        "writes: most",
+        "writes: max",
         Latency,
         "How long all of the writes take at most.",
         |o| simulated(o, o.write_latency.most),
     ),
     Metric::new(
         "hit_latency_p50",
-        "lookups that find: p50",
+        "lookups of existing keys: p50",
         Latency,
-        "How long half of the lookups of keys that are there take at most.",
+        "How long half of the lookups of existing keys take at most.",
         |o| simulated(o, o.hit_latency.p50),
     ),
     Metric::new(
         "hit_latency_p99",
-        "lookups that find: p99",
+        "lookups of existing keys: p99",
         Latency,
-        "How long 99 of 100 of the lookups of keys that are there take at most.",
+        "How long 99 of 100 of the lookups of existing keys take at most.",
         |o| simulated(o, o.hit_latency.p99),
     ),
     Metric::new(
         "hit_latency_p999",
-        "lookups that find: p99.9",
+        "lookups of existing keys: p99.9",
         Latency,
-        "How long 999 of 1000 of the lookups of keys that are there take at most.",
+        "How long 999 of 1000 of the lookups of existing keys take at most.",
         |o| simulated(o, o.hit_latency.p999),
     )
     .headed("get p99.9"),
     Metric::new(
         "hit_latency_most",
-        "lookups that find: most",
+        "lookups of existing keys: max",
         Latency,
-        "How long all but one in a million of the lookups of keys that are there take at most.",
+        "How long all but one in a million of the lookups of existing keys take at most.",
         |o| simulated(o, o.hit_latency.most),
     ),
     Metric::new(
         "miss_latency_p50",
-        "lookups that do not: p50",
+        "lookups of missing keys: p50",
         Latency,
-        "How long half of the lookups of keys that are not there take at most.",
+        "How long half of the lookups of missing keys take at most.",
         |o| simulated(o, o.miss_latency.p50),
     ),
     Metric::new(
         "miss_latency_p99",
-        "lookups that do not: p99",
+        "lookups of missing keys: p99",
         Latency,
-        "How long 99 of 100 of the lookups of keys that are not there take at most.",
+        "How long 99 of 100 of the lookups of missing keys take at most.",
         |o| simulated(o, o.miss_latency.p99),
     ),
     Metric::new(
         "miss_latency_p999",
-        "lookups that do not: p99.9",
+        "lookups of missing keys: p99.9",
         Latency,
-        "How long 999 of 1000 of the lookups of keys that are not there take at most.",
+        "How long 999 of 1000 of the lookups of missing keys take at most.",
         |o| simulated(o, o.miss_latency.p999),
     ),
     Metric::new(
         "miss_latency_most",
-        "lookups that do not: most",
+        "lookups of missing keys: max",
         Latency,
-        "How long all but one in a million of the lookups of keys that are not there take at most.",
+        "How long all but one in a million of the lookups of missing keys take at most.",
         |o| simulated(o, o.miss_latency.most),
     ),
     Metric::new(
         "scan_latency_p50",
-        "scans that begin: p50",
+        "start of scans: p50",
         Latency,
         "How long half of the scans, until they have begun, take at most.",
         |o| simulated(o, o.scan_latency.p50),
     ),
     Metric::new(
         "scan_latency_p99",
-        "scans that begin: p99",
+        "start of scans: p99",
         Latency,
         "How long 99 of 100 of the scans, until they have begun, take at most.",
         |o| simulated(o, o.scan_latency.p99),
     ),
     Metric::new(
         "scan_latency_p999",
-        "scans that begin: p99.9",
+        "start of scans: p99.9",
         Latency,
         "How long 999 of 1000 of the scans, until they have begun, take at most.",
         |o| simulated(o, o.scan_latency.p999),
     ),
     Metric::new(
         "scan_latency_most",
-        "scans that begin: most",
+        "start of scans: max",
         Latency,
         "How long all but one in a million of the scans, until they have begun, take at most.",
         |o| simulated(o, o.scan_latency.most),
@@ -365,51 +369,51 @@ pub const METRICS: &[Metric] = &[
         "hit_blocks",
         "blocks read: found",
         Seldom,
-        "Blocks that a lookup of a key that is there reads from the device, on average over the time.",
+        "Blocks that a lookup of an existing key reads from the device, on average over the time.",
         |o| simulated(o, o.hit_blocks),
     ),
     Metric::new(
         "miss_blocks",
         "blocks read: not found",
         Seldom,
-        "The same of a key that is not there.",
+        "The same for a missing key.",
         |o| simulated(o, o.miss_blocks),
     ),
     Metric::new(
         "scan_blocks",
         "blocks read: scan",
         Seldom,
-        "The same of a scan until it has begun.",
+        "The same for a scan until it has begun.",
         |o| simulated(o, o.scan_blocks),
     ),
     Metric::new(
         "seconds",
         "time",
         Seconds,
-        "Seconds from the first write to the last piece of work.",
+        "Seconds from the first write to the end of the last job.",
         |o| Some(o.seconds),
     ),
     Metric::new(
         "tombstone_age_p50",
         "age of deletes: p50",
         Seconds,
-        "Time from a delete until it is gone or, if it still is there, to the end: half of them.",
+        "Time from a delete until it is gone or, if it still exists, to the end: half of them.",
         |o| deleted(o, o.tombstone_age[0]),
     ),
     Metric::new(
         "tombstone_age_p99",
         "age of deletes: p99",
         Seconds,
-        "The same of 99 of 100.",
+        "The same for 99 of 100.",
         |o| deleted(o, o.tombstone_age[1]),
     )
     .headed("del p99"),
-    Metric::new("tombstone_age_max", "age of deletes: most", Seconds, "The same of all.", |o| {
+    Metric::new("tombstone_age_max", "age of deletes: max", Seconds, "The same for all.", |o| {
         deleted(o, o.tombstone_age[2])
     }),
     Metric::new(
         "tombstones",
-        "deletes still there",
+        "remaining deletes",
         Count,
         "Deletes that are still in tables at the end.",
         |o| deleted(o, o.tombstones),
@@ -439,15 +443,19 @@ pub const METRICS: &[Metric] = &[
         "Bytes of keys and values in them, before they are compressed.",
         |o| Some(o.flush_raw_bytes),
     ),
-    Metric::new("merge_read", "read by merges", Bytes, "Bytes of tables that merges read.", |o| {
-        Some(o.merge_read as f64)
-    })
+    Metric::new(
+        "merge_read",
+        "read by compactions",
+        Bytes,
+        "Bytes of tables that compactions read.",
+        |o| Some(o.merge_read as f64),
+    )
     .logged(),
     Metric::new(
         "merge_written",
-        "written by merges",
+        "written by compactions",
         Bytes,
-        "Bytes of tables that merges wrote.",
+        "Bytes of tables that compactions wrote.",
         |o| Some(o.merge_written as f64),
     )
     .logged(),
@@ -455,7 +463,7 @@ pub const METRICS: &[Metric] = &[
         "value_bytes_written",
         "of these to blob files",
         Bytes,
-        "Bytes of blob files among those that flushes and merges wrote.",
+        "Bytes of blob files among those that flushes and compactions wrote.",
         |o| apart(o, o.value_bytes_written as f64),
     ),
     Metric::new(
@@ -472,14 +480,14 @@ pub const METRICS: &[Metric] = &[
         "rewrite_amplification",
         "written for each byte flushed",
         Factor,
-        "Bytes written to tables for each that was flushed: what the policy alone adds.",
+        "Bytes written to tables for each that was flushed: the part of the policy alone.",
         |o| Some(o.rewrite_amplification),
     ),
     Metric::new("flushes", "jobs: flushes", Count, "Flushes that were done.", |o| {
         Some(o.flushes as f64)
     })
     .logged(),
-    Metric::new("merges", "jobs: merges", Count, "Merges that were done.", |o| {
+    Metric::new("merges", "jobs: compactions", Count, "Compactions that were done.", |o| {
         Some(o.merges as f64)
     })
     .logged(),
@@ -491,32 +499,28 @@ pub const METRICS: &[Metric] = &[
         Some(o.drops as f64)
     })
     .logged(),
-    Metric::new(
-        "flush_seconds",
-        "flushes took: time",
-        Seconds,
-        "What flushes took, all together.",
-        |o| Some(o.flush_seconds),
-    ),
+    Metric::new("flush_seconds", "flushes took: time", Seconds, "The time of all flushes.", |o| {
+        Some(o.flush_seconds)
+    }),
     Metric::new(
         "flush_cpu_seconds",
         "flushes took: processor",
         Seconds,
-        "Their time of the processor.",
+        "Their processor time.",
         |o| simulated(o, o.flush_cpu_seconds),
     ),
     Metric::new(
         "merge_seconds",
-        "merges took: time",
+        "compactions took: time",
         Seconds,
-        "What merges took, all together.",
+        "The time of all compactions.",
         |o| Some(o.merge_seconds),
     ),
     Metric::new(
         "merge_cpu_seconds",
-        "merges took: processor",
+        "compactions took: processor",
         Seconds,
-        "Their time of the processor.",
+        "Their processor time.",
         |o| simulated(o, o.merge_cpu_seconds),
     ),
     Metric::new("tables", "tables", Count, "Tables at the end.", |o| simulated(o, o.tables as f64)),
@@ -532,9 +536,10 @@ pub const METRICS: &[Metric] = &[
     ),
     Metric::new(
         "blocks_per_miss",
-        "blocks read for a key not there",
+        "blocks read for a missing key",
         Seldom,
-        "Blocks that are read for it because filters err, at the end, whatever is in the cache.",
+        "Blocks that are read for it because of false positives of filters, at the end, without a \
+         cache.",
         |o| simulated(o, o.blocks_per_miss),
     ),
     Metric::new("filter_bytes", "in memory: filters", Bytes, "Bytes of filters at the end.", |o| {
@@ -545,14 +550,15 @@ pub const METRICS: &[Metric] = &[
         "index_bytes",
         "in memory: indexes",
         Bytes,
-        "Bytes of pinned indexes at the end, roughly.",
+        "Approximate bytes of pinned indexes at the end.",
         |o| simulated(o, o.index_bytes),
     ),
     Metric::new(
         "device_bytes",
         "written by the device",
         Bytes,
-        "Bytes that the device wrote: those of the store, and those that its garbage collection wrote again.",
+        "Bytes that the device wrote: those of the store, and those that its garbage collection \
+         moved.",
         |o| worn(o, |w| w.host_bytes + w.moved_bytes),
     ),
     Metric::new(
@@ -567,21 +573,21 @@ pub const METRICS: &[Metric] = &[
         "drive_writes_per_day",
         "drive writes a day",
         Factor,
-        "How often the store wrote all that the device shows, in a day.",
+        "How often the store wrote the full capacity of the device, in a day.",
         |o| worn(o, |w| w.drive_writes_per_day),
     ),
     Metric::new(
         "device_fullest",
         "device full at most",
         Share,
-        "The most bytes that the store had on the device, over what it shows.",
+        "The peak bytes of the store on the device, over its capacity.",
         |o| worn(o, |w| w.fullest),
     ),
     Metric::new(
         "endurance_seconds",
         "endurance lasts for",
         Seconds,
-        "Time until the store has written what the device bears, as its maker says.",
+        "Time until the store has written the endurance that the vendor states.",
         |o| worn(o, |w| w.years * YEAR).filter(|s| *s > 0.0),
     ),
 ];

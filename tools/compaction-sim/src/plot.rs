@@ -332,7 +332,7 @@ fn course(cases: &[PlottedCase<'_>], c: &Course) -> Result<String, DrawError> {
     let end = most(all().map(|p| p.ops as f64));
     drawing(300, &names, |k, area| {
         let curves: Vec<Vec<MeterPoint>> = panels[k].iter().map(|c| of(c)).collect();
-        let axis = if peak.is_some() { format!("{axis} (pale: most)") } else { axis.to_owned() };
+        let axis = if peak.is_some() { format!("{axis} (pale: max)") } else { axis.to_owned() };
         let mut chart = chart(area, (0.0, end, "operations"), (top, &axis))?;
         for (i, points) in curves.iter().enumerate() {
             let look = CurveLook(i);

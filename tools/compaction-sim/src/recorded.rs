@@ -129,7 +129,7 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         }
         write!(out, "{}", print_table(&t, cli.style()))?;
         let took = percentiles(&o.write_latency);
-        writeln!(out, "Writes take, by the prediction: {took} (p50, p99, p99.9, most).")?;
+        writeln!(out, "Writes take, by the prediction: {took} (p50, p99, p99.9, max).")?;
         if h.course.is_empty() {
             writeln!(out, "The log lacks runs and space: an older engine wrote it.")?;
         }

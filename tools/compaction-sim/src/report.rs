@@ -77,7 +77,7 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
 
 /// Formats outcomes that differ only by their seed: minimum, median and maximum of each metric.
 pub fn spread(all: &[(String, SimOutcome)], style: Style) -> String {
-    let mut t = table(&[&format!("{} seeds", all.len()), "least", "middle", "most"]);
+    let mut t = table(&[&format!("{} seeds", all.len()), "min", "median", "max"]);
     for (_, metric) in columns(all) {
         let mut values: Vec<f64> = all.iter().filter_map(|(_, o)| (metric.of)(o)).collect();
         values.sort_by(f64::total_cmp);

@@ -32,9 +32,9 @@ fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) ->
     })
 }
 
-/// Compares a history with deletes. The engine writes a range deletion where deletes cover an empty
-/// range, and the simulator does not. So the jobs are the same except for one or two, and the
-/// simulator's bytes are nearly the engine's, or more.
+/// Compares a history with deletes. The engine writes a range deletion for a key range that the
+/// deletes have emptied, and the simulator does not. So the jobs are the same except for one or
+/// two, and the simulator's bytes are nearly the engine's, or more.
 fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();

@@ -79,7 +79,7 @@ fn a_course_stays_short() {
 #[test]
 fn seeds_are_an_interval() {
     let text = print(&[&RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
-    assert!(text.contains("3 seeds") && text.contains("least"), "{text}");
+    assert!(text.contains("3 seeds") && text.contains("median"), "{text}");
     let text = print(&[&["--json"], &RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
     let v: serde_json::Value = serde_json::from_str(&text).unwrap();
     let held_up: Vec<f64> =
@@ -249,7 +249,7 @@ fn a_recorded_history_is_predicted() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("events.jsonl");
     firn_tools::io::write(&file, log.as_bytes()).unwrap();
     let text = print(&["compare", file.to_str().unwrap(), "--tolerance", "15"]);
-    assert!(text.contains("written by merges"), "{text}");
+    assert!(text.contains("written by compactions"), "{text}");
     let text = print(&["replay", file.to_str().unwrap(), "--policies", "tiered:3,full:4"]);
     assert!(text.contains("full:4"), "{text}");
     assert!(parse("nothing\n", None).is_err());

@@ -10,9 +10,10 @@ use firn_tools::output::Done;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
-The store's event log says what was written and what came of it. A dozen policies are simulated under that load, and the one that is in
-force beside them. Of reads the log knows nothing: say how many there are. What is told: what was seen, what the store does now, what
-would change, and what to paste. The exit code is 1 when no policy fits. It may be run beside a program that writes.
+The event log of the store records its writes and compactions. The command simulates a dozen policies under that load, and the current
+policy for comparison. The log does not record reads, so give their rates with options. The report has the observed load, the current
+costs, the costs of other policies, and the command that changes the policy. Exit code 1 if no policy fits. A program may write to the
+store meanwhile.
 
 Examples:
   firn advise firn-data

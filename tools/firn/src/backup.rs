@@ -17,10 +17,10 @@ use firn_tools::options::size as parse_size;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
-A backup holds all that was written before one moment. Tables never change, so each is copied once, whatever number of backups needs it;
-what is copied is checked first. PLACE is a folder, of any file system, or s3://bucket/prefix where firn was built with `--features s3`: keys,
-region and the service's address are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT and AWS_ALLOW_HTTP.
-A store that a server has open is backed up by the server: `firn serve --backup PLACE`.
+A backup has all writes before one point in time. Tables never change, so each table is copied once, for any number of backups; it is
+checked before the copy. PLACE is a folder of any file system, or s3://bucket/prefix if firn was built with `--features s3`: keys, region
+and address of the service are read from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT and AWS_ALLOW_HTTP. If a
+server has the store open, the server must make its backups: `firn serve --backup PLACE`.
 
 Examples:
   firn --db shop backup create /mnt/backups
@@ -28,16 +28,16 @@ Examples:
   firn backup list /mnt/backups
   firn backup verify /mnt/backups                          reads all of it
   firn backup restore /mnt/backups --into shop-again       the newest one
-  firn backup prune /mnt/backups --keep 7 --keep-days 30   those that neither keeps go
+  firn backup prune /mnt/backups --keep 7 --keep-days 30   keeps backups that satisfy either
   firn --db shop backup create s3://attic/shop";
 
 pub const CREATE_EXAMPLES: &str = "\
-Writes what is in memory to tables, makes a checkpoint by hard links in the store's directory, copies the tables that PLACE has not, and
-removes the checkpoint. One that is interrupted is no backup; what it copied is not copied again.
+Flushes the memtables, makes a checkpoint by hard links in the store's directory, copies the tables that PLACE lacks, and removes the
+checkpoint. An interrupted run leaves no backup; a later run does not copy its tables again.
 
 Examples:
   firn --db shop backup create /mnt/backups
-  firn --db shop backup create /mnt/backups --dry-run      what would be copied; beside a server, too";
+  firn --db shop backup create /mnt/backups --dry-run      what would be copied; also while a server runs";
 
 pub const LIST_EXAMPLES: &str = "\
 Exit code 1 if a record is damaged.
@@ -47,23 +47,23 @@ Examples:
   firn backup list /mnt/backups --json | jq -r '.backups[-1].id'";
 
 pub const VERIFY_EXAMPLES: &str = "\
-Reads every table that backups need, once, and compares it with its hash; the engine reads each backup's manifest. Nothing is written.
-Exit code 1 if anything is wrong: all of it is listed, with the backups that it costs and what to do.
+Reads every table of the backups once and compares it with its hash; the engine reads the manifest of each backup. Nothing is written.
+Exit code 1 if a problem is found: the report lists each one, the affected backups and what to do.
 
 Examples:
   firn backup verify /mnt/backups
   firn backup verify /mnt/backups 20261126T044501-000007-3fa9c1d2";
 
 pub const RESTORE_EXAMPLES: &str = "\
-Makes a store of its own. Each table is compared with its hash on the way, and the engine verifies the store in the end.
+Creates an independent store. Each table is compared with its hash during the copy, and the engine verifies the store at the end.
 
 Examples:
   firn backup restore /mnt/backups --into shop-again
   firn backup restore /mnt/backups 20261126T044501-000007-3fa9c1d2 --into shop-then";
 
 pub const PRUNE_EXAMPLES: &str = "\
-Backups stay that either rule keeps, counted for each store by itself, and always the newest of each store (but with --keep 0). Then all
-goes that no backup needs, also what interrupted runs left; with no rule, only that.
+A backup remains if either rule retains it. The rules apply to each store separately, and its newest backup always remains (except with
+--keep 0). Then all files that no backup needs are removed, including leftovers of interrupted runs; without a rule, only these.
 
 Examples:
   firn backup prune /mnt/backups --keep 7 --keep-days 30

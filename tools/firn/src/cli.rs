@@ -27,22 +27,21 @@ use crate::store::{Global, empty};
 
 pub const EXAMPLES: &str = "\
 Statements end with ';'. `help;` lists them, `help set;` explains one. Without -f and -e, statements come from the terminal (with
-completion by tab, and a history), or from whatever is piped in.
+completion by tab, and a history) or from a pipe.
 
-Where the family's type is BytesType, a text in quotes stands for its own characters, or for bytes after 0x; a word without quotes
-that is hexadecimal is taken so, and `set` says it. A column without validation_class takes the family's default. --strict takes
-hexadecimal only, and answers as cassandra-cli 1.1.12 did.
+If the type of the family is BytesType, a text in quotes means its own characters, or bytes after 0x. A hexadecimal word without quotes
+means bytes, and `set` prints a note. A column without validation_class has the family's default. --strict accepts only hexadecimal, and
+answers as cassandra-cli 1.1.12 did.
 
-On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
-what is typed, runs or is shown. The history is stored in $FIRN_HISTORY, else in ~/.firn_history, without lines
-that give a password.
+On a terminal, answers are shown a screen at a time: by the program in $PAGER, or with space, Enter and q. Ctrl-C cancels the input, the
+running statement or the output. The history is in $FIRN_HISTORY, else in ~/.firn_history, without lines that contain a password.
 
-With --connect the statements go to a server's port for Thrift: that of `firn serve --thrift`, or of a Cassandra up to 3.11. The
-password of --user is asked for, or read from --password-file or from $FIRN_PASSWORD.
+With --connect the statements go to a server's Thrift port: that of `firn serve --thrift`, or of Cassandra up to 3.11. The password of
+--user is asked for, or read from --password-file or from $FIRN_PASSWORD.
 
 Examples:
   firn cli                                       a shell
-  firn --db music cli -f schema.txt              a script; it stops at the first statement that fails
+  firn --db music cli -f schema.txt              a script; it stops at the first failed statement
   firn --db music cli -k Music -e \"list users;\"
   firn --db music cli -k Music < statements.txt
   firn --db music cli -f old.txt --strict --go-on --echo

@@ -23,7 +23,7 @@ const PASSWORD_VARIABLE: &str = "FIRN_PASSWORD";
 /// Advice if a server requires a login, or refuses one.
 pub const LOG_IN: &str = "log in with --user NAME: the password is asked for, or read from --password-file or $FIRN_PASSWORD";
 /// Advice if the TLS handshake fails.
-pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that has signed the server's, and --connect the name or address that one is for; \
+pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that signed the server's, and --connect the name or address in the server's certificate; \
                                  without --tls-ca the connection is plain";
 /// Limit on the size of a password file.
 const MAX_PASSWORD: u64 = 64 << 10;
@@ -103,7 +103,7 @@ impl ConnectArgs {
         }
         if is_url(connect) {
             return Err(Failure::with_next(
-                "a URL of a cluster is for CQL",
+                "the URL of a cluster works only with CQL",
                 "`firn cql --connect` takes one; here write HOST or HOST:PORT",
             ));
         }
@@ -147,7 +147,7 @@ impl ConnectArgs {
         if self.tls_ca.is_some() {
             return Err(Failure::with_next(
                 "--tls-ca is for a server, and this is a cluster",
-                "write it into the URL: cassandra+tls://HOST?tls_ca=FILE, with tls_certificate=FILE and tls_key=FILE where nodes want these",
+                "write it into the URL: cassandra+tls://HOST?tls_ca=FILE, with tls_certificate=FILE and tls_key=FILE if the nodes require them",
             ));
         }
         cluster_url(connect, self.user.as_deref(), self.password_file.as_deref()).map(Some)
@@ -173,7 +173,7 @@ pub fn cluster_url(text: &str, user: Option<&str>, file: Option<&Path>) -> Done<
     let url = ClusterUrl::parse(&text).map_err(|e| not_connected(&e))?;
     if url.has_password() {
         return Err(Failure::with_next(
-            "a password on the command line is seen by other users of this machine",
+            "other users of this machine can see a password on the command line",
             format!("leave it out of the URL, and {LOG_IN}"),
         ));
     }
@@ -227,7 +227,7 @@ fn first_line(file: &Path) -> Done<String> {
 fn with_port(text: &str, port: u16) -> Done<String> {
     let wrong = || {
         Failure::with_next(
-            format!("{text:?} is no address of a server"),
+            format!("{text:?} is not the address of a server"),
             format!("write HOST or HOST:PORT, as 127.0.0.1:{port} or [::1]:{port}"),
         )
     };

@@ -25,16 +25,16 @@ use serde_json::json;
 use crate::store::{Global, Holding};
 
 pub const EXAMPLES: &str = "\
-The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace just ColumnFamily elements. Blanks
-in odd places (`< ColumnFamily Name =\"Authors\" />`), as printed copies have them, are put right. Everything is checked first.
+The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace only ColumnFamily elements. Misplaced
+blanks (`< ColumnFamily Name =\"Authors\" />`), as in printed copies, are accepted. The whole file is checked first.
 
-What is there already stays as it is, so a file that has grown may be given again; a family of which it says something else is an
-error. Of the settings a new store takes Partitioner, any store ClusterName, and new families GCGraceSeconds. What means nothing here is
-told, with its line.
+Existing definitions do not change, so an extended file may be given again. A different definition of an existing family is an error. A
+new store uses the setting Partitioner, any store ClusterName, and new families GCGraceSeconds. Settings without a meaning for Firn are
+reported with their lines.
 
-A comparator of your own is a script in rhai, the language of functions in CQL: `fn encode(value) { value.len() }` sorts names by
-their length, those of one length by their bytes. It is stored with the definitions, so that every command opens the store, and never
-changes: families are sorted by it.
+A custom comparator is a script in rhai, the language of CQL functions: `fn encode(value) { value.len() }` sorts names by their length,
+names of the same length by their bytes. The script is stored with the definitions, so that every command can open the store. It never
+changes, because families are sorted by it.
 
 Examples:
   firn --db blog define storage-conf.xml
@@ -221,7 +221,7 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Defini
                         );
                         return Err(Failure::with_next(
                             what,
-                            "name it otherwise, or drop the one that is there: nothing was defined",
+                            "use another name, or drop the existing one: nothing was defined",
                         ));
                     }
                 }

@@ -14,7 +14,7 @@ use firn_wide_text::demo;
 use crate::store::{Global, wide_failure};
 
 pub const EXAMPLES: &str = "\
-The store stays, to be looked at with `firn cli`.
+The store remains and can be examined with `firn cli`.
 
 Examples:
   firn --db blog demo bloggy
@@ -75,6 +75,6 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
     let mut out = io::stdout();
     out.write_all(told.map_err(|e| wide_failure(e, dir))?.as_bytes())?;
     out.flush()?;
-    eprintln!("\nit is in {}: `{firn} cli -k {keyspace}` speaks with it", dir.display());
+    eprintln!("\nit is in {}: open it with `{firn} cli -k {keyspace}`", dir.display());
     Ok(())
 }

@@ -17,8 +17,8 @@ use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, things};
 
 pub const PUT_EXAMPLES: &str = "\
-All keys named get their values at once or not at all. Store and tree are made if they are not there. Keys and values are taken
-byte for byte; `firn load` reads many of them from a file.
+All keys get their values atomically. The store and the tree are created if they do not exist. Keys and values are used byte for byte;
+`firn load` reads many of them from a file.
 
 Examples:
   firn put apple red
@@ -54,7 +54,7 @@ impl PutArgs {
         if let Some(file) = &self.from {
             let [key] = &self.words[..] else {
                 return Err(Failure::with_next(
-                    "--from has the value of one key",
+                    "--from gives the value of a single key",
                     "name that key only, without a value",
                 ));
             };
@@ -121,12 +121,12 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
 }
 
 pub const DELETE_EXAMPLES: &str = "\
-All keys named are deleted at once or not at all. A range costs the same however many keys are in it. On a terminal it asks
-before a range is deleted, elsewhere it wants --yes.
+All keys are deleted atomically. The cost of deleting a range does not depend on its number of keys. On a terminal the command asks
+before it deletes a range, elsewhere it requires --yes.
 
 Examples:
   firn delete apple pear
-  firn delete --from a --to b --dry-run what would go: nothing is written
+  firn delete --from a --to b --dry-run  show what would be deleted
   firn delete --from a --to b           a is deleted, b is not
   firn delete --prefix session: --yes   without asking
   firn delete --hex 00ff --tree old";
@@ -160,7 +160,7 @@ pub struct DeleteArgs {
 pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     if args.keys.is_empty() && args.range.is_empty() {
         return Err(Failure::with_next(
-            "nothing is named to be deleted",
+            "no keys to delete are given",
             "give keys, or --from and --to, or --prefix",
         ));
     }
@@ -179,10 +179,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     let asks = stdin_is_terminal() && stderr_is_terminal();
     if keys.is_empty() && !args.yes && !asks {
         let next = "say --yes; --dry-run prints how many keys would go";
-        return Err(Failure::with_next(
-            "a range is deleted without asking only where that is said",
-            next,
-        ));
+        return Err(Failure::with_next("deleting a range needs a confirmation", next));
     }
     let db = global.open_to_write(false, 0)?;
     let tree = global.tree(&db, args.tree.as_deref())?;
@@ -210,7 +207,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
         // Deletions are blind: the command does not know whether the keys existed.
         1 => eprintln!("deleted 1 key of the tree {:?}, if it was there", tree.name()),
-        n => eprintln!("deleted {n} keys of the tree {:?}, as far as they were there", tree.name()),
+        n => eprintln!("deleted {n} keys of the tree {:?}, if they were there", tree.name()),
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ fn trouble(e: ClientError) -> CliTrouble {
         ClientError::NotFound => CliTrouble::NotFound,
         ClientError::Refused { code: INVALID, text } => CliTrouble::Invalid(text),
         ClientError::Lost(_) => CliTrouble::Other(format!(
-            "{e}; whether the statement was carried out is not known, and the next one connects again"
+            "{e}; it is unknown whether the statement was executed; the next one reconnects"
         )),
         other => CliTrouble::Other(other.to_string()),
     }

@@ -216,7 +216,7 @@ fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, 
             |why: &str| Some(RecordTrouble::Bad { line: lines.number(), why: why.to_owned() });
         if matches!(text[0], b' ' | b'\t') {
             if to.spans.is_empty() {
-                bad = wrong("a line that goes on, with nothing before it");
+                bad = wrong("a continuation line without a field before it");
             } else {
                 to.go_on(b"\n");
                 to.go_on(lines.text());
@@ -283,7 +283,7 @@ mod tests {
             [
                 "3:Package=a;Description=short\\n long\\n .\\n\\tmore;Empty=;Two= blanks",
                 "11:Package=b",
-                "14!a line that goes on, with nothing before it",
+                "14!a continuation line without a field before it",
                 "16!a line without a colon after the field's name",
                 "19:Package=d",
             ]

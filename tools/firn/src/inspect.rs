@@ -20,18 +20,17 @@ use firn_tools::output::{
 use firn_tools::stats::stats_json;
 
 pub const STATS_EXAMPLES: &str = "\
-Shows what the store holds: trees, their runs and tables, sizes, what compaction still has to do, and the memory that opening it
-takes. It may be run beside a program that writes; what that program's iterators, snapshots and jobs hold, and how long its
-operations take, only its own statistics know.
+Shows the trees of the store, their runs and tables, sizes, pending compactions, and the memory of this open. A program may write to the
+store meanwhile. Only its own statistics have its iterators, snapshots, jobs and latencies.
 
-A run is a sorted sequence of tables that do not overlap; a read looks into every run of a tree that may hold its key, so fewer
-runs are faster reads. \"Declared\" is what the tree's policy lets tables grow to while keys are overwritten, a running compaction
-included, reckoned from the largest run as one copy of every key.
+A run is a sorted sequence of tables that do not overlap. A read searches every run of a tree that may have its key, so fewer runs mean
+faster reads. \"Declared\" is the size to which the tree's policy lets tables grow while keys are overwritten. It includes a running
+compaction, and assumes that the largest run is one copy of every key.
 
 Examples:
   firn stats
-  firn stats --watch                     again every two seconds, with what has been written meanwhile; Ctrl-C ends it
-  firn stats --watch 10 --json           an object on a line of its own every ten seconds
+  firn stats --watch                     repeat every two seconds, with the writes in between; Ctrl-C ends it
+  firn stats --watch 10 --json           a JSON object on its own line every ten seconds
   firn stats --prometheus                for a scraper, e.g. a textfile collector
   firn stats --json | jq '.trees[].runs | length'
   firn --db /data/orders stats";
@@ -135,7 +134,7 @@ pub fn stats(global: &Global, args: &StatsArgs) -> Done {
     if args.prometheus {
         if global.store.json {
             return Err(Failure::with_next(
-                "--json and --prometheus are two formats",
+                "--json and --prometheus exclude each other",
                 "leave one of them out",
             ));
         }
@@ -224,7 +223,7 @@ fn print_text(
         let held = bytes(now.unlisted);
         writeln!(
             out,
-            "{held} more in tables that are not listed: being written, or retained for readers, by a program that has the store open, or else left \
+            "{held} more in tables that are not listed: being written, or retained for readers, by a program that has the store open, or left \
              by one that was killed (the next opening for writing removes those)"
         )?;
     }

@@ -25,13 +25,14 @@ use crate::names::StoreNames;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
-Writes a page that a browser shows and loads again by itself: runs of each tree, space, flushes, stops of writers. The store is only
-read, beside the program that writes. Scrub back and the page stays; End follows again. It is one file, which needs no network.
+Writes a page that reloads itself in a browser: the runs of each tree, space, flushes, stalls of writers. The store is only read, while
+another program writes to it. Scroll back in time and the page stops following; End follows again. The page is one file and needs no
+network.
 
 Examples:
   firn live firn-data                       then open live.html in a browser; Ctrl-C ends it
   firn live firn-data --html /tmp/shop.html --every 5
-  firn live firn-data --tree default --for 60    a minute of it, for a report";
+  firn live firn-data --tree default --for 60    one minute, for a report";
 
 /// Bytes of the event log to read at a time.
 const PIECE: usize = 1 << 20;
@@ -453,10 +454,10 @@ impl Live {
         let dir = self.global.store.db.display();
         let about = match every {
             Some(_) => format!(
-                "The store {dir} at work, from when `firn live` began. Scrub back and the page stays; End follows again."
+                "The store {dir} since the start of `firn live`. Scroll back to stop following; End follows again."
             ),
             None => {
-                format!("The store {dir} at work, from the beginning of `firn live` to its end.")
+                format!("The store {dir} from the start of `firn live` to its end.")
             }
         };
         let page = FilmPage {

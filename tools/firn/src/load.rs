@@ -25,9 +25,9 @@ const CHUNK_BYTES: usize = 16 << 20;
 pub const SHOWN: usize = 20;
 
 pub const EXAMPLES: &str = "\
-A TSV line is a key, a tab and a value. Within them \\t, \\n, \\r and \\\\ stand for tab, line feed, carriage return and
-backslash, and \\xNN for any byte; `firn scan` writes the same, so whatever is loaded and scanned comes back byte for byte.
-A carriage return at the end of a line belongs to the line end.
+A TSV line is a key, a tab and a value. In both, \\t, \\n, \\r and \\\\ mean tab, line feed, carriage return and backslash, and \\xNN
+any byte. `firn scan` writes the same format, so a load followed by a scan returns the same bytes. A carriage return at the end of a line
+belongs to the line end.
 
 Examples:
   firn load fruit.tsv                              key = first column, value = rest of the line
@@ -35,12 +35,12 @@ Examples:
   firn load people.csv --key email --value name    value = that column
   firn load events.jsonl --key id                  value = the whole line
   zcat dump.tsv.gz | firn load - --tree old        from a pipe, into the tree \"old\"
-  firn load big.tsv --bad skip --chunk 10000       report bad lines and go on
+  firn load big.tsv --bad skip --chunk 10000       report bad lines and continue
   firn scan | firn --db copy load -                a copy of a tree
 
-With --keyspace and --family each record becomes a row of columns, a column for each field but the key's: of TSV and CSV the first
-column is the key, of JSON the field `key`, of deb822 `Package`, unless --key names another. Empty fields of TSV and CSV make no
-column. Of two records with one key, the later one's columns replace the earlier one's; --super keeps them apart.
+With --keyspace and --family each record becomes a row, with a column for each field except the key. The key is the first column of TSV
+and CSV, the field `key` of JSON, and `Package` of deb822, unless --key names another. Empty fields of TSV and CSV create no column. If
+two records have the same key, the columns of the later one replace those of the earlier one; with --super both remain.
 
   firn load people.csv --keyspace Shop --family people --key email --index city
   apt-cache dumpavail | firn load - --format deb822 --keyspace Debian --family packages --index Section
@@ -218,7 +218,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     if let Some(target) = args.rows.target() {
         if args.hex || args.value.is_some() || args.value_columns.is_some() {
             return Err(Failure::new(
-                "--hex, --value and --value-columns are for trees; a family takes every field as a column",
+                "--hex, --value and --value-columns work only with trees; in a family every field becomes a column",
             ));
         }
         let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
@@ -379,7 +379,7 @@ pub fn report_rest(global: &Global, loaded: &Loaded, complete: bool) {
     } else if !complete && !loaded.bad.is_empty() {
         let until = match loaded.last_line {
             0 => "nothing is loaded".to_owned(),
-            n => format!("what is loaded ends with line {n}, a whole chunk"),
+            n => format!("the load ends after line {n}, at the end of a chunk"),
         };
         let next = global.style().bold(" next:");
         eprintln!(

@@ -58,12 +58,12 @@ use firn_tools::io::stdout;
 use firn_tools::{install, output};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 all is well, 1 something was found (damage, a bad line that stops a load, a missing key), 2 it could not run.
-Data goes to standard output, talk to standard error. Reading commands never write, and run beside a writer.
+Exit codes: 0 success, 1 a problem was found (damage, a bad line that stops a load, a missing key), 2 the command could not run.
+Data goes to standard output, messages to standard error. Commands that read never write, and a writer may have the store open.
 
 Examples:
   firn bench                                a short standard measurement in ./firn-data
-  firn --db fruit load fruit.tsv            make the store \"fruit\" from lines of key, tab, value
+  firn --db fruit load fruit.tsv            create the store \"fruit\" from lines of key, tab, value
   firn --db fruit put cherry red
   firn --db fruit get apple
   firn --db fruit scan --prefix a
@@ -73,7 +73,7 @@ Examples:
   firn --db shop cql                        a shell for CQL
   firn --db shop serve                      a server for Cassandra's drivers and cqlsh
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
-  firn load --help                          what a command takes, with examples";
+  firn load --help                          the options of a command, with examples";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
 #[derive(Parser, Debug)]
@@ -242,13 +242,13 @@ fn main() -> ExitCode {
 fn advice(e: &Error) -> Option<&'static str> {
     Some(match e.kind() {
         ErrorKind::Corruption => {
-            "`firn verify` lists everything that is damaged, and what to do about it; the files are left as they are"
+            "`firn verify` lists all damage with advice; it does not change the files"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, live, trees, purge-report and verify work beside it"
+            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, live, trees, purge-report and verify work meanwhile"
         }
         ErrorKind::NotFound => {
-            "name the store with --db DIR; `firn load` or `firn bench` makes one, `firn trees` lists its trees"
+            "name the store with --db DIR; `firn load` or `firn bench` creates one, `firn trees` lists its trees"
         }
         ErrorKind::NoSpace => {
             "free some space and run the command again: data written before is safe"

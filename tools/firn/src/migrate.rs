@@ -39,20 +39,20 @@ use crate::interrupt;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
-Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
-row markers, static columns, and deletions of partitions, ranges, rows, columns and elements; then indexes and views are made. What is
-there already stays: timestamps decide. Lists are written whole. Counters are added once, into empty tables. The store is read beside
-a writer, as it is when this begins; with --follow this process is the writer, and goes on until the switch. A journal says what is
-done: after any interruption --resume goes on.
+First, keyspaces, types and tables are shown and created. Then every cell is sent with its timestamp and remaining time to live, row
+markers, static columns, and deletions of partitions, ranges, rows, columns and elements. Then indexes and views are created. Existing
+data at the cluster remains; timestamps decide. Lists are written whole. Counters are added once, into empty tables. The copy reads a
+snapshot of the store, which a writer may have open. With --follow this process is the writer, and continues until the switch. A
+journal records the progress: after any interruption, continue with --resume.
 
 Examples:
-  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run            what would be made, and what CQL can't carry, by number
+  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run            what would be created, and what CQL can't migrate
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --replication 3
-  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --resume             goes on where it was interrupted
-  firn --db shop migrate --to cassandra://10.0.0.1 --follow --listen 127.0.0.1:9042    serves the store meanwhile, and sends what is written
+  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --resume             continues after an interruption
+  firn --db shop migrate --to cassandra://10.0.0.1 --follow --listen 127.0.0.1:9042    serves the store meanwhile, and sends new writes
   firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.items,shop.orders --rate 20k
   firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.orders --where \"day >= '2026-01-01'\"
-  firn --db shop migrate --from cassandra://10.0.0.1,10.0.0.2                    the way back: what the cluster has, into the store
+  firn --db shop migrate --from cassandra://10.0.0.1,10.0.0.2                    the reverse: from the cluster into the store
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --verify             compares both sides";
 
 /// Arguments of `firn migrate`.
@@ -160,7 +160,7 @@ impl LeftBehind {
         };
         let next = "ALTER TABLE … DROP COMPACT STORAGE makes a compact table one that is carried";
         say(&self.compact, "compact table", "compact tables", next);
-        let next = "no cluster speaks their interface: COPY writes the rows of one to a file, and reads them into a table of yours, which is carried";
+        let next = "no cluster has their interface: COPY exports their rows to a file, and imports them into a CQL table, which can be migrated";
         say(&self.families, "column family", "column families", next);
         all
     }
@@ -219,7 +219,7 @@ pub fn whole(global: &Global, left: &[String]) -> Done {
         return Ok(());
     }
     eprintln!(
-        "{} {}: {}; --tables names the others, and then this is no failure",
+        "{} {}: {}; select the others with --tables to avoid this failure",
         global.style().error("not carried:"),
         things(left.len() as u64, "table", "tables"),
         left.join(", ")
@@ -457,7 +457,7 @@ impl Migration<'_> {
         if let Some(before) = before {
             let changes = things(outward.seq.saturating_sub(before), "change", "changes");
             self.note(format!(
-                "the store's log has {changes} since this began: what they changed in ranges that were done before is not carried"
+                "the store's log has {changes} since the begin of the copy: changes in ranges already copied are not migrated"
             ));
         }
         let (target, journal) = (target, Arc::new(journal));
@@ -517,7 +517,9 @@ impl Migration<'_> {
             .for_each(|loss| self.note(format!("written meanwhile: {loss}")));
         if follower.deleted_counters > 0 {
             let count = things(follower.deleted_counters, "deletion", "deletions");
-            self.note(format!("{count} of counters sent: a cluster may not count on from these"));
+            self.note(format!(
+                "{count} of counters sent: a cluster may not continue to count from these"
+            ));
         }
         Ok(follower.behind())
     }
@@ -601,7 +603,7 @@ impl Migration<'_> {
         }
         if !unknown.is_empty() {
             eprintln!(
-                "of {} nobody can know whether they were added: compare them by hand",
+                "it is unknown whether {} were added: compare them by hand",
                 things(unknown.len() as u64, "row of counters", "rows of counters")
             );
         }

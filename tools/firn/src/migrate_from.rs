@@ -130,13 +130,13 @@ impl Inward<'_> {
                 Err(e) => {
                     return Err(Failure::with_next(
                         format!(
-                            "Firn does not take the {} {}.{}: {}",
+                            "Firn refuses the {} {}.{}: {}",
                             d.kind,
                             d.keyspace,
                             d.name,
                             e.text()
                         ),
-                        "leave it out: --tables names the others; or make it by hand as it can be, and run this again",
+                        "leave it out by selecting the others with --tables; or create a supported definition by hand and run this again",
                     ));
                 }
             }

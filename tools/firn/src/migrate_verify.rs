@@ -91,7 +91,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     if here.full_name() != there {
         return Err(Failure::with_next(
             format!("the store's partitioner is {here}, the cluster's {there}"),
-            "both sides are read in the order of tokens, so they can only be compared where it is the same",
+            "both sides are read in token order, so they can only be compared with the same partitioner",
         ));
     }
     let names = names(&session, &cluster, args)?;
@@ -122,7 +122,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
         if !sides.has_statics && table.has_statics() {
             note(
                 global,
-                format!("{name}: static columns are not compared, because --where is about rows"),
+                format!("{name}: static columns are not compared, because --where selects rows"),
             );
         }
         let progress = Progress::operations(&table.name, Some(spans));

@@ -15,15 +15,15 @@ use crate::store::Global;
 use crate::wide::{family, keyspace};
 
 pub const EXAMPLES: &str = "\
-A tombstone, and a cell whose time to live has passed, goes in a compaction of its table when its grace (gc_grace of the family) is
-over, and nothing older can lie beneath it: in another table with keys in the same range, or for a snapshot. \"Could go\" counts
-tombstones, deletions and cells with a time to live, by what is on record of each table; no table is read. Memtables are newer than
-all tables, and block nothing. It may be run beside a program that writes; snapshots of that program only its own report knows.
+A compaction drops a tombstone or an expired cell of its table when two conditions hold: its grace period (gc_grace of the family) is
+over, and no older data can be in another table with keys in the same range, or in a snapshot. \"Could go\" counts tombstones, deletions
+and cells with a time to live from the metadata of each table; no table is read. Memtables are newer than all tables and block nothing. A
+program may write to the store meanwhile; snapshots of other processes are not shown.
 
 Examples:
   firn purge-report --keyspace Music
   firn purge-report --keyspace Music --family comments --json
-  firn compact --tree cf-3                      merges all tables of the family: then nothing lies beneath";
+  firn compact --tree cf-3                      compacts all tables of the family into one run";
 
 /// Arguments of `firn purge-report`.
 #[derive(Args, Clone, Debug)]
@@ -202,7 +202,10 @@ fn advice(firn: &str, r: &PurgeReport) -> String {
         });
     }
     if due.iter().any(|t| t.blocked_by.iter().any(is_snapshot)) {
-        return "Snapshots keep what is past grace: drop them first.".into();
+        return "Snapshots retain data that is past grace: drop them first.".into();
     }
-    format!("`{firn} compact --tree {}` purges what is past grace now.", shell::quote(&r.tree))
+    format!(
+        "`{firn} compact --tree {}` purges the data that is past grace now.",
+        shell::quote(&r.tree)
+    )
 }

@@ -18,8 +18,8 @@ use firn_tools::keys::{self, RangeArgs};
 use firn_tools::output::{Done, Failure};
 
 pub const GET_EXAMPLES: &str = "\
-One key prints its value and a line end; several print lines of key, tab and value, escaped as `firn scan` does.
-A key that is not there is named on standard error, and the exit code is 1.
+For one key, prints its value and a line end; for several, lines of key, tab and value, escaped as by `firn scan`. A missing key is
+reported on standard error, and the exit code is 1.
 
 Examples:
   firn get apple
@@ -103,11 +103,11 @@ fn show(hex: bool) -> Show {
 }
 
 pub const SCAN_EXAMPLES: &str = "\
-What is damaged does not end it: all that can be read is printed, then which keys could not be (exit code 1).
+Prints lines of key, tab and value. In these, tab, line feed, carriage return and backslash are written \\t, \\n, \\r and \\\\ (on a
+terminal also other control bytes, as \\xNN): `firn load` reads them back to the same bytes. JSON has a line
+{\"key\":…,\"value\":…} per key; bytes that are not UTF-8 become \"key_hex\" or \"value_hex\".
 
-Prints lines of key, tab and value. Within them tab, line feed, carriage return and backslash are written \\t, \\n, \\r and
-\\\\ (on a terminal also other control bytes, as \\xNN): `firn load` reads them back to the same bytes.
-JSON has a line {\"key\":…,\"value\":…} per key; what is no UTF-8 becomes \"key_hex\" or \"value_hex\".
+Damage does not end the scan: it prints all readable entries, then the unreadable keys (exit code 1).
 
 Examples:
   firn scan --limit 10
@@ -243,13 +243,13 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
         return Ok(());
     }
     eprintln!(
-        "{} not all of the range could be read; of these keys nothing is printed:",
+        "{} parts of the range are unreadable; these keys are not printed:",
         global.style().error("damaged:")
     );
     for e in &lost {
         eprintln!("  {e}");
     }
-    eprintln!("{} `{} verify` says what to do", global.style().bold(" next:"), global.firn());
+    eprintln!("{} `{} verify` gives advice", global.style().bold(" next:"), global.firn());
     Err(Failure::Found)
 }
 

@@ -273,7 +273,7 @@ impl RecordColumns {
             match name.parse::<usize>() {
                 Ok(n) if n > 0 && (names.is_empty() || n <= names.len()) => Ok(n - 1),
                 _ if names.is_empty() => {
-                    Err(format!("{name:?} is no column number, and the columns have no names"))
+                    Err(format!("{name:?} is not a column number, and the columns have no names"))
                 }
                 _ => {
                     let list: Vec<String> = names.iter().map(|n| escape::words(n)).collect();

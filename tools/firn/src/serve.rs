@@ -26,21 +26,21 @@ use crate::serve_backups::{ServeBackupArgs, ServedBackups};
 use crate::store::{Global, clock_words};
 
 pub const EXAMPLES: &str = "\
-Clients of Cassandra connect as they would to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4
-and 5). The store is the one of --db, and is made when it is missing; with --ephemeral it is in memory and goes with the server.
-SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed. SIGHUP lets it read its certificates again. SIGUSR1
-lets it make a backup (see `firn backup --help`).
+Clients of Cassandra connect as to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4 and 5). The
+server opens the store of --db, and creates it if it is missing; with --ephemeral the store is in memory and ends with the server.
+SIGTERM or Ctrl-C stops the server: running requests finish, and the store is closed. SIGHUP reloads the certificates. SIGUSR1 makes a
+backup (see `firn backup --help`).
 
 Examples:
-  firn --db shop serve                            at 127.0.0.1:9042, where clients look first
+  firn --db shop serve                            at 127.0.0.1:9042, the default address of clients
   cqlsh                                           from another terminal
   firn --db shop serve --listen 127.0.0.1:9142 --durability power
   firn --db shop serve --tls-certificate server.pem --tls-key key.pem
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
-  firn --db shop serve --log-statements shop.statements    what clients ask, for `firn check --statements`
-  firn --db shop serve --read-only                a store that is damaged, backed up, or read beside its writer
-  firn --db shop serve --check                    what a server with these options would do";
+  firn --db shop serve --log-statements shop.statements    a log for `firn check --statements`
+  firn --db shop serve --read-only                for a damaged store, a backup, or a store with another writer
+  firn --db shop serve --check                    print the resulting settings and exit";
 
 /// Interval of checks for signals.
 const TICK: Duration = Duration::from_millis(20);
@@ -308,7 +308,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     writeln!(out, "serves           {place}{how}")?;
     let survived = match durability {
         None if args.read_only => "nothing: it is refused",
-        None => "nothing: all goes with the server",
+        None => "nothing: the data ends with the server",
         Some("power") => "a power cut, before it is answered",
         Some(_) => "a crash of the process, before it is answered",
     };
@@ -398,13 +398,13 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         if reload.swap(false, Ordering::Relaxed) {
             match server.reload_certificates() {
                 Ok(()) => tracing::info!("the certificates were read again"),
-                Err(e) => tracing::error!("the certificates stay what they were: {e}"),
+                Err(e) => tracing::error!("the old certificates remain in use: {e}"),
             }
         }
         let asked = asked.swap(false, Ordering::Relaxed);
         match &mut backups {
             Some(backups) => backups.tick(asked),
-            None if asked => tracing::warn!("no backup was made: --backup says where"),
+            None if asked => tracing::warn!("no backup was made: --backup is not set"),
             None => {}
         }
         env.sleep(TICK);

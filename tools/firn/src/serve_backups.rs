@@ -44,7 +44,8 @@ impl ServeBackupArgs {
     pub fn words(&self) -> String {
         let Some(place) = &self.backup else { return "none".to_owned() };
         let every = self.backup_every.map_or(String::new(), |n| format!(", and every {n} min"));
-        let keep = self.backup_keep.map_or("all are kept".to_owned(), |n| format!("{n} are kept"));
+        let keep =
+            self.backup_keep.map_or("all are retained".to_owned(), |n| format!("{n} are retained"));
         format!("to {place}, at SIGUSR1{every}; {keep}")
     }
 }

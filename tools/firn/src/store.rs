@@ -113,7 +113,7 @@ impl Global {
     fn tell_of_log(&self, db: &Db) {
         if let Some(torn) = db.torn_log().filter(|t| t.proof.is_some()) {
             eprintln!(
-                "{} the log is damaged, and {} after the damage are not read: `firn verify` says more, `sstable-dump salvage` saves them",
+                "{} the log is damaged, and {} after the damage are not read: `firn verify` shows details, `sstable-dump salvage` saves them",
                 self.style().bold("note:"),
                 things(torn.operations_beyond, "operation", "operations")
             );
@@ -202,7 +202,7 @@ impl Global {
         let wide = Wide::open_with(&self.store.db, with_scripts(options)).map_err(|e| match e {
             firn_wide::Error::Configuration(_) => Failure::with_next(
                 e.to_string(),
-                format!("the partitioner is that of {whose}: name another directory with --db, of a new store or one that has it"),
+                format!("the store must have the partitioner of {whose}: name another directory with --db, for a new store or one with that partitioner"),
             ),
             other => wide_failure(other, &self.store.db),
         })?;
@@ -260,7 +260,7 @@ impl Global {
                 let next = "read it with `firn cql` or `firn cli`, or `firn export`";
                 Failure::with_next(
                     format!(
-                        "the tree {tree:?} holds the counters of {of}, which are no plain values"
+                        "the tree {tree:?} has the counters of {of}, which are not plain values"
                     ),
                     next,
                 )
@@ -345,7 +345,7 @@ impl Global {
         let names = self.names();
         let of = names.of_tree(name).map_or_else(String::new, |words| format!(" ({words})"));
         let what = format!(
-            "the tree {name:?}{of} belongs to the keyspaces of this store: bytes put in or taken out by hand would break them"
+            "the tree {name:?}{of} belongs to the keyspaces of this store: changing its keys by hand would corrupt them"
         );
         Err(Failure::with_next(what, next))
     }

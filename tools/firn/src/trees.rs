@@ -81,8 +81,8 @@ impl Options {
 }
 
 pub const TREES_EXAMPLES: &str = "\
-Says of each tree what is in it (the table, column family or index, where the store has keyspaces), its compaction policy, its
-size, and which of its options are not as they are by default. Options are written as `firn set-options` takes them.
+Shows the content of each tree (the table, column family or index, if the store has keyspaces), its compaction policy, its size, and its
+options with non-default values. Options have the syntax of `firn set-options`.
 
 Examples:
   firn trees
@@ -162,22 +162,22 @@ pub fn holds<'a>(names: &'a StoreNames, tree: &str) -> &'a str {
 /// Returns the help of `firn set-options`, with all policies.
 pub fn set_options_help() -> String {
     let head = "\
-Changes options of a tree for good: the manifest has them from now on. Tables that are there stay as they are until they are
-merged; `firn compact` writes them anew. A program that opens the tree with options of its own puts those in force.
+Changes options of a tree permanently, in the manifest. Existing tables do not change until they are compacted; `firn compact` rewrites
+them. A program that opens the tree with its own options overrides these.
 
 Options, with their defaults:
-  policy=tiered            when tables are merged (below)
+  policy=tiered            compaction policy (below)
   compression=lz4          of blocks: none, lz4 or zstd; for each level, separated by commas, of which the last repeats
   filter=fuse8             of tables: none, fuse8 (9 bits a key) or fuse16 (18 bits a key); in the same way
-  filter_allocation=by-level  monkey: runs share that memory so that fewest filters err, small ones getting more bits a key
-  block_size=4032          aim for a block, 512 to 64k
-  table_size=64m           aim for a table's file, from 64k on
-  memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g
-  tombstone_age_secs=0     longest time that a delete stays unmerged, in seconds; 0 for no bound
+  filter_allocation=by-level  monkey: distribute the filter memory over runs for the fewest false positives; small runs get more bits a key
+  block_size=4032          target size of a block, 512 to 64k
+  table_size=64m           target size of a table file, at least 64k
+  memtable_size=64m        size of a memtable, 64k to 2g
+  tombstone_age_secs=0     compact tombstones after this many seconds; 0 disables
   blob_threshold=0         store values of at least this many bytes in blob files; 0 disables
   blob_gc_percent=30       rewrite blob files when this percentage of them is garbage, 1 to 90
 
-Policies, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:
+Policies, with their parameters. Parameters follow after colons, by position or by name, as in tiered:4:max_runs=8:
 ";
     let examples = "
 Examples:

@@ -27,11 +27,10 @@ use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Progress, things};
 
 pub const EXAMPLES: &str = "\
-Reads every live table, and every value that one refers to, past the caches and checks each block's checksum and place, the
-order and bounds of keys, filters and counts; opening the store has checked the manifest and the log before. Nothing is
-written. Exit code 1 if anything is wrong: all of it is listed, each damaged block with its tree (and the table or family in
-it), file, offset and key range, and what to do.
-A log that ends as a crash leaves it is sound; what was given up with a torn end is told in a note.
+Reads every live table and every referenced blob, bypassing the caches. Checks the checksum and position of each block, the order and
+bounds of keys, filters and counts; the open of the store has checked the manifest and the log. Nothing is written. Exit code 1 if a
+problem is found: the report lists each damaged block with its tree (and the table or family in it), file, offset and key range, and
+advice. A log with the end that a crash leaves is sound; a note reports the discarded writes.
 
 Examples:
   firn verify
@@ -217,7 +216,7 @@ fn remedy(e: &Error) -> &'static str {
              concerned; `sstable-dump check` knows whether it is here under another name, `sstable-dump salvage` saves the rest"
         }
         () if e.kind() == ErrorKind::Incompatible => {
-            "use the version of Firn that wrote it; this one must not change the store. Where no newer one has been at work, \
+            "use the version of Firn that wrote it; this one must not change the store. If no newer one has used the store, \
              `sstable-dump check` knows whether it is only the version that is damaged"
         }
         () if e.file().and_then(io::not_a_file).is_some() => {
@@ -236,7 +235,7 @@ fn remedy(e: &Error) -> &'static str {
              the rest with `sstable-dump salvage`"
         }
         () => {
-            "this file says what belongs to the store: restore the directory from a checkpoint or a backup, or \
+            "this file lists the files of the store: restore the directory from a checkpoint or a backup, or \
              rebuild it with `sstable-dump repair`"
         }
     }

@@ -14,13 +14,13 @@ use firn_tools::keys;
 use firn_tools::output::{self, Done, Progress, things};
 
 pub const COMPACT_EXAMPLES: &str = "\
-Writes what is in memory to a table, then merges tables until every tree is one sorted run, and drops what no reader can see.
-It reads and writes everything in the range once; meanwhile the store needs space for old and new tables.
+Flushes the memtables, compacts the tables of every tree into one sorted run, and drops entries that no reader can see. It reads and
+writes everything in the range once; meanwhile the store needs space for old and new tables.
 
 Examples:
   firn compact
   firn compact --tree fruit
-  firn compact --from a --to b           only tables that may hold these keys";
+  firn compact --from a --to b           only tables that may have these keys";
 
 /// Arguments of `firn compact`.
 #[derive(Args, Clone, Debug)]
@@ -87,8 +87,8 @@ fn trees_named(global: &Global, db: &Db, name: Option<&str>) -> Done<Vec<Tree>> 
 }
 
 pub const CHECKPOINT_EXAMPLES: &str = "\
-Makes a second store of the same content. Tables are shared by hard links, so it takes moments and hardly any space, and both
-stores go their own ways from then on. DIR must be new or empty and on the same file system.
+Creates a second store with the same content. Tables are shared by hard links, so this takes little time and space. Afterwards the two
+stores are independent. DIR must be new or empty and on the same file system.
 
 Examples:
   firn checkpoint backup-monday

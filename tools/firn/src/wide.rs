@@ -20,21 +20,23 @@ use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXPORT_EXAMPLES: &str = "\
 Notations:
-  full         names, values and timestamps, times to live, tombstones and deletions: `firn import` makes the same family of it
-  short        names and values of what is alive
-  sstabledump  as Cassandra's sstabledump prints tables (one family)
-Text is as it is, other types as CQL writes them; bytes that are no text are 0x and hexadecimal digits. All families are of one moment.
+  full         names, values and timestamps, times to live, tombstones and deletions: `firn import` restores the same family
+  short        names and values of live columns
+  sstabledump  the format of Cassandra's sstabledump (one family)
+Texts are unchanged, other types have the notation of CQL; bytes that are not text are 0x and hexadecimal digits. All families are
+exported from one snapshot.
 
 Examples:
   firn export --keyspace Music > music.json
-  firn cli -e \"show schema Music;\" > music.txt      the definitions: `firn --db copy cli -f music.txt` makes them, then import
+  firn cli -e \"show schema Music;\" > music.txt      the definitions: run `firn --db copy cli -f music.txt`, then import
   firn export --keyspace Music --family users --notation short
   firn export --keyspace Music --family likes --notation sstabledump --raw-times
 
-With --cassandra it writes the tables of CQL as files (SSTables) of Apache Cassandra 4.0 to 5.0, which `sstableloader` and `nodetool import`
-take: every cell with its timestamp and time to live, every deletion that is still there with its time, counters as sums. DIR gets a
-folder KEYSPACE/TABLE-ID for each table, and the definitions in schema.cql. It is made when all is written; an export that is cut off leaves
-DIR.unfinished. What files have no place for is said by number. Everything is read twice: first for the least times, which others are told by.
+With --cassandra it writes the tables of CQL as SSTable files of Apache Cassandra 4.0 to 5.0, for `sstableloader` and `nodetool import`:
+every cell with its timestamp and time to live, every remaining deletion with its time, counters as sums. DIR gets a folder
+KEYSPACE/TABLE-ID for each table, and the definitions in schema.cql. It is created when all files are complete; an interrupted export
+leaves DIR.unfinished. Data without a place in the files is reported with its amount. Everything is read twice: first for the minimum
+times, to which the encoding of other times is relative.
 
   firn export --cassandra nb way-out
   firn export --cassandra nb way-out --tables shop.orders,shop.items --max-size 160
@@ -42,10 +44,11 @@ DIR.unfinished. What files have no place for is said by number. Everything is re
   cqlsh -f way-out/schema.cql && sstableloader -d HOST way-out/shop/orders-*/      each table; or copy it into the node's data folder";
 
 pub const IMPORT_EXAMPLES: &str = "\
-Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
-missing, commas may be too many, = is a colon, // and /* */ are comments. Columns without a timestamp get one of now; a column is
-{name: …, value: …, timestamp: …, ttl: …} or just a value, and a row may be a list of the former: [ {name: …}, … ]. What a family refuses is an error with its line; chunks
-before it are imported. The keyspace and its families must be there; counters add to what they hold.
+Reads the full and short notations of `firn export`, also mixed, and hand-written forms: quotes may be missing, extra commas are ignored,
+= is a colon, // and /* */ are comments. Columns without a timestamp get the current time. A column is
+{name: …, value: …, timestamp: …, ttl: …} or just a value, and a row may be a list of the former: [ {name: …}, … ]. A column that the
+family refuses is an error with its line; chunks before it are imported. The keyspace and its families must exist; counters add to their
+current values.
 
 Examples:
   firn import --keyspace Music music.json
@@ -55,9 +58,10 @@ Examples:
   echo '{name: 123, value: hello}, {name: 3, value: there}' | firn import --keyspace Music --family numbers --row r -
 
 With --cassandra it reads the tables of a node of Apache Cassandra 3.0 to 5.0, or of ScyllaDB (versions ma to me, na, nb, oa, da): every
-cell with its timestamp and time to live, every deletion with its time. Several files, and what the table has, are merged as a node
-does. Keyspace and table are named by the folder, types come from the files; only the names of key columns are in none, so a snapshot's
-schema.cql is worth giving. Counters go into an empty table, all files at once; deletions of counters are carried out and not kept.
+cell with its timestamp and time to live, every deletion with its time. Several files, and existing data of the table, are merged as on a
+node. The folder names keyspace and table, and the files contain the types. Only the names of key columns are not in the files, so pass a
+snapshot's schema.cql if possible. Counters go into an empty table, all files at once; deletions of counters are applied and then
+discarded.
 
   firn --db here import --cassandra data/shop/orders-*/ --schema data/shop/orders-*/snapshots/before/schema.cql
   firn --db here import --cassandra nb-1-big-Data.db nb-2-big-Data.db --keyspace shop --family orders
@@ -137,12 +141,12 @@ fn json_failure(e: json::JsonFailure, file: &Path, counts: bool) -> Failure {
     match e {
         json::JsonFailure::Syntax { .. } => {
             let counters = if counts {
-                ", take out the counters that are imported, which would be added once more (`firn export` shows what is there),"
+                ", remove the imported counters, which would be added again (`firn export` shows them),"
             } else {
                 ""
             };
             let next = format!(
-                "what is imported ends with a whole chunk before it; correct it{counters} and import the file again"
+                "the import ends with a whole chunk before it; correct it{counters} and import the file again"
             );
             Failure::with_next(format!("{}, {e}", file.display()), next)
         }
@@ -283,7 +287,7 @@ fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(St
         all => format!("{keyspace} has {} tables of CQL: {}", all.len(), all.join(", ")),
     };
     Some((
-        format!("{what}, and this exports column families only"),
+        format!("{what}, but this command exports column families only"),
         format!(
             "`firn cql -e \"COPY {keyspace}.{first} TO '{first}.csv' WITH HEADER = true\"` writes a table, `firn export --cassandra DIR` all \
              tables as Cassandra's files; --family exports a column family by its name"

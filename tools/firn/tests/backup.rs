@@ -1,4 +1,4 @@
-//! `firn backup` as a user meets it, and the backups of a server.
+//! Tests `firn backup` from the command line, and the backups of a server.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "files of tests, and a server that is sent signals")]
 
@@ -11,7 +11,7 @@ use common::{Ran, Temp};
 use serde_json::Value;
 
 impl Temp {
-    /// What it said is looked for in all that it wrote.
+    /// Runs `firn` on `db`; standard error has both outputs, so that tests can search all of them.
     fn firn_all(&self, args: &[&str]) -> Ran {
         let Ran(code, out, err) = Ran::of(self.run("db", args, b""));
         Ran(code, out.clone(), out + err.as_str())
@@ -67,10 +67,10 @@ fn backups_are_made_listed_restored_and_pruned() {
     let would = t.json_of(&["backup", "prune", "backups", "--keep", "1", "--dry-run"]);
     assert_eq!(would["removed"], Value::from(vec![first.clone()]));
     t.firn_all(&["backup", "prune", "backups", "--keep-days", "1"])
-        .said(0, &["0 backups", "2 kept"]);
-    t.firn_all(&["backup", "prune", "backups", "--keep", "1"]).said(0, &[&first, "1 kept"]);
+        .said(0, &["0 backups", "2 remaining"]);
+    t.firn_all(&["backup", "prune", "backups", "--keep", "1"]).said(0, &[&first, "1 remaining"]);
     assert_eq!(t.json_of(&["backup", "list", "backups"])["backups"].as_array().unwrap().len(), 1);
-    t.firn_all(&["backup", "prune", "backups", "--keep", "0"]).said(0, &["0 kept"]);
+    t.firn_all(&["backup", "prune", "backups", "--keep", "0"]).said(0, &["0 remaining"]);
     assert!(t.tables().is_empty());
     t.firn_all(&["backup", "list", "backups"]).said(0, &["there is no backup"]);
     t.firn_all(&["backup", "restore", "backups", "--into", "x"]).said(2, &["there is no backup"]);
@@ -99,7 +99,7 @@ fn what_is_wrong_is_named() {
     assert!(!t.path("x").exists());
     fs::remove_file(&table).unwrap();
     t.firn_all(&["backup", "verify", "backups"]).said(1, &["not there", name]);
-    // What it says to do.
+    // Follows the advice.
     t.firn_all(&["backup", "create", "backups"]).good();
     t.firn_all(&["backup", "verify", "backups"]).said(0, &["sound", "2 backups"]);
     let record = t.path("backups/backups").join(&id);
@@ -114,7 +114,7 @@ fn what_is_wrong_is_named() {
     t.firn_all(&["backup", "create", "backups", "--rate", "0"]).said(2, &["leave --rate out"]);
 }
 
-/// A server, which ends with the test.
+/// A server that ends with the test.
 #[cfg(unix)]
 struct StoreServer(std::process::Child);
 
@@ -155,7 +155,7 @@ fn a_server_makes_the_backups_of_its_store() {
             return line;
         }
     };
-    // None is there, so one is due.
+    // There is no backup yet, so one is due.
     said("backup 2");
     said("removed 0 backups");
     t.firn_all(&["backup", "create", "backups"]).said(2, &["locked", "firn serve --backup"]);

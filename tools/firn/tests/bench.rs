@@ -1,5 +1,5 @@
-//! `firn bench` as a user meets it: what it measures, what it says, what it replaces and what it
-//! leaves alone.
+//! Tests `firn bench` from the command line: measurements, output, and treatment of existing
+//! stores.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests make and read the files that a user would name
 
 use super::common;
@@ -42,7 +42,7 @@ fn a_bench_larger_than_memory_counts_what_the_device_moves() {
             .all(|s| s["device_written_bytes"].is_u64() && s["operations"] != 0)
     );
     t.firn(&["bench", "ltm", "readrandom"]).said(2, &["takes no workloads beside it"]);
-    // Inside a group where one can be made, and else a word about what to do.
+    // Runs inside a cgroup if one can be created, else prints advice.
     let limited = t.firn(&[&["bench", "ltm", "--limit", "256m", "--json"][..], &small].concat());
     match limited.0 {
         0 => assert!(limited.1.contains("\"limit\": 268435456"), "{}", limited.1),
@@ -79,7 +79,7 @@ fn bench_measures_and_concludes() {
     let rows: Vec<Vec<String>> =
         serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
     assert_eq!(rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), names);
-    // The store of one bench is gone on with, or replaced, by the next.
+    // A later bench continues with the store of an earlier one, or replaces it.
     let kept =
         t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
     assert_eq!(kept["live_keys"], all["live_keys"]);
@@ -143,7 +143,7 @@ fn bench_merges_and_deletes_ranges() {
         (&outcomes[0]["classes"][0]["kind"], &outcomes[0]["ops"]),
         (&"merge".into(), &3000.into())
     );
-    // Two thirds of the keys were met, and the counters are values of their own.
+    // Two thirds of the keys were found, and counters have their own values.
     assert!((1500..2500).contains(&outcomes[2]["ops"].as_u64().unwrap()), "{ran}");
     assert_eq!(
         (&outcomes[4]["classes"][0]["kind"], &outcomes[4]["ops"]),
@@ -156,8 +156,8 @@ fn bench_merges_and_deletes_ranges() {
 #[test]
 fn benches_of_shapes_measure_every_case() {
     let t = Temp::new("bench", "shapes");
-    // Each number of trees has a process of its own; several must not make each of those measure
-    // several.
+    // Each number of trees runs in its own process. Several numbers must not make each process
+    // measure several.
     for (numbers, expected) in [("1,3,3", vec![1, 3, 3]), ("2", vec![2])] {
         let all = t.json(&["bench", "trees", "--trees", numbers, "--num", "2000", "--json"]);
         let made: Vec<u64> =
@@ -209,14 +209,14 @@ fn what_a_user_put_into_the_store_of_a_bench_stays() {
     let t = Temp::new("bench", "mine");
     let bench = ["bench", "fillseq", "--num", "100"];
     t.firn(&bench).good();
-    // Half a removal is finished.
+    // Completes a removal that was interrupted.
     fs::remove_file(t.path("db/CURRENT")).unwrap();
     t.firn(&bench).good();
     t.firn(&["put", "k", "v", "--tree", "mine"]).good();
     t.firn(&bench).said(2, &["holds the tree \"mine\", which no bench has made", "--db"]);
     t.firn(&["bench", "cliffs", "--history", "100"]).said(2, &["the tree \"mine\""]);
     assert_eq!(t.firn(&["get", "k", "--tree", "mine"]).good(), "v\n");
-    // The only tree is the bench's: it is not what is meant where none is named.
+    // The only tree belongs to the bench, so it is not the default tree.
     let other = |args: &[&str]| Ran::of(t.run("other", args, b""));
     other(&bench).good();
     other(&["put", "k", "v"]).said(0, &["\"default\""]);
@@ -254,7 +254,7 @@ fn what_a_bench_would_not_look_at_is_refused() {
     t.firn(&["bench", ""]).said(2, &["no workload is named"]);
     t.firn(&["bench", "fillseq", "--num", "100", "--html", "nowhere/x.html"])
         .said(2, &["cannot create nowhere/x.html"]);
-    // Each before anything was made.
+    // Each is refused before anything is created.
     assert!(!t.path("db").exists());
     fs::write(t.path("file"), "").unwrap();
     Ran::of(t.run("file", &["bench"], b"")).said(2, &["file is no directory", "--db DIR"]);
@@ -281,7 +281,7 @@ fn statements_are_measured_at_a_cluster_and_beside_it() {
             .iter()
             .all(|l| l["ns"].as_f64().unwrap() > 0.0 && l["beside_ns"].as_f64().unwrap() > 0.0)
     );
-    // Nothing is left there, and what somebody else has there is left alone.
+    // The bench leaves nothing at the cluster, and does not change other data there.
     let rows = |cql: &str| server.session().execute(cql, ());
     assert!(rows("DESCRIBE KEYSPACE bench").is_err());
     rows("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").unwrap();

@@ -1,5 +1,5 @@
-//! `firn import --cassandra`: files that real nodes wrote, and then CQL, whose answers are those of
-//! the node; and the times of every cell and deletion are the files'.
+//! Tests `firn import --cassandra` with files of real nodes. CQL returns the answers of the node,
+//! and every cell and deletion has the times of the files.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests copy and damage the files that a user would name
 
 use super::common;
@@ -24,14 +24,14 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../cassandra-files/tests")
 }
 
-/// The definitions of the node's tables, as `tables.cql` has them.
+/// Returns the definitions of the node's tables, from `tables.cql`.
 fn schema() -> String {
     let all = fs::read_to_string(data().join("make/tables.cql")).unwrap();
     let defines = |l: &&str| l.starts_with("CREATE TYPE") || l.starts_with("CREATE TABLE");
     all.lines().filter(defines).map(|l| format!("{l}\n")).collect()
 }
 
-/// A node's folder with a table of the test data, in `dir`.
+/// Creates a node's folder in `dir` with a table of the test data.
 fn node(temp: &Temp, version: &str, table: &str) -> String {
     let place = format!("data/look/{table}-0123456789abcdef0123456789abcdef");
     fs::create_dir_all(temp.path(&place)).unwrap();
@@ -50,7 +50,7 @@ fn run(temp: &Temp, args: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap(), text(&done.stdout), text(&done.stderr))
 }
 
-/// The store, as of when the nodes were asked: some cells will expire.
+/// Opens the store at the time of the node's answers: some cells will expire.
 fn open(temp: &Temp) -> Session {
     let clock = Arc::new(ManualClock::new(1_795_660_000_000_000));
     let store = StoreOptions { clock: Some(clock), ..StoreOptions::default() };
@@ -58,7 +58,7 @@ fn open(temp: &Temp) -> Session {
     Session::open_with(temp.path("db"), options).unwrap()
 }
 
-/// `SELECT JSON *`.
+/// Returns the result of `SELECT JSON *`.
 fn rows(session: &Session, table: &str) -> Vec<Value> {
     let all = session.execute(&format!("SELECT JSON * FROM look.{table}"), ()).unwrap();
     let texts: Vec<(String,)> = all.typed().unwrap();
@@ -175,7 +175,7 @@ fn every_time_is_carried_and_types_come_from_the_files() {
         assert_eq!(found, said, "{table}");
         session.close().unwrap();
         drop(session);
-        // What is there already changes nothing.
+        // A repeated import changes nothing.
         assert_eq!(run(&temp, &["import", "--cassandra", &place]).0, 0);
         let session = open(&temp);
         assert_eq!(times_of_store(&session, table), said, "{table}");
@@ -192,13 +192,13 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
     fs::write(temp.path("schema.cql"), schema()).unwrap();
     let place = node(&temp, "nb", "ranges");
     let files = ["nb-2-big-Data.db", "nb-1-big-Data.db"].map(|f| format!("{place}/{f}"));
-    // Functions of nodes are in Java, and files have no need of them.
+    // Functions of nodes are in Java, and the files do not need them.
     let java = "CREATE FUNCTION look.f(a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;';\n";
     let with_java = format!("{}{java}", schema());
     fs::write(temp.path("java.cql"), with_java).unwrap();
     let (code, _, told) = run(&temp, &["import", "--schema", "java.cql", "--cassandra", &files[0]]);
     assert!(code == 0 && told.contains("a function is left out"), "{told}");
-    // One after the other, the later one first.
+    // Imports one after the other, the later one first.
     for file in &files {
         let args = ["import", "--schema", "schema.cql", "--cassandra", file];
         let (code, _, told) = run(&temp, &args);
@@ -214,7 +214,7 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
     let said = fs::read_to_string(data().join("data/nb/ranges/ranges.rows")).unwrap();
     let said: Vec<Value> = said.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(rows(&session, "ranges"), said);
-    // The range from 2 to 4 was deleted at 200, that from behind 4 to 7 at 300.
+    // The range from 2 to 4 was deleted at 200, the range after 4 to 7 at 300.
     for (c, at, lives) in [(4, 200, false), (4, 201, true), (6, 300, false), (6, 301, true)] {
         let insert = format!(
             "INSERT INTO look.ranges (a, b, c, d, e) VALUES (1, 'one', {c}, 'late', 0) USING TIMESTAMP {at}"
@@ -225,7 +225,8 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
     }
 }
 
-/// Writes a table `look.overflowed` of version `nb` with one row, whose end is the second `expires`.
+/// Writes a table `look.overflowed` of version `nb` with one row that expires at the second
+/// `expires`.
 fn write_expiring(temp: &Temp, ttl: u32, expires: i64) -> String {
     let place = "data/look/overflowed-0123456789abcdef0123456789abcdef".to_owned();
     let _ = fs::remove_dir_all(temp.path(&place));
@@ -267,7 +268,7 @@ fn write_expiring(temp: &Temp, ttl: u32, expires: i64) -> String {
 fn an_end_that_overflowed_loses_nothing() {
     let twenty_years = 630_720_000u32;
     let cases = [
-        // 2018-01-26 and twenty years, in 32 bits: the node wrote a second of 1901.
+        // 2018-01-26 plus twenty years, in 32 bits: the node wrote a second of 1901.
         (twenty_years, i64::from((1_517_000_000 + twenty_years).cast_signed()), true),
         (100, -1, true),
         (100, 99, true),
@@ -292,7 +293,7 @@ fn an_end_that_overflowed_loses_nothing() {
 fn counters_go_into_empty_tables_only() {
     let temp = Temp::new("cassandra", "counters");
     let place = node(&temp, "nb", "counters");
-    // The same file twice is what two nodes have of one replica: shards are merged, not added.
+    // The same file twice is like two nodes with one replica: shards are merged, not added.
     for entry in fs::read_dir(temp.path(&place)).unwrap().map(|e| e.unwrap().path()) {
         let name = entry.file_name().unwrap().to_str().unwrap().replace("nb-1-", "nb-2-");
         fs::copy(&entry, entry.with_file_name(name)).unwrap();

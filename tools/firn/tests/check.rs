@@ -1,5 +1,4 @@
-//! `firn check`: a store with each kind of what targets refuse, do badly or do otherwise, and one
-//! with nothing of it.
+//! Tests `firn check`: a store with each kind of finding, and a store without findings.
 #![allow(missing_docs)]
 
 use super::common;
@@ -64,7 +63,7 @@ impl Temp {
     }
 }
 
-/// Of each finding its gravity, rule and place.
+/// Returns gravity, rule and place of each finding.
 fn told(report: &Value) -> Vec<(String, String, String)> {
     let text = |f: &Value, of: &str| f[of].as_str().unwrap().to_owned();
     let findings = report["findings"].as_array().unwrap();
@@ -89,7 +88,7 @@ fn finding<'r>(report: &'r Value, rule: &str) -> &'r Value {
 #[test]
 fn each_kind_of_definition_and_statement_is_found() {
     let t = Temp::new("check", "kinds");
-    // Statements that ran while this was there.
+    // Statements that ran while the table existed.
     let script = format!(
         "{KEYSPACE}{SCHEMA}INSERT INTO items (id, name, price, tags, sizes) VALUES (1, 'a', 3, {{'x'}}, [1]);\n{STATEMENTS}"
     );
@@ -127,7 +126,7 @@ fn each_kind_of_definition_and_statement_is_found() {
     for fine in ["storage-attached", "vector", "compaction", "one-replica", "counters"] {
         assert!(!rules.iter().any(|r| r == fine), "{fine}: {five:#}");
     }
-    // Each says what to do, the worst come first, and a statement is shown.
+    // Each finding has advice, the worst come first, and a statement is shown.
     let findings = five["findings"].as_array().unwrap();
     assert!(findings.iter().all(|f| f["next"].as_str().is_some_and(|next| next.len() > 10)));
     let order = ["refused", "does badly", "not judged", "differs"];
@@ -165,7 +164,7 @@ fn each_kind_of_definition_and_statement_is_found() {
     );
     let rules: Vec<String> = told(&scylla).into_iter().map(|(_, rule, _)| rule).collect();
     assert!(!rules.iter().any(|r| r == "view" || r == "asks-every-node"), "{rules:?}");
-    // For people it says the same.
+    // The text output has the same findings.
     let text = Ran::of(t.firn_with(&["check", "--for", "scylla", "shop"], b""));
     let printed = text.said(1, &[]);
     assert!(printed.contains("refused: shop.items: the index by_name on name"), "{printed}");
@@ -216,7 +215,7 @@ fn sizes_are_measured_with_the_key_where_they_are() {
     assert_eq!(found("cell_bytes"), ("p = 'a value'".to_owned(), 2 << 20));
     assert_eq!(found("collection_elements"), ("p = 'a map'".to_owned(), 70_000));
     assert_eq!(found("partition_tombstones"), ("p = 'deleted'".to_owned(), 1200));
-    // What lies in a view is measured there, too.
+    // The data of a view is measured too.
     assert_told(&report, &[("refused", "last_expiry", "shop.sales")]);
     let (at, second) = found("last_expiry");
     assert!(at == "amount = 3" && second > 2_147_483_646, "{at} {second}");
@@ -229,7 +228,7 @@ fn sizes_are_measured_with_the_key_where_they_are() {
     let wide = widest["figure"].as_u64().unwrap();
     assert!((30 * (100 << 10)..31 * (100 << 10)).contains(&wide), "{wide}");
 
-    // What is within the bounds of another target is fine there.
+    // Figures within the bounds of another target are no finding.
     let (_, scylla) = t.check(&["--for", "scylla", "shop"]);
     let rules: Vec<String> = told(&scylla).into_iter().map(|(_, rule, _)| rule).collect();
     assert!(!rules.iter().any(|r| r == "partition_tombstones" || r == "last_expiry"), "{rules:?}");
@@ -282,7 +281,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
         member(2 << 20),
         batch("LOGGED", 3, 3 << 10, 3),
         batch("LOGGED", 3, 30 << 10, 3),
-        // Of one partition it may weigh more.
+        // A batch of one partition may be larger.
         batch("LOGGED", 3, 90 << 10, 1),
         batch("UNLOGGED", 12, 10, 12),
         "{\"statement\": \"SELECT * FROM t WHERE p IN ?\", \"keyspace\": \"shop\", \"values\": [[1600, 200]]}".to_owned(),
@@ -332,7 +331,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
     assert!(!rules.iter().any(|r| r == "batch-bytes" || r == "batch-partitions"), "{rules:?}");
     assert_eq!(finding(&scylla, "in-values")["measured"], 200);
 
-    // A script is judged as a log is.
+    // A script is judged like a log.
     let batch = |p: i32, condition: &str| {
         format!(
             "USE shop; BEGIN BATCH INSERT INTO t (p, c) VALUES (1, 1) {condition}; UPDATE t SET v = 0x00 WHERE p = {p} AND c = 2; APPLY BATCH;"
@@ -370,7 +369,7 @@ fn families_of_the_interface_before_are_found() {
     assert_eq!(cells, [&Value::from(1), &Value::from(1)], "{report:#}");
 }
 
-/// An order that only its program has.
+/// A comparator that only its program has.
 struct Mine;
 
 impl Comparator for Mine {
@@ -438,14 +437,14 @@ fn a_store_that_fits_is_said_to() {
     let printed = Ran::of(t.firn_with(&args, b"")).good();
     assert!(printed.contains("shop for Cassandra 5: nothing stands in the way"), "{printed}");
     assert!(printed.contains("1 table; 1 partition with"), "{printed}");
-    // The same, named by --db; what is no store, or has no keyspaces, can't be checked.
+    // The same store, named by --db. A missing store, or one without keyspaces, cannot be checked.
     Ran::of(t.run("shop", &["check", "--for", "cassandra-5"], b"")).good();
     Ran::of(t.run("shop", &["check", "--for", "cassandra-5", "shop"], b"")).said(2, &["twice"]);
     Ran::of(t.firn_with(&["check", "--for", "scylla", "nowhere"], b"")).said(2, &["is no store"]);
     Ran::of(t.run("keys", &["put", "a", "b"], b"")).good();
     Ran::of(t.run("keys", &["check", "--for", "scylla"], b"")).said(2, &["no keyspaces"]);
     Ran::of(t.firn_with(&["check", "shop"], b"")).said(2, &["--for"]);
-    // A log that can't be written is told of.
+    // A log that cannot be written is reported.
     let statement = "SELECT * FROM system.local";
     Ran::of(t.run("shop", &["cql", "-e", statement, "--log", "nowhere/asked"], b""))
         .said(2, &["nowhere/asked"]);

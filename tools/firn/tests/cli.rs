@@ -1,4 +1,4 @@
-//! The `firn` binary as a user meets it: formats, exit codes, messages, and what it leaves on disk.
+//! Tests the `firn` binary from the command line: formats, exit codes, messages, and files on disk.
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
@@ -27,7 +27,7 @@ impl Temp {
         Ran { code, out: out.stdout, err: String::from_utf8_lossy(&out.stderr).into_owned() }
     }
 
-    /// Names and content of all files of a directory.
+    /// Returns the names and contents of all files of a directory.
     fn content(&self, dir: &str) -> BTreeMap<String, Vec<u8>> {
         let entries = fs::read_dir(self.path(dir)).unwrap();
         entries
@@ -47,7 +47,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// It went well; what it printed.
+    /// Asserts success; returns standard output.
     #[track_caller]
     fn good(self) -> Vec<u8> {
         assert_eq!(self.code, 0, "{self:?}");
@@ -64,7 +64,7 @@ impl Ran {
         serde_json::from_slice(&self.good()).unwrap()
     }
 
-    /// It ended with `code` and said all of `words`.
+    /// Asserts that it exited with `code` and printed all of `words` on standard error.
     #[track_caller]
     fn said(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -108,7 +108,7 @@ fn every_command_helps_with_examples() {
     assert!(!t.path("db").exists());
 }
 
-/// Keys and values that text formats trip over, in key order.
+/// Returns keys and values that are difficult for text formats, in key order.
 fn odd_records() -> Vec<(Vec<u8>, Vec<u8>)> {
     let all: Vec<u8> = (0..=255).collect();
     let mut records: Vec<(Vec<u8>, Vec<u8>)> = vec![
@@ -255,7 +255,7 @@ fn reading_writes_nothing() {
     t.firn_bytes(&["load", &file]).good();
     t.firn_bytes(&["compact"]).good();
     t.firn_on("db", &["load", "-"], b"c\t3\nd\t4\n").good();
-    // A delete stays in the log: what reads must replay it, and not clear it away.
+    // A delete stays in the log: readers must replay it and must not remove it.
     t.firn_bytes(&["delete", "d"]).good();
     let before = t.content("db");
     for args in [
@@ -334,9 +334,8 @@ fn deletes_and_compactions_keep_the_rest() {
     let t = Temp::new("cli", "delete");
     let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
-    t.firn_bytes(&["delete"]).said(2, &["nothing is named"]);
-    t.firn_bytes(&["delete", "k00", "nowhere"])
-        .said(0, &["deleted 2 keys", "as far as they were there"]);
+    t.firn_bytes(&["delete"]).said(2, &["no keys to delete are given"]);
+    t.firn_bytes(&["delete", "k00", "nowhere"]).said(0, &["deleted 2 keys", "if they were there"]);
     t.firn_bytes(&["delete", "nowhere"]).said(0, &["deleted 1 key", "if it was there"]);
     t.firn_bytes(&["delete", "--from", "k10", "--to", "k20", "--yes"]).good();
     t.firn_bytes(&["delete", "--prefix", "k3", "-y"]).good();
@@ -429,7 +428,7 @@ fn all_damage_is_found_at_once() {
     t.firn_bytes(&["get", "key00001", "--tree", "t0"]).said(2, &["error:", "firn verify"]);
 }
 
-/// A live table that is gone is damage, whoever meets it; so is a lost `CURRENT` beside tables.
+/// A missing live table is damage for every command, and so is a missing `CURRENT` next to tables.
 #[test]
 fn what_is_missing_is_called_damage() {
     let t = Temp::new("cli", "missing");
@@ -473,8 +472,8 @@ fn a_closed_pipe_ends_quietly() {
     assert_eq!((out.status.code(), &out.stderr[..]), (Some(0), &b""[..]));
 }
 
-/// A log that has lost its end is damage to `verify` as it is to `sstable-dump check`; the mark of a
-/// clean close, of which a bit has turned over, is none.
+/// A log that has lost its end is damage for `verify` and for `sstable-dump check`. A flipped bit
+/// in the mark of a clean close is not.
 #[test]
 fn a_log_that_was_cut_off_is_damage() {
     let t = Temp::new("cli", "cut-log");
@@ -493,7 +492,7 @@ fn a_log_that_was_cut_off_is_damage() {
     assert!(found.contains("has been cut off") && found.contains("a backup"), "{found}");
 }
 
-/// Whoever reads no more of what was found still asks for the exit code.
+/// The exit code is right even if the reader of the output stops early.
 #[test]
 fn a_closed_pipe_makes_no_store_sound() {
     let t = Temp::new("cli", "pipe-verify");
@@ -614,7 +613,7 @@ fn purge_report_says_what_waits_and_compact_purges() {
         (reports.as_array().unwrap().len(), &reports[0]["family"], &reports[0]["gc_grace"]),
         (4, &"Authors".into(), &0.into())
     );
-    // Grace is counted in seconds: the second of the deletion has to pass.
+    // Grace counts in seconds: the second of the deletion must pass.
     std::thread::park_timeout(std::time::Duration::from_millis(1100));
     t.firn_bytes(&["compact"]).good();
     let report = t
@@ -676,7 +675,7 @@ fn the_answer_about_likes_is_a_script() {
     at(
         "RowKey: 722e5680-4d40-11e0-8001-000000000003\n=> (column=comment, value=what kind of guitar is it?",
     );
-    // The command of the time refused the last of its families.
+    // The command of that time refused the last of its families.
     let strict = t.firn_on("strict", &["cli", "--strict", "-f", script], b"");
     strict.said(1, &["cannot parse 'likes' as hex bytes"]);
     assert!(!String::from_utf8_lossy(&strict.out).contains("Value"), "{strict:?}");

@@ -1,5 +1,5 @@
-//! Families sorted by orders of their own, by way of the `firn` binary: scripts, and types that
-//! only another program knows.
+//! Tests families with custom comparators through the `firn` binary: scripts, and types that only
+//! another program knows.
 
 #![allow(clippy::disallowed_methods, missing_docs, reason = "the tests make files of a user")]
 
@@ -43,7 +43,7 @@ fn every_command_uses_a_family_that_a_script_sorts() {
     cli("use K; set F['r']['aaa'] = 'x'; set F['r']['b'] = 'x'; set F['r']['cc'] = 'x';").good();
     cli("use K; set F['r']['abcdef'] = 'x';").said(1, &["too long"]);
     assert_eq!(names(&cli("use K; get F['r'];").good()), ["aaa", "cc", "b"]);
-    // A file names it, in the same call and in later ones.
+    // A file names the comparator, in the same call and in later ones.
     fs::write(
         temp.path("f.xml"),
         "<ColumnFamily CompareWith=\"com.example.ByLength\" Name=\"G\"/>
@@ -63,7 +63,7 @@ fn every_command_uses_a_family_that_a_script_sorts() {
     temp.firn(&["verify"]).good();
 }
 
-/// Names in the order of their last letters.
+/// Sorts names by their last letters.
 struct ByEnd;
 
 impl Comparator for ByEnd {

@@ -1,5 +1,5 @@
-//! Shells on a server: logins, connections that are lost, servers that are none, what only a server
-//! does. What is the same on a store is in `cql.rs`.
+//! Tests the shells on a server: logins, lost connections, invalid servers, and features that only
+//! a server has. Tests of features that a store has too are in `cql.rs`.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
 use super::common;
@@ -36,14 +36,14 @@ fn a_server_is_named_instead_of_a_store() {
     ] {
         Ran::of(t.firn_with(args, b"")).said(2, &["can't go to a store (--db) and to a server"]);
     }
-    t.at("nowhere:x", &["-e", "USE x"]).said(2, &["\"nowhere:x\" is no address of a server"]);
+    t.at("nowhere:x", &["-e", "USE x"]).said(2, &["\"nowhere:x\" is not the address of a server"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     t.at(&free, &["-e", "USE x"]).said(2, &["cannot connect to", &free, "serve"]);
     assert!(fs::read_dir(&t.0).unwrap().next().is_none(), "no store was made");
     Ran::of(t.firn_with(&["cql", "--user", "ann"], b"")).said(2, &["--connect"]);
 }
 
-/// A database where ann must log in with this password, and may do everything.
+/// Creates a database where ann must log in with this password, and has all permissions.
 fn with_ann(password: &str) -> Session {
     let session = Session::in_memory().unwrap();
     let role = format!(
@@ -74,7 +74,7 @@ fn logins_come_from_files_and_the_environment() {
         .output()
         .unwrap();
     assert!(Ran::of(done).good().contains(" ann\n"));
-    // Another role logs in over the same shell, which stays the first one where that fails.
+    // Another role logs in over the same shell. The first role remains logged in if this fails.
     let script = format!(
         "CREATE ROLE bob WITH PASSWORD = 'two' AND LOGIN = true; {KEYSPACE} USE shop; LOGIN bob 'wrong'; CREATE TABLE t (k int PRIMARY KEY); LOGIN bob 'two'; SELECT * FROM t;"
     );
@@ -104,7 +104,7 @@ impl Fed {
         Fed(child)
     }
 
-    /// Feeds a statement, and reads until `until` is said.
+    /// Feeds a statement, and reads until the output contains `until`.
     fn feed(&mut self, line: &str, until: &str) {
         self.0.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
         let mut out = BufReader::new(self.0.stdout.as_mut().unwrap());
@@ -135,7 +135,7 @@ fn a_server_that_comes_again_is_found_again() {
     first.stop().unwrap();
     drop(first);
     let second = Server::start(options.clone()).unwrap();
-    // In the keyspace that was chosen.
+    // The keyspace is still the chosen one.
     shell.feed("INSERT INTO t (k) VALUES (7); SELECT * FROM t;", "(1 rows)");
     second.stop().unwrap();
     drop(second);
@@ -152,8 +152,8 @@ fn a_server_that_comes_again_is_found_again() {
 #[test]
 fn a_connection_that_breaks_within_a_statement_is_told() {
     let t = Temp::new("connect", "breaks");
-    // It takes the conversation, answers two statements, the second one with a value of a class of
-    // its own, and ends within the third one's answer.
+    // Accepts the connection and answers two statements, the second one with a value of an unknown
+    // class. Then ends within the answer of the third one.
     let class = "com.example.Of(org.apache.cassandra.db.marshal.FloatType , 3)";
     let rows = [
         &b"\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x01k\0\x01t\0\x01v\0\0\0"[..],
@@ -194,7 +194,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
         ],
     );
     assert!(shown.contains("\n 0xcafe (com.example.Of(FloatType , 3))\n"), "{shown}");
-    // What is no server at all.
+    // A peer that is not a server.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let serve = move || {
@@ -240,7 +240,7 @@ fn what_only_a_server_does() {
     );
     t.at(&address, &["-e", "CONSISTENCY most"]).said(1, &["the levels are ANY, ONE"]);
     t.at(&address, &["-e", "SERIAL CONSISTENCY one"]).said(1, &["SERIAL and LOCAL_SERIAL"]);
-    // A store has no server that would write it down.
+    // A store has no server that would write traces.
     Ran::of(t.run("db", &["cql", "-e", "TRACING ON"], b"")).said(1, &["firn serve"]);
 }
 
@@ -285,7 +285,7 @@ fn at_a_terminal_a_server_completes_and_asks_for_passwords() {
 #[test]
 fn ctrl_c_leaves_a_statement_that_runs_on_a_server() {
     let t = Temp::new("connect", "stop");
-    // A server whose answers to statements never come, but for the one that says its version.
+    // A server that answers only the statement about its version.
     let (server, real) = server();
     drop(server);
     let listener = TcpListener::bind(&real).unwrap();
@@ -328,7 +328,7 @@ fn ctrl_c_leaves_a_statement_that_runs_on_a_server() {
     p.send_control('c').unwrap();
     p.exp_string("stopped").unwrap();
     p.exp_string("cql> ").unwrap();
-    // The next one connects again.
+    // The next statement reconnects.
     p.send("INSERT quick;\r").unwrap();
     p.flush().unwrap();
     p.exp_string("connected to").unwrap();
@@ -338,7 +338,7 @@ fn ctrl_c_leaves_a_statement_that_runs_on_a_server() {
     p.exp_eof().unwrap();
 }
 
-/// What differs from one run to the next: versions of definitions, timestamps, times.
+/// Masks the parts that differ between runs: versions of definitions, timestamps, times.
 fn masked(text: &str) -> String {
     let is_version = |line: &str| line.len() == 36 && line.matches('-').count() == 4;
     let digits = |line: &str, before: &str| match line.split_once(before) {
@@ -356,7 +356,8 @@ fn masked(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// The statements of the recorded transcript of cassandra-cli, and of a conversation of the tests.
+/// Returns the statements of the recorded transcript of cassandra-cli, and of a session of the
+/// tests.
 fn statements(file: &str) -> String {
     let path = format!("{}/../../engine/wide-text/tests/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(path).unwrap();
@@ -372,7 +373,7 @@ fn statements(file: &str) -> String {
             match line {
                 "lenient" | "strict" => inside = true,
                 "----" => inside = false,
-                // What a store has no need of, a server does.
+                // Statements that only a server needs.
                 statement if statement.starts_with("connect ") => {}
                 statement if inside => out.extend([statement, "\n"]),
                 _ => {}
@@ -447,11 +448,11 @@ fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
     let ran = cli(&good, &script);
     let told = format!("Connected to: \"Firn\" on {}/{}", address.ip(), address.port());
     assert!(ran.1.contains(&told) && ran.1.contains("value=kept"), "{}{}", ran.1, ran.2);
-    // A server that is not there leaves the one that is.
+    // A failed connection to another server leaves the current one.
     ran.said(1, &["cannot connect to 127.0.0.1:1"]);
     let kept = cli(&[&good[..], &["-k", "K"]].concat(), "get F[a][b] as utf8;").good();
     assert!(kept.contains("value=kept"), "{kept}");
-    // The port of the other protocol is no port of this one.
+    // The port of the other protocol is refused.
     let native = server.address().to_string();
     cli(&["--connect", &native], "show keyspaces;").said(2, &["a port of its own"]);
     Ran::of(t.firn_with(&["--db", "x", "cli", "--connect", &at], b""))
@@ -465,7 +466,7 @@ fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
 fn a_url_names_a_cluster() {
     let t = Temp::new("connect", "url");
     let (server, address) = server();
-    // The first node is not there: the other one is asked.
+    // The first node is down, so the other one is used.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let url = format!("cassandra://{free},{address}");
     let made = "CREATE TABLE shop.t (id int PRIMARY KEY, v set<text>, d duration);
@@ -490,10 +491,10 @@ fn a_url_names_a_cluster() {
             "there is no level MOST",
         ],
     );
-    t.at(&shop, &["-e", "TRACING ON;"]).said(1, &["`firn cql --connect HOST` asks one node"]);
+    t.at(&shop, &["-e", "TRACING ON;"]).said(1, &["with `firn cql --connect HOST`"]);
     t.at(&shop, &["-e", "SELECT * FORM t"]).said(1, &["SyntaxException", "FORM"]);
     assert!(t.at(&shop, &["-e", "SHOW VERSION"]).good().contains("native protocol v4"));
-    // Words of what is wrong.
+    // Error messages.
     let with = |url: &str, args: &[&str], said: &[&str]| {
         t.at(url, &[&["-e", "USE x"], args].concat()).said(2, said);
     };
@@ -503,7 +504,7 @@ fn a_url_names_a_cluster() {
     with(&format!("{url}/missing"), &[], &["'missing' does not exist"]);
     with(&url, &["--tls-ca", "ca.pem"], &["--tls-ca is for a server", "tls_ca=FILE"]);
     let cli = ["cli", "--connect", &url, "-e", "x"];
-    Ran::of(t.firn_with(&cli, b"")).said(2, &["a URL of a cluster is for CQL"]);
+    Ran::of(t.firn_with(&cli, b"")).said(2, &["URL of a cluster works only with CQL"]);
     let both = ["--db", "x", "cql", "--connect", &url];
     Ran::of(t.firn_with(&both, b"")).said(2, &["can't go to a store (--db) and to a server"]);
     server.stop().unwrap();

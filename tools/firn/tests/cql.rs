@@ -1,6 +1,6 @@
-//! `firn cql` as a user meets it: scripts, places of errors, COPY, and the applications of the
-//! source texts with all that they print. What does not depend on it is tried on a store and on a
-//! server, with the same answers.
+//! Tests `firn cql` from the command line: scripts, positions of errors, COPY, and the applications
+//! of the source texts with their complete output. Tests that do not depend on it run on a store
+//! and on a server, with the same answers.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
 use super::common;
@@ -9,7 +9,7 @@ use common::{Ran, Temp};
 use firn_server::{Options, Server};
 use std::fs;
 
-/// Where the statements of a test run.
+/// Store or server on which the statements of a test run.
 struct Home {
     temp: Temp,
     /// `None`: on a store.
@@ -25,7 +25,7 @@ impl std::ops::Deref for Home {
 }
 
 impl Home {
-    /// A store, and a server.
+    /// Returns a store, and a server.
     fn both(name: &str) -> [Home; 2] {
         let server = Server::start(Options::ephemeral()).unwrap();
         [
@@ -38,7 +38,7 @@ impl Home {
         self.server.is_none()
     }
 
-    /// Runs `firn cql ARGS` in this directory, here or there.
+    /// Runs `firn cql ARGS` in this directory, on the store or the server.
     fn cql_with(&self, args: &[&str], input: &str) -> Ran {
         let Some(server) = &self.server else { return self.temp.cql_with(args, input) };
         let address = server.address().to_string();
@@ -73,7 +73,7 @@ impl Temp {
 const KEYSPACE: &str =
     "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
 
-/// A script of the examples and what it prints, all of it.
+/// Runs a script of the examples and compares its complete output.
 fn example(name: &str, printed: &str) {
     for t in Home::both(name) {
         let script = format!("{}/../../engine/cql/examples/{name}.cql", env!("CARGO_MANIFEST_DIR"));
@@ -121,7 +121,7 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         );
         let version = t.cql_with(&[], "show version\n").good();
         assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
-        // Results go to a file, and behind what it has.
+        // Results are appended to the file.
         let asked = "SELECT name FROM shop.items";
         let script = format!(
             "CAPTURE 'out.txt'; {asked}; CAPTURE; CAPTURE OFF; CAPTURE 'out.txt'; {asked}; CAPTURE OFF; UNICODE"
@@ -163,7 +163,7 @@ fn errors_have_their_place() {
             .cql(&["-f", "again.cql"])
             .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
         assert!(out.ends_with("\nt\n"), "{out}");
-        // What went wrong in the middle is counted at the end; all else is there.
+        // Errors in the middle are counted at the end; all other statements have an effect.
         t.write(
             "java.cql",
             "USE shop;\nCREATE TABLE before (k int PRIMARY KEY);\nCREATE FUNCTION f(a int) CALLED ON NULL INPUT\n  RETURNS int LANGUAGE java AS 'return a;';\nCREATE TABLE after (k int PRIMARY KEY);\nSOURCE 'more.cql'\nDESC TABLES\n",
@@ -184,7 +184,7 @@ fn errors_have_their_place() {
         t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
         t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
         t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
-        t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING is ON, OFF or how many"]);
+        t.cql(&["-e", "PAGING maybe"]).said(1, &["PAGING takes ON, OFF or"]);
         t.cql(&["--json", "-e", "bad"]).said(
         1,
         &[
@@ -192,7 +192,7 @@ fn errors_have_their_place() {
             "\"line\":1,",
         ],
     );
-        // What would help is said behind what is wrong, where it is known.
+        // The hint, if there is one, follows the error.
         if !t.is_store() {
             continue;
         }
@@ -349,7 +349,7 @@ fn copy_has_the_options_of_cqlsh() {
         let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
         let select =
             |what: &str| t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT {what}")]).good();
-        // Those that tune cqlsh are taken.
+        // Options for the tuning of cqlsh are accepted.
         let tuning = "NUMPROCESSES = 4 AND INGESTRATE = 1000 AND MAXBATCHSIZE = 20 AND MINBATCHSIZE = 2 AND MAXATTEMPTS = 5 AND REPORTFREQUENCY = 0.5 AND PREPAREDSTATEMENTS = true AND ENCODING = 'UTF-8' AND MAXREQUESTS = 6 AND PAGETIMEOUT = 10";
         let forms = "DATETIMEFORMAT = '%d.%m.%Y %H:%M:%S' AND BOOLSTYLE = 'Ja,Nein' AND THOUSANDSSEP = '.' AND DECIMALSEP = ',' AND DELIMITER = ';'";
         t.write(
@@ -389,7 +389,7 @@ fn copy_has_the_options_of_cqlsh() {
         copy("t (k) TO 'k.csv' WITH MAXOUTPUTSIZE = 2 AND HEADER = true")
             .said(0, &["copied 3 rows"]);
         assert_eq!([t.read("k.csv").lines().count(), t.read("k.csv.1").lines().count()], [3, 2]);
-        // Columns that are passed over, times to live.
+        // Skipped columns, times to live.
         t.write("s.csv", "k,extra,note\n7,x,seven\n");
         copy("u FROM 's.csv' WITH HEADER = true AND SKIPCOLS = 'extra' AND TTL = 1000")
             .said(0, &["copied 1 row"]);
@@ -397,7 +397,7 @@ fn copy_has_the_options_of_cqlsh() {
         assert!(left.starts_with("{\"left\": 9") || left.contains("1000"), "{left}");
         copy("c FROM 's.csv' WITH HEADER = true AND TTL = 5")
             .said(1, &["counters have no time to live"]);
-        // Rows that are refused are left out, up to a bound, and written to a file.
+        // Refused rows are left out, up to a limit, and written to a file.
         t.write("bad.csv", "1,one\n2\nx,two\n3,three\n,null\n4,four\n");
         copy("u (k, note) FROM 'bad.csv' WITH ERRFILE = 'bad.err' AND CHUNKSIZE = 2").said(
             1,
@@ -417,7 +417,7 @@ fn copy_has_the_options_of_cqlsh() {
         assert_eq!(t.read("import_shop_u.err"), "2\n");
         copy("u (k, note) FROM 'bad.csv' WITH MAXINSERTERRORS = 0 AND ERRFILE = 'c.err'")
             .said(1, &["more rows than MAXINSERTERRORS are refused"]);
-        // A line of names is recognised.
+        // A line of names is recognized.
         let head = "the first line names the columns: COPY … WITH HEADER = true";
         copy("u (k, note) FROM 's.csv'").said(1, &["s.csv:1: 3 cells, but 2 columns"]);
         t.write("head.csv", "k,note\n8,eight\n");
@@ -428,11 +428,11 @@ fn copy_has_the_options_of_cqlsh() {
             ("t TO 'x.csv' WITH TTL = 5", "TTL is an option of COPY FROM"),
             ("t TO 'x.csv' WITH FORMAT = json", "FORMAT is an option of COPY FROM"),
             ("t FROM 'a.csv' WITH BOOLSTYLE = 'x'", "BOOLSTYLE is two words"),
-            ("t FROM 'a.csv' WITH DECIMALSEP = ',' AND THOUSANDSSEP = ','", "the same sign"),
+            ("t FROM 'a.csv' WITH DECIMALSEP = ',' AND THOUSANDSSEP = ','", "different characters"),
             ("t FROM 'a.csv' WITH ENCODING = 'latin1'", "ENCODING is utf8"),
             ("t FROM 'a.csv' WITH SKIPCOLS = 'nope'", "SKIPCOLS names nope"),
             ("t TO 'x.csv' WITH BEGINTOKEN = 'abc'", "BEGINTOKEN is a token"),
-            ("t TO STDOUT WITH MAXOUTPUTSIZE = 5", "MAXOUTPUTSIZE is for files"),
+            ("t TO STDOUT WITH MAXOUTPUTSIZE = 5", "MAXOUTPUTSIZE works only with files"),
             ("t FROM 'a.csv' WITH CONFIGFILE = 'x'", "there is no option CONFIGFILE"),
         ] {
             copy(args).said(1, &[words]);
@@ -466,7 +466,7 @@ fn rows_as_json_are_copied_back_as_they_were() {
         t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"])
             .said(0, &["copied 3 rows"]);
         assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
-        // Cells may be literals, too; what is neither is told as JSON.
+        // Cells may be literals too; other texts are reported as JSON errors.
         t.write(
         "b.jsonl",
         "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n",
@@ -485,8 +485,8 @@ fn rows_as_json_are_copied_back_as_they_were() {
     }
 }
 
-/// Types, each with the bytes of values at both ends, of empty ones and of such whose usual text is
-/// that of another value.
+/// Types, each with the bytes of its extreme values, of empty values, and of values whose usual
+/// text is that of another value.
 const ENDS: &[(&str, &[&str])] = &[
     ("ascii", &["", "3078", "6e756c6c", "2c22275c"]),
     ("text", &["", "22", "0d0a00", "c3a9", "5b315d"]),
@@ -571,7 +571,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
         t.write("ends.cql", &script);
         t.cql(&["-f", "ends.cql"]).good();
         let run = |script: &str| t.cql(&["-k", "shop", "-e", script]);
-        // The bytes themselves, and the parts of others.
+        // The bytes themselves, and those of the parts of other types.
         let told = |table: &str| {
             let bytes = each(
                 &|n| if n == "blob" { "c_blob".into() } else { format!("{n}asblob(c_{n})") },
@@ -596,7 +596,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
         t.write("a.jsonl", &t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good());
         run("COPY b FROM 'a.jsonl' WITH FORMAT = json").said(0, &["copied 9 rows"]);
         assert_eq!(told("b"), wanted, "{}", t.read("a.jsonl"));
-        // What is empty and no text is told from null without an option, too.
+        // Empty values of types other than text are distinguished from null without an option too.
         let numbers = "k, c_int, c_bigint, c_timestamp, c_duration, c_inet, c_decimal, c_double";
         let Ran(code, _, err) = run(&format!(
             "TRUNCATE b; COPY a ({numbers}) TO 'n.csv'; COPY b ({numbers}) FROM 'n.csv'"
@@ -622,7 +622,8 @@ fn long_results_come_in_pages() {
         assert!(shown.ends_with(" 1 | 2499\n\n(2500 rows)\n"), "{}", &shown[shown.len() - 100..]);
         let paged = t.cql_with(&[], "PAGING 7\nSELECT * FROM shop.t;").good();
         assert_eq!(paged.lines().count(), 2505);
-        // Partitions that are sorted together have no pages, so without them there is an answer.
+        // Partitions that are sorted together have no pages, so the query has an answer only
+        // without pages.
         let sorted = "SELECT c FROM shop.t WHERE k IN (1, 2) ORDER BY c DESC";
         t.cql(&["-e", sorted])
             .said(1, &["Cannot page queries with both ORDER BY and a IN restriction"]);
@@ -684,8 +685,8 @@ fn compact_and_purge_report_know_tables() {
     for tree in stats["trees"].as_array().unwrap() {
         assert_eq!(tree["runs"].as_array().unwrap().len(), 1, "{tree}");
     }
-    // The tables were written with the hooks: the facts of each are known, and what counters have
-    // counted is one value.
+    // The tables were written with the hooks: each has statistics, and the increments of a counter
+    // are one value.
     let report = json(&["purge-report", "-k", "shop", "--json"]);
     let entries = |name: &str| {
         let of = report.as_array().unwrap().iter().find(|r| r["family"] == name).unwrap();
@@ -723,7 +724,7 @@ fn trees_of_tables_are_not_written_by_hand() {
             );
         }
     }
-    // A tree of one's own may lie beside them.
+    // A tree of the user may exist in the same store.
     for args in [
         &["load", "-", "--tree", "own"][..],
         &["delete", "k", "--tree", "own"],
@@ -734,7 +735,7 @@ fn trees_of_tables_are_not_written_by_hand() {
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     }
     assert!(t.cql(&["-k", "shop", "-e", "SELECT name FROM items"]).good().contains("one"));
-    // And a store of keys is not made into one of keyspaces by asking for them.
+    // Commands for keyspaces do not convert a store of keys.
     t.run("keys", &["load", "-"], b"k\tv\n");
     for args in [
         &["import", "--keyspace", "shop", "-"][..],

@@ -1,5 +1,6 @@
-//! `firn explain` as a user meets it: what it says of cold and warm reads, of filters, tombstones,
-//! range deletions and runs, against what was written and what the files have; and what it advises.
+//! Tests `firn explain` from the command line: its report of cold and warm reads, filters,
+//! tombstones, range deletions and runs, compared with the written data and the files; and its
+//! advice.
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
@@ -27,7 +28,7 @@ fn lines(keys: impl Iterator<Item = u32>) -> Vec<u8> {
     keys.map(|n| format!("key{n:06}\tvalue{n}\n")).collect::<String>().into_bytes()
 }
 
-/// Two tables in two runs, of which the newer one has keys between those of the older.
+/// Creates two tables in two runs; the newer one has keys between those of the older.
 fn taking_turns(t: &Temp) {
     t.firn_fed(&["load", "-"], &lines((0..6000).step_by(2)));
     t.firn_fed(&["compact"], b"");
@@ -57,7 +58,7 @@ fn a_cold_read_and_a_warm_one() {
     );
     assert_eq!((run["puts"].as_u64(), run["blocks"].as_array().unwrap().len()), (Some(1), 1));
     assert_ne!(run["blocks"][0]["from"], "cache");
-    // What it calls a block is one of the file that it names.
+    // The block that it names exists in the file that it names.
     let file = t.path("db").join(format!("{:08}.sst", run["blocks"][0]["table"].as_u64().unwrap()));
     let end =
         run["blocks"][0]["offset"].as_u64().unwrap() + run["blocks"][0]["bytes"].as_u64().unwrap();
@@ -114,7 +115,7 @@ fn tombstones_name_their_file_and_what_to_do() {
         ),
         "{said}"
     );
-    // What it advises is a command that does away with it.
+    // The advised command removes the cause.
     let command: Vec<&str> = said.split('`').nth(1).unwrap().split(' ').skip(1).collect();
     Ran::of(t.firn_with(&command, b"")).good();
     let e = t.explained(&range);
@@ -124,7 +125,7 @@ fn tombstones_name_their_file_and_what_to_do() {
         "{e:#}"
     );
     assert_eq!(e["stands_out"], serde_json::json!([]));
-    // A range deletion, and what lies beneath it.
+    // A range deletion, and the entries under it.
     t.firn_fed(&["delete", "--from", "key000000", "--to", "key000090", "--yes"], b"");
     let e = t.explained(&["--prefix", "key0000", "--limit", "1"]);
     let all = &e["reads"][0]["total"];
@@ -169,7 +170,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
     let cells = e["reads"][0]["cells"].as_u64().unwrap();
     assert!(e["reads"][0]["total"]["puts"].as_u64().unwrap() >= cells && cells >= 100, "{e:#}");
     assert!(e["reads"][0]["part"].is_null(), "{e:#}");
-    // What of a partition was read is told in the types of the clustering columns.
+    // The read part of a partition is shown in the types of the clustering columns.
     let part = |clause: &str| {
         let e =
             t.explained(&["--cql", &format!("SELECT * FROM shop.items WHERE id = 1 AND {clause}")]);
@@ -182,7 +183,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
     let text =
         t.firn_fed(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
     assert!(text.contains("partition id = 1, row at = 4: "), "{text}");
-    // An index: its entries, and a look at each row.
+    // An index: its entries, and a lookup of each row.
     let e = t.explained(&["--cql", "SELECT * FROM shop.items WHERE name = 'n3'"]);
     let of: Vec<&str> =
         e["reads"].as_array().unwrap().iter().map(|r| r["of"].as_str().unwrap()).collect();
@@ -191,7 +192,8 @@ fn statements_are_told_in_the_types_of_their_tables() {
         of.contains(&"index by_name on table shop.items") && of.contains(&"table shop.items"),
         "{of:?}"
     );
-    // Deleted rows are cells that stay for their grace: they are named with who knows more.
+    // Deleted rows are cells that remain for their grace period. The advice names the command for
+    // details.
     t.firn_fed(
         &[
             "cql",
@@ -209,12 +211,12 @@ fn statements_are_told_in_the_types_of_their_tables() {
             && text.contains("`firn --db db purge-report -k shop -f items`"),
         "{text}"
     );
-    // Where deletions are known, they are looked for at the partition's beginning first.
+    // If deletions exist, the read first looks for them at the begin of the partition.
     assert_eq!(part("at = 4"), "deletions, and rows to at = 4");
     let Ran(code, _, err) =
         Ran::of(t.run("db", &["explain", "--cql", "SELECT * FROM shop.nothing"], b""));
     assert!(code == 2 && err.contains("table nothing does not exist"), "{err}");
-    // It reads: a statement that writes is refused, and nothing is changed.
+    // A statement that writes is refused, and changes nothing.
     let Ran(code, _, err) =
         Ran::of(t.run("db", &["explain", "--cql", "DELETE FROM shop.items WHERE id = 2"], b""));
     assert!(code == 2 && err.contains("this statement does not read"), "{err}");

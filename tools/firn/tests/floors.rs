@@ -1,4 +1,5 @@
-//! Files make no new rings, modules lead to every file, and every file says what it is.
+//! Tests the structure of the modules: no new cycles, every file is reachable and has a module
+//! comment.
 
 use std::path::Path;
 

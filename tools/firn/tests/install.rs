@@ -6,7 +6,7 @@ use super::common;
 use common::{Ran, Temp};
 use std::fs;
 
-/// The names of all subcommands, as the help lists them.
+/// Returns the names of all subcommands in the help.
 fn subcommands(t: &Temp) -> Vec<String> {
     let help = Ran::of(t.run("db", &["--help"], b"")).good();
     let list = help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| !l.is_empty());

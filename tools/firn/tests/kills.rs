@@ -1,5 +1,6 @@
-//! A server that is killed while clients write, read, batch, define tables, make roles and grant
-//! has, when it runs again, all that it acknowledged; what it had begun is there whole or not at all.
+//! Tests a server that is killed while clients write, read, batch, define tables, create roles and
+//! grant. After its restart it has all acknowledged changes; an unacknowledged one is complete or
+//! absent.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "a process that is killed, and clients in threads")]
 
@@ -44,7 +45,7 @@ impl Serving {
         CqlClient::connect(&ClientOptions::new(self.address.clone())).unwrap()
     }
 
-    /// SIGKILL.
+    /// Kills the server by SIGKILL.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -58,10 +59,11 @@ impl Drop for Serving {
     }
 }
 
-/// The rows of a writer: what each holds; a row that is not there is not in it.
+/// Values of the rows of a writer; missing rows have no entry.
 type WrittenRows = BTreeMap<u64, i64>;
 
-/// What a client knows: what was acknowledged, and what it asked last without an answer.
+/// State known to a client: the acknowledged state, and the state after the last unanswered
+/// statement.
 #[derive(Default)]
 struct Known<T> {
     there: T,
@@ -72,7 +74,7 @@ fn how() -> ClientRun {
     ClientRun::default()
 }
 
-/// Asks. False: the server has gone, and whether it was done is not known.
+/// Runs a statement. Returns `false` if the server is gone and the outcome is unknown.
 fn ask(client: &mut CqlClient, cql: &str) -> bool {
     match client.query(cql, &how()) {
         Ok(_) => true,
@@ -81,7 +83,8 @@ fn ask(client: &mut CqlClient, cql: &str) -> bool {
     }
 }
 
-/// Runs a statement with its effect on what is known. False: the server has gone.
+/// Runs a statement and applies its effect to the known state. Returns `false` if the server is
+/// gone.
 fn change<T: Clone>(
     client: &mut CqlClient,
     known: &mut Known<T>,
@@ -108,15 +111,15 @@ fn written(client: &mut CqlClient, table: &str, writer: u64) -> WrittenRows {
     all.into_iter().map(|(k, v)| (k as u64, v)).collect()
 }
 
-/// What one writer knows of its rows: those of two tables that are always alike, and those that it
-/// changes under conditions.
+/// Known rows of one writer: those of two tables that are always alike, and those that it changes
+/// under conditions.
 #[derive(Default)]
 struct WriterView {
     both: Known<WrittenRows>,
     guarded: Known<WrittenRows>,
 }
 
-/// Writes to rows of its own until the server goes, and reads what it has written.
+/// Writes to the writer's own rows until the server is gone, and reads them back.
 fn write(client: &mut CqlClient, writer: u64, view: &mut WriterView, rng: &mut Rng) -> u64 {
     for step in 0.. {
         let (k, v) = (rng.next_u64() % KEYS, (rng.next_u64() % 1_000_000) as i64);
@@ -158,14 +161,14 @@ fn write(client: &mut CqlClient, writer: u64, view: &mut WriterView, rng: &mut R
     0
 }
 
-/// Tables with their columns, and roles with what they may do.
+/// Tables with their columns, and roles with their permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Defined {
     tables: BTreeMap<String, BTreeSet<String>>,
     roles: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Defines until the server goes.
+/// Creates and drops definitions until the server is gone.
 fn define(client: &mut CqlClient, known: &mut Known<Defined>, rng: &mut Rng) -> u64 {
     for step in 0.. {
         let (n, add) = (rng.next_u64() % 4, rng.next_u64() % 1_000_000);
@@ -241,7 +244,8 @@ fn defined(client: &mut CqlClient) -> Defined {
     found
 }
 
-/// What was found is what was acknowledged, or that with what had begun; from now on it is known.
+/// Checks that the found state is the acknowledged one, or the one after the unanswered statement;
+/// records it as known.
 fn settle<T: PartialEq + std::fmt::Debug>(known: &mut Known<T>, found: T, what: &str) {
     let there = &known.there;
     let is_begun = known.maybe.as_ref() == Some(&found);
@@ -300,5 +304,5 @@ fn what_a_server_acknowledged_is_there_after_it_was_killed() {
             working.into_iter().map(|w| w.join().unwrap()).sum::<u64>()
         });
     }
-    assert!(steps > CYCLES * WRITERS, "{steps} steps are too few to tell anything");
+    assert!(steps > CYCLES * WRITERS, "{steps} steps are too few for this test");
 }

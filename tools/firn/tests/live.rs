@@ -1,5 +1,5 @@
-//! `firn live` beside a program that writes: what the page tells is what the store then is, and a
-//! browser shows it.
+//! Tests `firn live` with a program that writes: the page shows the final state of the store, and a
+//! browser displays it.
 #![cfg(unix)] // it is ended as by Ctrl-C
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a process that is talked to, and its page")]
@@ -20,13 +20,13 @@ struct Watching(Child);
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // One that has ended has no need of it.
+        // A process that has ended cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What a page holds.
+/// Returns the data of a page.
 fn data(page: &Path) -> Value {
     let html = fs::read_to_string(page).unwrap();
     let from = html.split_once("const data = ").unwrap().1;
@@ -74,7 +74,7 @@ fn a_page_follows_a_writer() {
     assert!(did.iter().any(|d| d.starts_with("merge")), "{did:?}");
     let times: Vec<f64> = frames.iter().map(|f| f["t"].as_f64().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
-    // In the end it is what the store is.
+    // At the end it shows the state of the store.
     let stats: Value =
         serde_json::from_str(&Ran::of(t.run("db", &["stats", "--json"], b"")).good()).unwrap();
     let sum = |runs: &Value| -> u64 {

@@ -1,4 +1,4 @@
-//! Integration tests of the command `firn`, one module a subject.
+//! Integration tests of the command `firn`, one module per subject.
 
 mod backup;
 mod bench;

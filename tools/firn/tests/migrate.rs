@@ -1,5 +1,5 @@
-//! `firn migrate` as a process: what it shows, and that one which is killed again and again ends as
-//! one that was not.
+//! Tests `firn migrate` as a process: its output, and that a migration killed repeatedly has the
+//! same result as an uninterrupted one.
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
 
@@ -21,7 +21,7 @@ const TABLES: [&str; 2] = [
     "CREATE TABLE shop.visits (shop int, day text, visitors counter, PRIMARY KEY (shop, day))",
 ];
 
-/// A store with a table of cells and one of counters.
+/// Creates a store with a table of cells and one of counters.
 fn make(temp: &Temp, shops: i64) {
     let session = Session::open(temp.path("shop")).unwrap();
     let keyspace = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -49,7 +49,7 @@ fn make(temp: &Temp, shops: i64) {
     session.close().unwrap();
 }
 
-/// What a side has.
+/// Returns the content of a side.
 fn content(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeSet<String> {
     let items = "SELECT JSON shop, item, name, writetime(name) AS w, tags, writetime(tags) AS wt, notes FROM shop.items";
     let visits = "SELECT JSON * FROM shop.visits";
@@ -132,7 +132,7 @@ fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
         target.execute("SELECT shop, item FROM shop.items", ()).unwrap().typed().unwrap();
     assert_eq!(keys.into_iter().collect::<BTreeSet<_>>(), [(2, 0), (2, 1), (3, 0), (3, 1)].into());
 
-    // A journal is not overwritten, and is of one migration only.
+    // A journal is not overwritten, and belongs to one migration.
     let (code, _, told) = said(&mut migrate(&temp, &url, &some));
     assert_eq!(code, Some(2));
     assert!(told.contains("this migration is complete"), "{told}");
@@ -202,7 +202,7 @@ fn what_is_left_out_is_told_with_what_helps() {
     assert!(told.contains("1 compact table left out: shop.old; ALTER TABLE"), "{told}");
     assert!(told.contains("not carried: 6 tables: "), "{told}");
 
-    // No command says success where a table was left out that the user has not left out.
+    // No command succeeds if it left out a table that the user did not exclude.
     let server = Server::start(Options::ephemeral()).unwrap();
     let url = &*format!("cassandra://{}", server.address());
     let (code, _, told) = firn(&["migrate", "--to", url, "--tables", "shop"]);
@@ -268,21 +268,21 @@ fn the_cluster_is_judged_before_the_store_is_read_and_anything_is_made() {
         assert!(told.contains("ALTER KEYSPACE shop WITH") && !told.contains(read), "{told}");
     }
 
-    // The same once more: it is done, and nothing advises to TRUNCATE.
+    // A repetition reports that it is complete, and does not advise TRUNCATE.
     let (code, _, told) = said(&mut migrate(&temp, &url, &[]));
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("this migration is complete: shop.migration says so"), "{told}");
     assert!(!told.contains("TRUNCATE") && !told.contains(read), "{told}");
     let (code, _, told) = said(&mut migrate(&temp, &url, &["--resume"]));
     assert_eq!(code, Some(0), "{told}");
-    // Nor does it bar the other direction: that has a journal of its own, of the same name.
+    // The journal does not block the other direction, which has its own journal of the same name.
     let from = ["--db", "shop", "migrate", "--from", &url, "--tables", "shop.items"];
     let (code, _, told) =
         said(Command::new(env!("CARGO_BIN_EXE_firn")).args(from).current_dir(&temp.0));
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("has lists, to which a copy would append"), "{told}");
 
-    // Counters that are there are found before anything is read.
+    // Existing counters are found before any data is read.
     std::fs::remove_file(temp.path("shop.migration")).unwrap();
     let (code, _, told) = said(&mut migrate(&temp, &url, &["--tables", "shop.visits"]));
     assert_eq!(code, Some(2), "{told}");
@@ -301,12 +301,12 @@ fn what_followed_is_no_part_of_the_copys_rate() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let served = lines.find_map(|l| l.strip_prefix("serving shop at ").map(str::to_owned));
     let client = ClusterSession::connect(&format!("cassandra://{}", served.unwrap())).unwrap();
-    assert!(lines.any(|l| l.starts_with("everything is copied")));
+    assert!(lines.any(|l| l.starts_with("the copy is complete")));
     client.execute("UPDATE shop.items SET name = 'late' WHERE shop = 1 AND item = 1", ()).unwrap();
     let told: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{told:?}");
     assert!(told.iter().any(|l| l.starts_with("sent 69 cells and deletions in ")), "{told:?}");
-    // The log has a change for the cell, and may have some of the store's own.
+    // The log has a change for the cell, and possibly some of the store itself.
     let followed =
         told.iter().find(|l| l.ends_with(" of the store's log followed, 1 cell and deletion sent"));
     assert!(followed.is_some(), "{told:?}");

@@ -1,6 +1,6 @@
-//! `firn migrate --follow` that is killed at any moment, while clients count: in the end the cluster
-//! has what the store has, but for what was told as not known, and the store has what clients were
-//! told that it counted.
+//! Tests `firn migrate --follow` killed at any moment, while clients update counters. At the end
+//! the cluster has the content of the store, except for counters reported as unknown. The store has
+//! all acknowledged updates.
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
 
@@ -22,7 +22,7 @@ const SCHEMA: [&str; 2] = [
     "CREATE TABLE shop.visits (shop int, day int, visitors counter, PRIMARY KEY (shop, day))",
 ];
 
-/// Follows, and serves the store; gives where, as soon as it does.
+/// Starts a migration that follows and serves the store; returns the address of the server.
 fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
     command.args(["--db", "shop", "migrate", "--to", url, "--settle", "0", "--follow"]);
@@ -35,13 +35,13 @@ fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
         line.clear();
         assert_ne!(told.read_line(&mut line).unwrap(), 0, "it ended");
     }
-    // The rest is read for as long as it goes on, so that it is not stopped by a full pipe.
+    // Reads the rest of the output, so that a full pipe does not block the process.
     let rest = child.stderr.take().unwrap();
     std::thread::spawn(move || BufReader::new(rest).lines().map_while(Result::ok).for_each(drop));
     (child, line.trim_start_matches("serving shop at ").trim().to_owned())
 }
 
-/// What a client does.
+/// A statement of a client.
 #[derive(Clone, Copy)]
 enum Statement {
     Add { shop: i32, day: i32, visitors: i64 },
@@ -67,7 +67,8 @@ impl Statement {
     }
 }
 
-/// What each counter of the store may be: whether the statement that a kill stopped was done isn't known.
+/// Possible values of each counter of the store: the outcome of an interrupted statement is
+/// unknown.
 struct Possible(BTreeMap<(i32, i32), BTreeSet<i64>>);
 
 impl Possible {
@@ -76,7 +77,7 @@ impl Possible {
         Possible(keys.map(|key| (key, [0].into())).collect())
     }
 
-    /// `statement` is done, or `maybe` it is.
+    /// Applies `statement`, or with `maybe` both outcomes.
     fn take(&mut self, statement: Statement, maybe: bool) {
         for (key, values) in &mut self.0 {
             let done: BTreeSet<i64> = match statement {
@@ -94,7 +95,7 @@ impl Possible {
     }
 }
 
-/// The counters of a side.
+/// Returns the counters of a side.
 fn visits(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeMap<(i32, i32), i64> {
     let rows: Vec<(i32, i32, i64)> = execute("SELECT * FROM shop.visits").typed().unwrap();
     rows.into_iter().map(|(shop, day, visitors)| ((shop, day), visitors)).collect()
@@ -116,12 +117,12 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     let mut told = 0;
     for _ in 0..12 {
         let resume = temp.path("shop.migration").exists();
-        // Slow enough for most kills to meet a round that is being sent.
+        // Slow enough that most kills interrupt a round in progress.
         let more = ["--rate", "800", "--resume"];
         let (mut child, at) = follow(&temp, &url, &more[..if resume { 3 } else { 2 }]);
         let writer = std::thread::spawn({
             let mut rng = Rng::new(rng.next_u64());
-            // Each is done but the last, which failed.
+            // All statements succeed except the last.
             move || {
                 let Ok(client) = ClusterSession::connect(&format!("cassandra://{at}")) else {
                     return Vec::new();
@@ -167,7 +168,10 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     assert!(journal.contains("\"unanswered\":[0"), "no kill met rows that were being sent");
     for (key, values) in &possible_here.0 {
         let value = here.get(key).copied().unwrap_or_default();
-        assert!(values.contains(&value), "{key:?} is {value} here, clients were told {values:?}");
+        assert!(
+            values.contains(&value),
+            "{key:?} is {value} here, clients expect one of {values:?}"
+        );
     }
     for key in here.keys().chain(there.keys()).collect::<BTreeSet<_>>() {
         let value = |side: &BTreeMap<_, i64>| side.get(key).copied().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `firn migrate --from` and `--verify` as processes: what they show, that a copy which is killed
-//! again and again ends as one that was not, and that what differs is found.
+//! Tests `firn migrate --from` and `--verify` as processes: their output, that a copy killed
+//! repeatedly has the same result as an uninterrupted one, and that differences are found.
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
@@ -20,7 +20,7 @@ const DEFINITIONS: [&str; 3] = [
     "CREATE TABLE shop.visits (shop int, day text, visitors counter, PRIMARY KEY (shop, day))",
 ];
 
-/// A server, which is the cluster, and where stores are.
+/// A server as the cluster, and a directory of stores.
 struct Sides {
     temp: Temp,
     server: Server,
@@ -29,7 +29,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// A table of cells and one of counters, with so many partitions.
+    /// Creates a table of cells and one of counters, with this number of partitions.
     fn new(name: &str, shops: i64) -> Sides {
         let server = Server::start(Options::ephemeral()).unwrap();
         let url = format!("cassandra://{}", server.address());
@@ -69,7 +69,7 @@ impl Sides {
         Ran::of(self.temp.firn_with(&args, b"")).good();
     }
 
-    /// What --verify tells programs.
+    /// Returns the JSON output of --verify.
     fn verified(&self, code: i32, more: &[&str]) -> Value {
         let args = [&["--verify", "--json"], more].concat();
         let done = self.migrate("--to", &args).output().unwrap();
@@ -99,7 +99,7 @@ fn a_copy_that_is_killed_again_and_again_ends_the_same() {
     let tables = verified["tables"].as_array().unwrap();
     let numbers: Vec<_> = tables.iter().map(|t| (&t["rows"], &t["cells"])).collect();
     assert_eq!(numbers, [(&1200.into(), &4800.into()), (&300.into(), &300.into())]);
-    // Who begins once more is told of the journal, and without it of what would be there twice.
+    // A repetition refers to the journal; without a journal, to the existing data.
     sides.ran("--from", &[]).said(2, &["this migration is complete", "--verify"]);
     std::fs::remove_file(sides.temp.path("shop.migration")).unwrap();
     sides.ran("--from", &[]).said(2, &["shop.items has lists", "is not empty", "TRUNCATE"]);
@@ -123,7 +123,7 @@ fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
     sides.ran("--from", &some).good();
     let verified = sides.verified(0, &some);
     assert_eq!(verified["tables"][0]["rows"], 18);
-    // Without the condition rows are missing, and a table.
+    // Without the condition, rows and a table are missing.
     let verified = sides.verified(1, &[]);
     assert_eq!(verified["tables"][0]["differences"]["row_only_in_cluster"], 9);
     assert_eq!(verified["tables_of_one_side"][0]["kind"], "table_only_in_cluster");
@@ -155,7 +155,7 @@ fn what_differs_is_found() {
         let after = sides.verified(1, &all);
         let of = |told: &Value| told["tables"][0]["differences"][kind].as_u64().unwrap_or(0);
         match kind {
-            // It is up soon: one side may have nothing of it by now.
+            // It expires soon: one side may have no row by now.
             "" => assert_eq!(after["tables"][0]["uncompared"]["expired"], 1, "{after}"),
             _ => assert_eq!(of(&after), of(&before) + 1, "{damage}: {after}"),
         }
@@ -166,7 +166,7 @@ fn what_differs_is_found() {
     sides
         .ran("--to", &["--verify", "--tables", "shop.items", "--show", "1"])
         .said(1, &["more differences not shown", "differences in"]);
-    // What is written at the cluster is missing here.
+    // A row written at the cluster is missing in the store.
     sides.cluster.execute("INSERT INTO shop.items (shop, item) VALUES (77, 1)", ()).unwrap();
     let told = sides.verified(1, &all);
     assert_eq!(told["tables"][0]["differences"]["row_only_in_cluster"], 2, "{told}");

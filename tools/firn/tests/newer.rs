@@ -1,5 +1,5 @@
-//! A store with a table of a newer version: every command that writes refuses it, and leaves every
-//! file as it is; who reads gets all that does not need that table.
+//! Tests a store with a table of a newer version. Every writing command refuses it and changes no
+//! file; reads succeed unless they need that table.
 #![allow(clippy::disallowed_methods)] // files are given a version that nobody writes yet
 
 use super::common;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a table's last bytes have its version, counted from its end.
+/// Position of the version in a table, in bytes from the end.
 const VERSION: usize = 12;
 
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -17,7 +17,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
 
-/// Makes one table at a time that of a newer version, and runs commands that write on the store.
+/// Gives one table at a time a newer version, and runs writing commands on the store.
 fn refused(t: &Temp, commands: &[(&[&str], &str)]) {
     let tables: Vec<PathBuf> = files(&t.path("db"))
         .into_keys()

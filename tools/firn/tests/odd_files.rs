@@ -1,5 +1,5 @@
-//! What is not a file stands in the place of a store's file: a link, a FIFO, a directory, a socket, a
-//! device. No command waits for it, writes through it, or gives up on the rest of the store for it.
+//! Tests stores where a link, a FIFO, a directory, a socket or a device replaces a file. No command
+//! may block on it, write through it, or ignore the rest of the store because of it.
 #![allow(clippy::disallowed_methods, missing_docs)] // files are replaced as an attacker would
 
 use super::common;
@@ -18,13 +18,13 @@ use firn_kv::{Compression, Db, DbOptions, TreeOptions};
 use firn_tools::output::Failure;
 use sstable_dump::DumpCli;
 
-/// No command takes longer than this, be the machine as busy as it may.
+/// Time limit of a command, also on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Kinds of files in a store, and how their names begin or end.
+/// Kinds of files in a store.
 const FILES: [&str; 7] = ["table", "values", "log", "MANIFEST", "CURRENT", "EVENTS.jsonl", "LOCK"];
 
-/// What takes a file's place.
+/// Replacements of a file.
 const ODD: [&str; 7] = ["link", "dangling", "loop", "fifo", "directory", "socket", "device"];
 
 /// A store with tables, a blob file, two log segments and a CQL table.
@@ -55,7 +55,7 @@ fn store(t: &Temp) -> PathBuf {
     dir
 }
 
-/// The file of this kind.
+/// Returns the name of the file of this kind.
 fn name_of(dir: &Path, kind: &str) -> String {
     let mut all: Vec<String> =
         fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
@@ -71,7 +71,7 @@ fn name_of(dir: &Path, kind: &str) -> String {
     all.iter().find(is).unwrap_or_else(|| panic!("{kind}: {all:?}")).clone()
 }
 
-/// Puts it in the place of the file; `canary` is outside of the store.
+/// Replaces the file; `canary` is outside of the store.
 fn replace(file: &Path, odd: &str, canary: &Path) {
     fs::copy(file, canary).unwrap();
     fs::remove_file(file).unwrap();
@@ -88,7 +88,7 @@ fn replace(file: &Path, odd: &str, canary: &Path) {
     }
 }
 
-/// Runs `firn`: what it printed, and its exit code; `None` for one that had to be ended.
+/// Runs `firn`; returns its output and exit code, or `None` if it had to be killed.
 fn firn(t: &Temp, args: &[&str]) -> Option<(String, i32)> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
         .args([&["--db", "s"], args].concat())
@@ -175,7 +175,7 @@ fn what_is_not_a_file_in_the_place_of_one() {
             let (saved, salvage) = run(&["salvage", "s", "--out", "new"]);
             let (rebuilt, repair) = run(&["repair", "s", "--out", "new"]);
             let mut more: Vec<(&[&str], String, i32)> = vec![];
-            // Each must not hang, and that is what a FIFO is for.
+            // None of them may block, which a FIFO could cause.
             let others: &[&[&str]] = &[
                 &["put", "--tree", "plain", "a", "b"],
                 &["scan", "--tree", "plain", "--limit", "5"],
@@ -188,7 +188,7 @@ fn what_is_not_a_file_in_the_place_of_one() {
                 let (text, code) = run(args);
                 more.push((args, text, code));
             }
-            // Where a segment is missing the engine names its neighbour.
+            // For a missing segment the engine names its neighbour.
             let names = verified.contains(&name) || (kind == "log" && verified.contains(".wal"));
             if sound != also || (sound == 1) != (names && sound != 0) {
                 wrong.push(format!("{case}: verify: {sound}, check: {also}:\n{verified}{checked}"));
@@ -204,8 +204,8 @@ fn what_is_not_a_file_in_the_place_of_one() {
     assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// CQL is read where nothing can be written: a table of another tree is lost, the user asks for it,
-/// or the file system is read-only.
+/// CQL reads work in a store that cannot be written: a table of another tree is lost, the user
+/// requests it, or the file system is read-only.
 #[test]
 fn cql_is_read_where_the_store_cannot_be_written_to() {
     let t = Temp::new("odd", "readonly");
@@ -243,12 +243,12 @@ fn cql_is_read_where_the_store_cannot_be_written_to() {
             let text = String::from_utf8_lossy(&done.stdout);
             assert!(done.status.success() && text.contains("one"), "{text}");
         }
-        // Not every machine lets a test mount something.
+        // Not every machine allows mounts in a test.
         other => eprintln!("skipped: {other:?}"),
     }
 }
 
-/// A limit of file sizes is an error with a name, and a reader that has gone is none.
+/// A limit on file sizes causes an error that names it; a closed pipe causes none.
 #[test]
 fn limits_and_closed_pipes_end_no_command_by_a_signal() {
     let t = Temp::new("odd", "limits");
@@ -264,7 +264,7 @@ fn limits_and_closed_pipes_end_no_command_by_a_signal() {
     assert!(code == Some(2) && text.contains("ulimit"), "{code:?} {text}");
     let (code, text) = shell(&format!("{firn} --db big verify"));
     assert_eq!(code, Some(0), "{text}");
-    // What these print goes to a pipe that nobody reads.
+    // Their output goes to a pipe without a reader.
     for command in ["load pairs.tsv", "cql -e 'HELP;'", "--help", "stats", "trees"] {
         let script = format!("set -o pipefail; {firn} --db whole {command} | true");
         let (code, text) = shell(&script);

@@ -1,13 +1,15 @@
-//! The pages for users and contributors: their commands run and print what they show, their links
-//! lead somewhere.
+//! Tests the pages for users and contributors: their commands run and print the shown output, and
+//! their links are valid.
 //!
-//! Blocks marked `sh` run in order, in one directory for each page, with the project's commands on
-//! the path. One that is marked `sh found` ends with exit code 1, one that is marked `sh maybe`
-//! with 0 or 1. One that is marked `sh slow` does so too, and runs where `FIRN_TEST_EFFORT` is set. A `text` block right behind prints a part of the block's output; `…` stands for
-//! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`; those marked `client` take a
-//! client of a server, and `.ci/clients` tries what they say; those marked `cluster` take several
-//! nodes, and nothing tries them. Blocks of Rust are doc
-//! tests of the crate that the page is about.
+//! Blocks marked `sh` run in order, in one directory per page, with the project's commands on the
+//! path.
+//! - `sh found` ends with exit code 1, `sh maybe` with 0 or 1.
+//! - `sh slow` ends with 0 or 1, and runs only if `FIRN_TEST_EFFORT` is set.
+//! - A `text` block immediately after a block shows a part of its output; `…` stands for any text.
+//! - Blocks marked `sh norun` are build commands; only `.ci/run` runs them.
+//! - `client` needs a client of a server; `.ci/clients` runs these blocks.
+//! - `cluster` needs several nodes; no test runs these blocks.
+//! - Blocks of Rust are doc tests of the crate that the page describes.
 #![allow(
     clippy::disallowed_methods,
     missing_docs,
@@ -25,12 +27,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A fenced block: what stands behind the fence, its text, and its line.
+/// A fenced block: the text after the opening fence, its content, and its line.
 struct Block<'p> {
     info: &'p str,
     text: String,
@@ -52,7 +54,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     all
 }
 
-/// Whether `shown` is a part of `printed`, line by line; `…` stands for anything within a line.
+/// Reports whether `shown` is a part of `printed`, line by line; `…` stands for any text within a
+/// line.
 fn is_shown(shown: &str, printed: &str) -> bool {
     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
@@ -67,8 +70,8 @@ fn is_like(line: &str, pattern: &str) -> bool {
     (0..=line.len()).any(|at| line.is_char_boundary(at) && is_like(&line[at..], rest))
 }
 
-/// Where the project's commands are: beside `firn`. One that this run of cargo has not built is
-/// built.
+/// Returns the path of a command of the project, in the directory of `firn`. Builds it if this run
+/// of cargo has not.
 fn binary(name: &str) -> PathBuf {
     let firn = Path::new(env!("CARGO_BIN_EXE_firn"));
     let path = firn.with_file_name(name);
@@ -98,7 +101,7 @@ fn run(page: &str) {
     for name in ["firn", "sstable-dump", "compaction-sim"] {
         symlink(binary(name), bin.join(name)).unwrap();
     }
-    // A package index for machines that have none.
+    // Package index for machines without one.
     let index = root().join("tools/firn/tests/data/packages.deb822").canonicalize().unwrap();
     fs::write(bin.join("apt-cache"), format!("#!/bin/sh\ncat '{}'\n", index.display())).unwrap();
     fs::set_permissions(bin.join("apt-cache"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -114,7 +117,7 @@ fn run(page: &str) {
             "sh" => ("-euo", &[0]),
             "sh found" => ("-uo", &[1]),
             "sh maybe" => ("-uo", &[0, 1]),
-            // Minutes in a build that is not optimized.
+            // Takes minutes in a build that is not optimized.
             "sh slow" if times_effort(1) == 1 => continue,
             "sh slow" => ("-uo", &[0, 1]),
             "sh norun" => {
@@ -123,16 +126,19 @@ fn run(page: &str) {
                         || l.trim().starts_with(['#', '"'])
                         || l.starts_with("cargo ")
                 };
-                assert!(block.text.lines().all(builds), "{place}: only what builds is not run");
+                assert!(
+                    block.text.lines().all(builds),
+                    "{place}: only build commands may be marked norun"
+                );
                 continue;
             }
             "text" => {
                 let printed: String = printed
                     .take()
-                    .unwrap_or_else(|| panic!("{place}: no command stands before it"));
+                    .unwrap_or_else(|| panic!("{place}: there is no command before it"));
                 assert!(
                     is_shown(&block.text, &printed),
-                    "{place}: what is shown is not what is printed:\n{printed}"
+                    "{place}: the shown output differs from the printed one:\n{printed}"
                 );
                 continue;
             }
@@ -218,7 +224,28 @@ fn operate() {
     run("docs/operate.md");
 }
 
-/// The pages of a folder of the repository.
+#[test]
+fn introduction_tuning_and_faq() {
+    ["docs/introduction.md", "docs/tuning.md", "docs/faq.md"].into_iter().for_each(run);
+}
+
+#[test]
+fn the_book_lists_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let mut all = vec![];
+    for folder in ["docs", "docs/architecture", "docs/decisions"] {
+        pages(folder, &mut all);
+    }
+    let docs = root().join("docs");
+    let missing: Vec<String> = all
+        .iter()
+        .map(|p| p.strip_prefix(&docs).unwrap().display().to_string())
+        .filter(|p| p != "SUMMARY.md" && !summary.contains(&format!("]({p})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
+}
+
+/// Collects the pages of a folder of the repository.
 fn pages(folder: &str, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(root().join(folder)).unwrap() {
         let path = entry.unwrap().path();
@@ -228,7 +255,7 @@ fn pages(folder: &str, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// What stands between `open` and `close`, in all places of a text.
+/// Returns the texts between `open` and `close`.
 fn between<'t>(text: &'t str, open: &str, close: char) -> Vec<&'t str> {
     text.split(open)
         .skip(1)
@@ -243,6 +270,7 @@ fn links_and_paths_lead_somewhere() {
     let folders = [
         "",
         "docs",
+        "docs/architecture",
         "docs/decisions",
         "results",
         "benches",
@@ -276,7 +304,7 @@ fn links_and_paths_lead_somewhere() {
             tops.iter().any(|top| p.starts_with(top))
                 && !p.contains([' ', '*', '<', '…', '{', '\n'])
         };
-        // A dated page says where things were on its day.
+        // A dated page has the paths of its day.
         let is_dated = page.file_name().is_some_and(|n| n.to_string_lossy().starts_with("20"));
         let paths = text
             .split('`')

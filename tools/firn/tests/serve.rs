@@ -1,4 +1,4 @@
-//! `firn serve` as a process: what it tells, and what signals do.
+//! Tests `firn serve` as a process: its output, and its reaction to signals.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "files, and a process that is sent signals")]
 
@@ -14,7 +14,7 @@ use common::{Ran, Temp};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A server in memory, with what it says.
+/// A server in memory, with its output.
 struct Served {
     child: Child,
     at: Value,
@@ -47,12 +47,12 @@ impl Served {
         socket
     }
 
-    /// What the server says to these bytes, until it closes the connection.
+    /// Returns the server's answer to these bytes, until it closes the connection.
     fn ask(&self, what: &str, bytes: &[u8]) -> Vec<u8> {
         let mut socket = self.connect(what);
         socket.write_all(bytes).unwrap();
         let mut answer = vec![];
-        // It may close before all was read.
+        // It may close the connection before reading everything.
         let _ = socket.read_to_end(&mut answer);
         answer
     }
@@ -61,7 +61,7 @@ impl Served {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The next line of its log that has this in it.
+    /// Returns the next line of its log that contains `wanted`.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     fn said(&mut self, wanted: &str) -> String {
         loop {
@@ -148,7 +148,7 @@ fn a_configuration_is_looked_at_without_a_server() {
         shows(&option, told);
         shows(&[&option[..], &["--json"]].concat(), json);
     }
-    // Where the process may open few files, it is said how many connections are taken.
+    // If the process may open few files, the output has the number of accepted connections.
     #[cfg(target_os = "linux")]
     {
         let firn = env!("CARGO_BIN_EXE_firn");
@@ -203,10 +203,10 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     let words: Vec<_> = entry[1..].iter().chain(&command).map(String::as_str).collect();
     let told = check(&words);
     assert!(told.contains("listens at       0.0.0.0:9042\n"), "{told}");
-    // Without a role it does not start, and says what is missing.
+    // Without a role it does not start, and names the reason.
     let e = Ran::of(dir.run("store", &words[2..], b""));
     e.said(2, &["0.0.0.0 can be reached from other machines", "make roles", "--insecure"]);
-    // Its watchman asks where the server tells.
+    // The health check uses the address of the metrics.
     let probe = list("  CMD ");
     assert!(
         probe[2].contains("/dev/tcp/127.0.0.1/9100") && command.contains(&"127.0.0.1:9100".into())
@@ -222,7 +222,7 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     }
 }
 
-/// With certificates.
+/// Tests with certificates.
 #[cfg(feature = "tls")]
 mod tls {
     use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -238,7 +238,7 @@ mod tls {
 
     /// OPTIONS of version 4.
     const OPTIONS: [u8; 9] = [4, 0, 0, 1, 5, 0, 0, 0, 0];
-    /// How a client begins that speaks TLS.
+    /// First bytes of a client that uses TLS.
     const HELLO: [u8; 9] = [0x16, 3, 1, 0, 5, 1, 0, 0, 1];
 
     #[test]
@@ -250,13 +250,13 @@ mod tls {
         server.said("the certificates were read again");
         std::fs::write(dir.path("key.pem"), "").unwrap();
         server.signal(Signal::HUP);
-        let line = server.said("the certificates stay what they were");
+        let line = server.said("the old certificates remain in use");
         assert!(line.contains("ERROR") && line.contains("key.pem, has no private key"), "{line}");
         certify(&dir);
         server.signal(Signal::HUP);
         server.said("the certificates were read again");
         server.stop();
-        // Without any there is nothing to read, and it goes on.
+        // Without certificates there is nothing to reload, and the server continues.
         let mut server = Served::start(&dir.0, &[]);
         server.signal(Signal::HUP);
         server.said("the certificates were read again");
@@ -295,7 +295,7 @@ mod tls {
         assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
         let missing = ["--tls-certificate", "none.pem", "--tls-key", "key.pem"];
         check(&missing).said(2, &["the TLS certificate can't be read", "none.pem"]);
-        // A certificate is no login.
+        // A certificate does not replace a login.
         let far = [&TLS[..], &["--tls-clients", "server.pem", "--listen", "0.0.0.0:0"]].concat();
         let served = Ran::of(dir.run("store", &[&["serve"], &far[..]].concat(), b""));
         served.said(2, &["0.0.0.0 can be reached from other machines", "--insecure"]);
@@ -326,14 +326,14 @@ mod tls {
             let other = format!("127.0.0.1:{}", server.at[port]);
             let args = [shell, "--connect", &other, "-e", "x", "--tls-ca", "server.pem"];
             let told = Ran::of(dir.firn_with(&args, b""));
-            told.said(2, &["is not encrypted", "the name or address that one is for"]);
+            told.said(2, &["is not encrypted", "the name or address in the server's certificate"]);
             ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
         }
         server.stop();
     }
 }
 
-/// A server that only reads changes no byte, refuses what would write, and is well.
+/// A read-only server changes no byte, refuses writes, and is healthy.
 #[test]
 fn a_server_for_reading_only_writes_nothing() {
     let t = Temp::new("serve", "read-only");
@@ -372,7 +372,7 @@ fn a_server_for_reading_only_writes_nothing() {
     let health = String::from_utf8(health).unwrap();
     assert!(health.contains(" 200 ") && health.contains("\"read_only\":true"), "{health}");
     assert_eq!(files(), before);
-    // Its writer may come beside it.
+    // A writer may open the store meanwhile.
     t.firn(&["cql", "-e", "INSERT INTO k.t (id, v) VALUES (2, 'plum');"]).good();
     served.signal(Signal::TERM);
     assert!(served.child.wait().unwrap().success());

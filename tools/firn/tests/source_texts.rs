@@ -1,7 +1,10 @@
-//! The code of the texts that the data model follows, as they print it, through the shipped
-//! commands: `data/texts/*.txt`. A block is a name (`===`), the commands that it runs (`$`; `$!`
-//! fails with exit code 1; `<` at the end types the listing), the listing, and, behind `---`, what
-//! must be printed, in this order.
+//! Runs the code of the texts that the data model follows, as printed there, through the shipped
+//! commands: `data/texts/*.txt`. A block has:
+//! - a name (`===`),
+//! - the commands to run (`$`; `$!` fails with exit code 1; `<` at the end feeds the listing as
+//!   input),
+//! - the listing,
+//! - after `---`, the expected output, in this order.
 
 #![allow(clippy::disallowed_methods, missing_docs, reason = "the tests read their texts")]
 
@@ -11,7 +14,7 @@ use common::{Ran, Temp};
 use std::fs;
 use std::path::Path;
 
-/// The words of a command line: blanks divide them, double quotes hold them together.
+/// Splits a command line into words at blanks; double quotes group words.
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('"').enumerate();
     let words = parts.flat_map(|(i, part)| match i % 2 {

@@ -1,5 +1,4 @@
-//! `firn` at a terminal, which a pseudo-terminal plays: Ctrl-C, the pager, rows that are wider than
-//! it, questions.
+//! Tests `firn` at a pseudo-terminal: Ctrl-C, the pager, rows wider than the terminal, questions.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
@@ -10,13 +9,13 @@ use rexpect::session::{PtySession, spawn_command};
 use std::fs;
 use std::process::Command;
 
-/// Rows of the table that is asked: a count of them takes a moment.
+/// Rows of the queried table: counting them takes a moment.
 const ROWS: usize = 2000;
-/// Longer than any answer takes.
+/// Time limit of an answer.
 const PATIENCE: Option<u64> = Some(120_000);
 
 impl Temp {
-    /// A store with a table.
+    /// Creates a store with a table.
     fn with_table(name: &str) -> Temp {
         let t = Temp::new("terminal", name);
         let rows: String = (0..ROWS).map(|i| format!("{i},name of {i}\n")).collect();
@@ -27,9 +26,10 @@ impl Temp {
         t
     }
 
-    /// A terminal of this size, in which a shell runs `line`; `firn` is the command under test.
+    /// Starts a terminal of this size, in which a shell runs `line`; `firn` is the command under
+    /// test.
     fn terminal(&self, lines: u16, columns: u16, line: &str) -> PtySession {
-        // Whoever runs the tests in the background has Ctrl-C ignored by all that they start.
+        // If the tests run in the background, their processes ignore Ctrl-C.
         let mut shell = Command::new(if cfg!(target_os = "linux") { "env" } else { "sh" });
         if cfg!(target_os = "linux") {
             shell.args(["--default-signal=INT", "sh"]);
@@ -47,7 +47,7 @@ impl Temp {
         spawn_command(shell, PATIENCE).unwrap()
     }
 
-    /// Statements that take long, once the first has printed.
+    /// Writes a script of slow statements; the first one prints at once.
     fn slow(&self) {
         let first = "SELECT name FROM shop.items WHERE id = 77;\n".to_owned();
         fs::write(
@@ -73,14 +73,14 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
     p.send("SELECT name FROM shop.items WHERE id = 5;\r").unwrap();
     p.flush().unwrap();
     p.exp_string("name of 5").unwrap();
-    // What was typed is kept before it runs, and whatever ends the shell.
+    // Input is in the history before it runs, however the shell ends.
     let history = fs::read_to_string(t.path("history")).unwrap();
     assert!(
         history.contains("SOURCE 'slow.cql'") && history.contains("WHERE id = 5;"),
         "{history}"
     );
     p.exp_string("cql> ").unwrap();
-    // A statement over several lines is one.
+    // A statement over several lines is one entry.
     p.send("CREATE ROLE ann WITH PASSWORD = 'hunter3'\r").unwrap();
     p.flush().unwrap();
     p.exp_string("... ").unwrap();
@@ -98,8 +98,8 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
     p.exp_eof().unwrap();
 }
 
-/// Types a line that shows something and then does what takes long, presses Ctrl-C when it has
-/// begun, asks for something else, and ends the shell.
+/// Enters a line that prints and then runs for long, presses Ctrl-C after the output, runs another
+/// statement, and exits the shell.
 fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str, answer: &str) {
     let type_line = |p: &mut PtySession, line: &str| {
         p.exp_string(prompt).unwrap();
@@ -112,7 +112,7 @@ fn stopped(mut p: PtySession, prompt: &str, line: &str, shown: &str, then: &str,
     p.exp_string("stopped").unwrap();
     type_line(&mut p, then);
     p.exp_string(answer).unwrap();
-    // The store is free for the next one.
+    // The shell accepts the next statement.
     type_line(&mut p, "exit;");
     p.exp_eof().unwrap();
 }
@@ -160,7 +160,7 @@ fn ctrl_c_stops_statements_of_cassandra_cli() {
         "get items where name = 'name of 5';",
         "No indexed columns present",
     );
-    // All rows, of which none is shown.
+    // All rows, none of which is shown.
     let p = t.terminal(24, 200, "PAGER=cat firn --db db cli -k K");
     let line = "get items['k77']['name']; list items limit 1000000;";
     stopped(p, prompt, line, "name of 77", "get items['k5']['name'];", "name of 5");
@@ -170,7 +170,7 @@ fn ctrl_c_stops_statements_of_cassandra_cli() {
 fn ctrl_c_ends_a_script() {
     let t = Temp::with_table("script");
     t.slow();
-    // The shell waits for its command, and then says how that ended.
+    // The shell waits for its command, and then prints its exit code.
     let mut p = t.terminal(24, 80, "trap : INT; firn --db db cql -f slow.cql; echo code $?");
     p.exp_string("name of 77").unwrap();
     p.send_control('c').unwrap();
@@ -230,14 +230,14 @@ fn rows_are_cut_or_expanded_to_the_width_of_a_terminal() {
     let mut p =
         t.terminal(24, 40, "firn --db db cql -k shop -e 'SELECT * FROM long; SELECT * FROM many;'");
     p.exp_string(&format!("  1 | {}", "x".repeat(33))).unwrap();
-    // The three bytes of the ellipsis, which the tests' terminal takes for characters.
+    // The three bytes of the ellipsis, which the test terminal counts as characters.
     assert_eq!(p.exp_string("\r\n").unwrap().chars().count(), 3);
     p.exp_string("(1 rows, cut to the terminal's width: EXPAND ON shows all of them)").unwrap();
     p.exp_string("@ Row 1").unwrap();
     p.exp_string(" c7 | a value of a column").unwrap();
     p.exp_eof().unwrap();
     let mut p = t.terminal(24, 40, "firn --db db cql -k shop -e 'EXPAND ON; SELECT * FROM long;'");
-    // All of it, which the terminal wraps.
+    // All of the value, wrapped by the terminal.
     p.exp_string(&long).unwrap();
     p.exp_eof().unwrap();
     let piped = Ran::of(t.run(

@@ -1,4 +1,4 @@
-//! `firn torture` goes on where it was, and says what is wrong when something is.
+//! Tests that `firn torture` continues an earlier run, and reports an error in the store.
 
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
@@ -50,7 +50,7 @@ fn statements_go_through_a_server_too_and_it_stops_while_threads_work() {
     let (code, said) = torture(&t, &["--cycles", "40"]);
     assert_eq!((code, &said["wrong"]), (Some(0), &Value::Null), "{said}");
     let count = |name: &str| said[name].as_u64().unwrap();
-    // These follow from the seed, and how much was done does not.
+    // These follow from the seed; the amount of work does not.
     assert!((5..35).contains(&count("served_cycles")) && count("stopped_at_work") > 0, "{said}");
     let kinds: Vec<&String> = said["counts"].as_object().unwrap().keys().collect();
     let served = kinds.iter().filter(|kind| kind.ends_with(", served")).count();
@@ -73,7 +73,7 @@ fn a_role_that_somebody_made_is_found_and_named() {
 fn a_lost_key_is_found_and_named() {
     let t = Temp::new("torture", "lost-key");
     assert_eq!(torture(&t, &["--cycles", "3"]).0, Some(0));
-    // Not by a step: somebody else deletes what the first shards have.
+    // Not deleted by a step of the test: another process deletes keys of the first shards.
     let gone = t.run(
         "run/store",
         &["delete", "--tree", "plain", "--hex", "--from", "0000", "--to", "0004", "-y"],

@@ -1,5 +1,5 @@
-//! `firn put`, deletions of ranges, `firn trees`, `firn stats` and `firn set-options` as a user
-//! meets them.
+//! Tests `firn put`, deletions of ranges, `firn trees`, `firn stats` and `firn set-options` from
+//! the command line.
 #![allow(missing_docs)]
 
 use super::common;
@@ -17,7 +17,7 @@ fn put_takes_pairs_and_files_and_all_or_nothing() {
     t.firn(&["put", "--hex", "00ff", "0102", "--tree", "bytes"]).good();
     assert_eq!(t.firn(&["scan", "--hex", "--tree", "bytes"]).good(), "00ff\t0102\n");
     t.firn(&["put", "--hex", "0g", "01"]).said(2, &["hexadecimal"]);
-    // What was refused has written nothing, and where only one tree is, that is meant.
+    // The refused calls have written nothing. A store with one tree uses it by default.
     assert_eq!(t.firn(&["scan", "--keys-only"]).good(), "apple\nfile\npear\n");
     Ran::of(t.run("one", &["put", "a", "1", "--tree", "fruit"], b"")).good();
     Ran::of(t.run("one", &["put", "b", "2"], b"")).good();
@@ -61,7 +61,7 @@ fn options_stay_set() {
     t.firn(&set).said(0, &["nothing is changed"]);
     t.firn(&["set-options", "default", "policy=lazy-leveled", "policy=tiered"])
         .said(2, &["policy is given twice"]);
-    // Another writer, who names no options, leaves them.
+    // A writer without options does not change them.
     t.firn(&["put", "b", "2"]).good();
     t.firn(&["compact"]).good();
     let trees = t.json(&["trees", "--json"]);
@@ -140,8 +140,7 @@ fn trees_are_called_by_what_is_in_them() {
             "{trees}"
         );
     }
-    // What belongs to them is neither written nor changed by hand, and no tree is made for what
-    // would be refused.
+    // Trees of keyspaces are neither written nor changed by hand, and refused calls create no tree.
     let before = t.json(&["trees", "--json"]);
     let tree = before.as_array().unwrap().iter().find(|t| t["holds"]["table"] == "items").unwrap()
         ["name"]
@@ -174,13 +173,13 @@ fn stats_are_looked_at_again() {
     t.firn(&["stats", "--watch", "soon"]).said(2, &["no number of seconds"]);
     t.firn(&["stats", "--watch", "0"]).said(2, &["between a millisecond and a day"]);
     t.firn(&["stats", "--json", "--prometheus"])
-        .said(2, &["--json and --prometheus are two formats"]);
+        .said(2, &["--json and --prometheus exclude each other"]);
 }
 
 #[test]
 fn advice_is_about_what_the_store_was_put_to() {
     let t = Temp::new("trees", "advise");
-    // Merged to one run it is larger than the 16 memtables from which on stores are simulated.
+    // Compacted to one run, the store is larger than the 16 memtables that the simulation needs.
     let (num, memtable) = (["--num", "40k"], ["--memtable", "64k"]);
     let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
     t.firn(&fill.concat()).good();
@@ -188,7 +187,7 @@ fn advice_is_about_what_the_store_was_put_to() {
     let (seen, costs) = (&told["seen"], told["costs"].as_array().unwrap());
     assert_eq!((&seen["tree"], &seen["deletes"]), (&json!("bench"), &json!(0.0)));
     assert!(seen["ingest"].as_f64().unwrap() > 0.0 && seen["runs"].as_f64().unwrap() >= 1.0);
-    // What it has now is among what is weighed, and is told as everything else is.
+    // The current policy is among the simulated ones, and reported like the others.
     assert!(seen["policy"].as_str().unwrap().starts_with("tiered:min_runs=5"), "{seen}");
     assert!(costs.iter().any(|c| c["policy"] == seen["policy"]), "{told:#}");
     let chosen = &costs[told["chosen"].as_u64().unwrap() as usize];
@@ -200,7 +199,7 @@ fn advice_is_about_what_the_store_was_put_to() {
     }
     t.firn(&["advise", "--tree", "other"]).said(2, &["no flush of", "other"]);
     t.firn(&["advise", "nowhere"]).said(2, &["nowhere"]);
-    // The command runs as it is printed; there is none where the store has the best policy.
+    // The printed command runs; there is none if the store has the best policy.
     let by = |text: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix("by"));
         line.map(|line| line.trim().to_owned())
@@ -217,7 +216,7 @@ fn advice_is_about_what_the_store_was_put_to() {
     Ran::of(t.firn_with(&words[1..], b"")).good();
 }
 
-/// A table of CQL, a family or an index is named as users know it wherever a tree is named.
+/// Tables, families and indexes may be named by their CQL names wherever a tree is named.
 #[test]
 fn trees_of_tables_are_named_by_keyspace_and_table() {
     let t = Temp::new("trees", "paths");
@@ -262,7 +261,7 @@ fn trees_of_tables_are_named_by_keyspace_and_table() {
     ];
     t.firn(&["scan", "--tree", "shop.nothing"]).said(2, &lists);
     t.firn(&["set-options", "shop.nothing", "block_size=512"]).said(2, &lists);
-    // A tree of such a name may be made all the same.
+    // A tree with such a name may still be created.
     t.firn(&["put", "--tree", "shop.nothing", "a", "b"]).good();
     assert_eq!(t.firn(&["scan", "--tree", "shop.nothing"]).good(), "a\tb\n");
 }

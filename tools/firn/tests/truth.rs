@@ -1,5 +1,5 @@
-//! What the commands say of damage: all of it, where it is, and what can still be read; and that
-//! nothing is made by a name mistyped.
+//! Tests the reports of damage: complete, with locations, and with all readable data. Mistyped
+//! names create nothing.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests damage files as a disk would
 
 use super::common;
@@ -16,7 +16,7 @@ impl Temp {
         Ran::of(self.run(db, args, input.as_bytes()))
     }
 
-    /// Files of a store with this extension.
+    /// Returns the files of a store with this extension.
     fn files(&self, db: &str, extension: &str) -> Vec<PathBuf> {
         let mut all: Vec<_> =
             fs::read_dir(self.path(db)).unwrap().map(|e| e.unwrap().path()).collect();
@@ -44,7 +44,7 @@ fn lines(n: u32, tag: &str) -> String {
     (0..n).map(|i| format!("key{i:06}\t{tag}{}\n", i.wrapping_mul(2_654_435_761))).collect()
 }
 
-/// A store of two trees, each merged to one table: `a`'s, then `b`'s.
+/// Creates a store of two trees, each compacted to one table: first `a`, then `b`.
 fn two_trees(t: &Temp) -> (PathBuf, PathBuf) {
     for tree in ["a", "b"] {
         t.firn_in("db", &["load", "-", "--tree", tree], &lines(20_000, tree)).good();
@@ -101,13 +101,13 @@ fn verify_names_the_table_of_a_damaged_tree() {
     let report: Value =
         serde_json::from_str(&t.firn_in("db", &["verify", "--json"], "").1).unwrap();
     let errors = report["errors"].as_array().unwrap();
-    // The schema's tree is damaged too, so that nobody can tell what the others are: that must not
-    // keep them from being listed.
+    // The schema's tree is damaged too, so the content of the other trees is unknown. They must be
+    // listed nevertheless.
     assert!(
         errors.iter().any(|e| e["tree"] == "system.schema") && errors.len() >= 2,
         "{report} {stats}"
     );
-    // With the schema whole, the table is named.
+    // With a sound schema, the table is named.
     let schema = errors.iter().find(|e| e["tree"] == "system.schema").unwrap()["file"]
         .as_str()
         .unwrap()
@@ -125,7 +125,7 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     let t = Temp::new("truth", "scan");
     let (a, b) = two_trees(&t);
     let whole = t.firn_in("db", &["scan", "--tree", "a"], "").good();
-    // The footer of one tree's table is gone: the other tree is read as ever.
+    // The footer of one tree's table is lost: the other tree is still readable.
     let footer = fs::metadata(&b).unwrap().len() as usize - 20;
     flip(&b, footer, 2);
     assert_eq!(t.firn_in("db", &["scan", "--tree", "a"], "").good(), whole);
@@ -136,7 +136,8 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     t.firn_in("db", &["stats"], "").good();
     t.firn_in("db", &["trees"], "").good();
     flip(&b, footer, 2);
-    // Damaged blocks: all other keys are read, forward and backward, and the rest is told.
+    // Damaged blocks: all other keys are read, forward and backward, and the lost ones are
+    // reported.
     for at in [30, 100_000, 100_001, 150_000] {
         flip(&a, at, 5);
     }
@@ -155,10 +156,10 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
         assert!(got.is_sorted() && got.len() > 19_000 && got.len() < 20_000, "{}", got.len());
         let mut rest = expected.iter();
         assert!(got.iter().all(|line| rest.any(|l| l == line)), "a line that was not there");
-        // Three blocks of less than 16 KiB each, and both ends of what was read in between.
+        // Three blocks of less than 16 KiB each, with the readable entries at both ends in between.
         assert!(got.last() == expected.last() && expected.len() - got.len() < 1000);
     }
-    // Above a newer run whose keys lie in the damaged block too: those of other blocks are shown.
+    // With a newer run whose keys are in the damaged block too, keys of other blocks are shown.
     t.firn_in("db", &["load", "-", "--tree", "a"], "key000000x\tnew\nkey019999x\tnew\n").good();
     let out = t.firn_in("db", &["scan", "--tree", "a"], "").said(1, &["damaged"]);
     assert!(out.ends_with("key019999x\tnew\n"));
@@ -178,7 +179,7 @@ fn a_damaged_value_apart_hides_its_own_key_only() {
     let whole = t.firn_in("db", &["scan"], "").good();
     let keys = t.firn_in("db", &["scan", "--keys-only"], "").good();
     assert!(whole.lines().count() == 301 && keys.lines().count() == 301);
-    // The first one, two beside each other, and the last one.
+    // The first one, two adjacent ones, and the last one.
     let lost = [0, 96, 97, 299];
     let files = t.files("db", "sst");
     for i in lost {
@@ -200,7 +201,7 @@ fn a_damaged_value_apart_hides_its_own_key_only() {
     assert_eq!(ran.2.matches("value block").count(), lost.len(), "{}", ran.2);
     let out = ran.said(1, &words);
     assert_eq!(out.lines().rev().collect::<Vec<_>>(), rest);
-    // Who asks for no value reads none, and who wants no more keys comes to no damage.
+    // Reads without values, and reads that end earlier, meet no damage.
     assert_eq!(t.firn_in("db", &["scan", "--keys-only"], "").good(), keys);
     let backward = t.firn_in("db", &["scan", "--keys-only", "--reverse"], "").good();
     assert!(backward.lines().rev().eq(keys.lines()));
@@ -208,7 +209,7 @@ fn a_damaged_value_apart_hides_its_own_key_only() {
     t.firn_in("db", &["get", "key001", "key096"], "").said(2, &["keys key096 to key096"]);
 }
 
-/// A store of a program that was killed, with its log whole: operations of one batch each.
+/// Creates a store of a killed program with a sound log: one operation per batch.
 fn killed(t: &Temp, name: &str) {
     let live = t.path("live");
     let options = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
@@ -229,7 +230,7 @@ fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
     killed(&t, "db");
     assert!(t.firn_in("db", &["verify"], "").good().contains("sound"));
     let log = t.files("db", "wal").into_iter().next_back().unwrap();
-    // A bit in the value of one of the first records.
+    // Flips a bit in the value of one of the first records.
     flip(&log, 4000, 4);
     let before: Vec<Vec<u8>> = t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect();
     let text = t.firn_in("db", &["verify"], "");
@@ -239,7 +240,7 @@ fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
     {
         assert!(text.1.contains(words), "{words:?} is not in {}", text.1);
     }
-    // Who reads is told, who writes is refused, and nothing changes.
+    // Readers print a note, writers are refused, and no file changes.
     assert!(t.firn_in("db", &["scan"], "").said(0, &["the log is damaged"]).lines().count() < 15);
     for args in [&["load", "-"][..], &["compact"], &["delete", "k"], &["checkpoint", "copy"]] {
         t.firn_in("db", args, "k\tv\n")
@@ -260,7 +261,7 @@ fn what_a_crash_leaves_needs_no_consent() {
     let t = Temp::new("truth", "crash");
     killed(&t, "db");
     let log = t.files("db", "wal").into_iter().next_back().unwrap();
-    // Sectors that were not written before the power failed, though later ones were.
+    // Sectors that were not written before the power failed, although later ones were.
     let mut bytes = fs::read(&log).unwrap();
     bytes[4096..8192].fill(0);
     fs::write(&log, bytes).unwrap();
@@ -316,12 +317,12 @@ fn a_name_mistyped_makes_no_store() {
     t.firn_in("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
     t.firn_in("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
     assert!(!t.path("typo").exists());
-    // A store of keys stays one.
+    // A store of keys remains one.
     t.firn_in("keys", &["load", "-"], "k\tv\n").good();
     t.firn_in("keys", &["cql", "-e", "HELP; DESCRIBE KEYSPACES"], "").good();
     t.firn_in("keys", &["cli", "-e", "show keyspaces;"], "").good();
     assert!(!t.firn_in("keys", &["trees"], "").good().contains("system.schema"));
-    // Until somebody asks.
+    // Until a statement creates a keyspace.
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY); SELECT * FROM shop.items";
     t.firn_in("keys", &["cql", "-e", make], "").good();
@@ -343,7 +344,7 @@ fn what_a_killed_program_left_is_not_said_to_be_in_use() {
     let table = t.files("db", "sst").remove(0);
     fs::copy(table, t.path("db/00000077.sst")).unwrap();
     let text = t.firn_in("db", &["stats"], "").good();
-    assert!(text.contains("or else left by one that was killed"), "{text}");
+    assert!(text.contains("or left by one that was killed"), "{text}");
     t.firn_in("db", &["delete", "nothing"], "").good();
     assert!(!t.firn_in("db", &["stats"], "").good().contains("not listed"));
 }
@@ -383,7 +384,7 @@ fn a_table_without_its_definition_is_told() {
     let report: Value =
         serde_json::from_str(&t.firn_in("db", &["verify", "--json"], "").1).unwrap();
     assert_eq!((&report["sound"], &report["undefined"][0]), (&false.into(), &tree.as_str().into()));
-    // What it says can be done: the tree is read, also when the store has been opened for writing.
+    // The advice works: the tree is readable, also after the store was opened for writing.
     t.firn_in("db", &["cql", "-e", "CREATE TABLE shop.more (id int PRIMARY KEY)"], "").good();
     let read = t.run("db", &["scan", "--tree", &tree], b"");
     assert!(read.status.success() && !read.stdout.is_empty());

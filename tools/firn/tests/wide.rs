@@ -1,4 +1,4 @@
-//! Families by way of the `firn` binary: loading records as rows, export and import.
+//! Tests families through the `firn` binary: loading records as rows, export and import.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
 use super::common;
@@ -18,7 +18,8 @@ impl Temp {
         name.to_owned()
     }
 
-    /// Runs `firn --db DB ARGS` in this directory: the exit code, standard output, standard error.
+    /// Runs `firn --db DB ARGS` in this directory; returns the exit code, standard output and
+    /// standard error.
     fn firn_parts(&self, db: &str, args: &[&str]) -> (i32, String, String) {
         let done = self.run(db, args, b"");
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
@@ -40,7 +41,7 @@ fn packages() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/packages.deb822")).unwrap()
 }
 
-/// Name and value of each field of a stanza, without those that name the row.
+/// Returns name and value of each field of a stanza, without those that name the row.
 fn stanza(text: &str, without: &[&str]) -> BTreeMap<String, String> {
     let mut fields: Vec<String> = vec![];
     for line in text.lines() {
@@ -87,7 +88,7 @@ fn a_package_index_is_rows_of_columns() {
     let read: BTreeMap<String, _> = all.iter().map(|r| (text(&r.key), row(&r.columns))).collect();
     let mut expected: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for s in packages().split("\n\n") {
-        // The later record of a package adds to the earlier one's columns.
+        // The later record of a package adds to the columns of the earlier one.
         let name = stanza(s, &[])["Package"].clone();
         expected.entry(name).or_default().extend(stanza(s, &["Package"]));
     }
@@ -114,7 +115,7 @@ fn a_package_index_is_rows_of_columns() {
     let slice = SliceRange { start: b"S".to_vec(), finish: b"T".to_vec(), ..SliceRange::default() };
     let some = k.get_slice(b"0ad", &ColumnParent::new("packages"), &slice.into()).unwrap();
     assert_eq!(row(&some).into_keys().collect::<Vec<_>>(), ["Section", "Size"]);
-    // An index that is asked for later is built over what is there.
+    // An index requested later is built over the existing rows.
     drop(k);
     t.good("db", &[&["load", &file, "--index", "Architecture"][..], &DEB].concat());
     let clause =
@@ -242,7 +243,7 @@ fn what_is_exported_is_imported() {
     );
 }
 
-/// The article's storage-conf.xml as it is printed, blanks in odd places and all.
+/// The article's storage-conf.xml as printed, with misplaced blanks.
 const ARTICLE: &str =
     include_str!("../../../engine/wide-text/tests/data/storage-conf/bloggyappy-ja.xml");
 
@@ -260,7 +261,7 @@ fn a_storage_conf_defines_keyspaces() {
         &["cli", "-k", "BloggyAppy", "-e", "set Authors['Arin Sarkissian'][twitter] = phatduckk;"],
     );
 
-    // Again, and with more: what is there stays, what is new is made.
+    // Repeated, with additions: existing definitions remain, new ones are created.
     let more = ARTICLE.replace(
         "</ Keyspace >",
         "< ColumnFamily Name =\"Numbers\" CompareWith =\"LongType\" KeysCached=\"1\" /></ Keyspace >",
@@ -339,7 +340,7 @@ fn a_storage_conf_that_cannot_be_defines_nothing() {
     refused("db", &["define", "nowhere.xml"], &["cannot open nowhere.xml"]);
     assert!(!t.0.join("db").exists());
 
-    // Another order than that of the data that is there, beside a family that would be new.
+    // A different order than that of the existing data, next to a new family.
     let first = conf(
         "first.xml",
         "<Keyspace Name=\"K\"><ColumnFamily Name=\"F\" CompareWith=\"LongType\"/></Keyspace>",
@@ -452,7 +453,7 @@ fn who_imports_again_is_told_of_counters() {
         let (code, _, err) =
             t.firn_parts("db", &[&["import", "--keyspace", "K", "--chunk", "1"], args].concat());
         assert!(code == 2 && err.contains("import the file again"), "{err}");
-        assert_eq!(err.contains("take out the counters"), counts, "{err}");
+        assert_eq!(err.contains("remove the imported counters"), counts, "{err}");
     }
     let (out, _) = t.good("db", &["export", "--keyspace", "K", "--notation", "short"]);
     assert!(out.contains("\"c\": 7"), "the counter is imported: {out}");
@@ -498,7 +499,7 @@ fn a_small_bench_of_rows_measures_everything() {
     }
     let (code, _, err) = temp.firn_parts("db2", &["bench", "--model", "wide", "--rows", "5"]);
     assert_eq!(code, 2, "{err}");
-    // Its store is replaced by the next bench, but not with a user's keyspace in it.
+    // The next bench replaces its store, unless it has a user's keyspace.
     let next = ["bench", "fillseq", "--num", "100"];
     temp.good("db", &["cli", "-e", "create keyspace Music;"]);
     let (code, _, err) = temp.firn_parts("db", &next);
@@ -510,7 +511,7 @@ fn a_small_bench_of_rows_measures_everything() {
     temp.good("db", &next);
 }
 
-/// Who keeps what `export` writes must not keep an empty file: tables of CQL are named.
+/// An export that would be empty must fail: it names the CQL tables.
 #[test]
 fn an_export_says_that_tables_of_cql_are_not_in_it() {
     let t = Temp::new("wide", "tables");

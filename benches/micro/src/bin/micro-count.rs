@@ -25,10 +25,10 @@ Exit codes: 0 counted, 2 could not run (valgrind is needed).";
 #[derive(Parser)]
 #[command(name = "micro-count", after_help = EXAMPLES)]
 struct CountCli {
-    /// Only pieces whose names contain this
+    /// Benchmarks whose names contain this
     #[arg(default_value = "")]
     filter: String,
-    /// Do so many operations of the one piece that is named in full, and count nothing
+    /// Run this number of operations of the one benchmark that is named in full, and count nothing
     #[arg(long, value_name = "N", hide = true)]
     operations: Option<usize>,
 }

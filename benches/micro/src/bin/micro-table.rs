@@ -17,27 +17,27 @@ use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
 Examples:
-  micro-table                              what the last `cargo bench -p firn-micro` measured, as Markdown
-  micro-table --baseline before            what was kept by `cargo bench ... -- --save-baseline before`
+  micro-table                              results of the last `cargo bench -p firn-micro`, as Markdown
+  micro-table --baseline before            results saved by `cargo bench ... -- --save-baseline before`
   micro-table --counts counts.tsv          with the instructions that `micro-count > counts.tsv` counted
   micro-table --json                       the same for programs
 
-Exit codes: 0 there is a table, 2 there was nothing to make one from.";
+Exit codes: 0 printed a table, 2 found no results.";
 
 /// Criterion's estimates as a Markdown table.
 #[derive(Parser)]
 #[command(name = "micro-table", after_help = EXAMPLES)]
 struct TableCli {
-    /// Where criterion keeps its results [default: target/criterion in $CARGO_TARGET_DIR or here]
+    /// Directory of criterion's results [default: target/criterion in $CARGO_TARGET_DIR or here]
     #[arg(long, value_name = "DIR")]
     criterion: Option<PathBuf>,
-    /// The baseline to read; "new" is the last run
+    /// Baseline to read; "new" is the last run
     #[arg(long, value_name = "NAME", default_value = "new")]
     baseline: String,
-    /// Instructions an operation: lines of a benchmark's name, a tab, a number
+    /// Instructions per operation: lines with a benchmark's name, a tab, a number
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
-    /// An array of objects instead of Markdown
+    /// Print an array of objects instead of Markdown
     #[arg(long)]
     json: bool,
 }

@@ -1,6 +1,6 @@
-//! Firn, with the tree's default options.
+//! Firn, with the default options of a tree.
 //!
-//! Its one memory budget covers what the others are given as a cache and as up to two memtables.
+//! Its single memory budget covers the cache and up to two memtables of the other engines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use firn_workload::firn::{FirnStore, StoreSums};
 
 use super::{Settings, Terms, built, lz4, mebibytes, values};
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
     let options = DbOptions {
         memory_budget: settings.cache + 2 * settings.memtable,
@@ -30,7 +30,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
     FirnStore::open(dir, options, "default", tree)
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     let budget = mebibytes(settings.cache + 2 * settings.memtable);
     Ok(Terms {

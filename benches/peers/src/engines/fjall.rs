@@ -1,5 +1,5 @@
-//! fjall: one keyspace; LZ4 and a 10-bit bloom filter on all levels instead of the levels that it
-//! chooses by default.
+//! fjall: one keyspace; LZ4 and a 10-bit Bloom filter on all levels instead of fjall's default
+//! levels.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
@@ -16,7 +16,7 @@ pub struct FjallStore {
     dir: PathBuf,
 }
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
     let db = Database::builder(dir)
         .cache_size(settings.cache as u64)
@@ -33,7 +33,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
     Ok(FjallStore { db, tree, dir: dir.to_owned() })
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     Ok(Terms {
         built: built("fjall")?,

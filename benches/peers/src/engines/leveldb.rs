@@ -1,10 +1,10 @@
-//! LevelDB, through the C interface of the library that the system has (feature `leveldb`).
+//! LevelDB, through the C interface of the system's library (feature `leveldb`).
 //!
-//! It compresses by snappy, and has one thread in the background. It has no call that writes the
-//! memtable out: a compaction of the empty range before all keys does that and no more.
+//! It compresses with Snappy, and has one background thread. It has no call to flush the memtable:
+//! a compaction of the empty range before all keys does exactly that.
 //!
-//! `unsafe`: every pointer that is handed over is one that the library gave and that lives in
-//! [`LevelStore`], or is of a slice with its length; the library is safe to call from many threads.
+//! `unsafe`: every passed pointer either came from the library and lives in [`LevelStore`], or
+//! belongs to a slice passed with its length. The library may be called from many threads.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
@@ -13,7 +13,7 @@ use std::{ptr, slice};
 
 use super::{Settings, Terms, mebibytes};
 
-/// What the library's header declares; all its objects are opaque.
+/// Declarations of the library's header; all its objects are opaque.
 mod c {
     use super::{c_char, c_int, c_uchar, c_void};
 
@@ -104,7 +104,7 @@ mod c {
     }
 }
 
-/// A LevelDB database with what it was opened with, which lives as long.
+/// A LevelDB database with the objects that it was opened with, which live as long.
 pub struct LevelStore {
     db: *mut c_void,
     cache: *mut c_void,
@@ -115,16 +115,16 @@ pub struct LevelStore {
     dir: PathBuf,
 }
 
-// SAFETY: the library's objects may be used from any thread, also from several at once; those of
-// one call's (iterators, batches) are not in here.
+// SAFETY: the library's objects may be used from any thread, also concurrently. Objects of single
+// calls (iterators, batches) are not in here.
 unsafe impl Send for LevelStore {}
 // SAFETY: as above.
 unsafe impl Sync for LevelStore {}
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<LevelStore> {
     let name = CString::new(dir.to_str().ok_or("the folder's name is no text")?)?;
-    // SAFETY: as the file says; the options are not needed any more when the store is open.
+    // SAFETY: as the module says; the options are not needed after the opening.
     unsafe {
         let mut store = LevelStore {
             db: ptr::null_mut(),
@@ -149,9 +149,9 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<LevelStore> {
     }
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Terms {
-    // SAFETY: these only tell numbers.
+    // SAFETY: these only return numbers.
     let version = unsafe { (c::leveldb_major_version(), c::leveldb_minor_version()) };
     Terms {
         built: format!("libleveldb {}.{}", version.0, version.1),
@@ -169,8 +169,8 @@ pub fn terms(settings: &Settings) -> Terms {
 
 impl Drop for LevelStore {
     fn drop(&mut self) {
-        // SAFETY: what the store was opened with goes after it, and nothing is used any more; a
-        // store that failed to open has none.
+        // SAFETY: the objects that the store was opened with are dropped after it, and nothing is
+        // used later. A store that failed to open has no handle.
         unsafe {
             if !self.db.is_null() {
                 c::leveldb_close(self.db);
@@ -184,14 +184,14 @@ impl Drop for LevelStore {
     }
 }
 
-/// Calls the library with a place for its error's text.
+/// Calls the library with a pointer for its error message.
 fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error = ptr::null_mut();
     let out = call(&mut error);
     if error.is_null() {
         return Ok(out);
     }
-    // SAFETY: an error is a text that ends with a zero and is the caller's to free.
+    // SAFETY: an error is a zero-terminated text that the caller frees.
     let text = unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         c::leveldb_free(error.cast());
@@ -200,7 +200,7 @@ fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     Err(text.into())
 }
 
-/// An iterator, or the like, that is destroyed with its scope.
+/// An iterator or similar object that is destroyed with its scope.
 struct Owned {
     pointer: *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
@@ -208,7 +208,8 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the pointer is an object of the kind that `destroy` is for, and only here.
+        // SAFETY: the pointer is an object of the type that `destroy` expects, and exists only
+        // here.
         unsafe { (self.destroy)(self.pointer) }
     }
 }
@@ -216,7 +217,7 @@ impl Drop for Owned {
 impl LevelStore {
     fn compact_range(&self, range: Option<&[u8]>) {
         let (start, len) = range.map_or((ptr::null(), 0), |key| (key.as_ptr().cast(), key.len()));
-        // SAFETY: as the file says; no pointer stands for no bound.
+        // SAFETY: as the module says; a null pointer means no bound.
         unsafe { c::leveldb_compact_range(self.db, start, len, start, len) }
     }
 }
@@ -225,7 +226,7 @@ impl Store for LevelStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         let options = if sync { self.synced } else { self.write };
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(|error| unsafe {
             let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
             c::leveldb_put(self.db, options, k, key.len(), v, value.len(), error);
@@ -233,7 +234,7 @@ impl Store for LevelStore {
     }
 
     fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         unsafe {
             let out = Owned {
                 pointer: c::leveldb_writebatch_create(),
@@ -250,7 +251,7 @@ impl Store for LevelStore {
     #[inline]
     fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let mut len = 0;
-        // SAFETY: as the file says; a value that is there is of that length and the caller's.
+        // SAFETY: as the module says; a found value has this length and belongs to the caller.
         unsafe {
             let k = key.as_ptr().cast();
             let value =
@@ -265,7 +266,7 @@ impl Store for LevelStore {
 
     #[inline]
     fn delete(&self, key: &[u8]) -> Result<()> {
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(|error| unsafe {
             c::leveldb_delete(self.db, self.write, key.as_ptr().cast(), key.len(), error);
         })
@@ -279,7 +280,7 @@ impl Store for LevelStore {
         limit: u64,
         mut f: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        // SAFETY: as the file says; key and value stay where they are until the iterator moves.
+        // SAFETY: as the module says; key and value stay valid until the iterator moves.
         unsafe {
             let iter = Owned {
                 pointer: c::leveldb_create_iterator(self.db, self.read),
@@ -297,7 +298,8 @@ impl Store for LevelStore {
                 (_, Some(key)) => c::leveldb_iter_seek(at, key.as_ptr().cast(), key.len()),
             }
             if let (Direction::Reverse, Some(key)) = (direction, from) {
-                // The seek went to the key or behind it; the walk begins at it or before it.
+                // The seek went to the key or after it; the reverse scan begins at the key or
+                // before it.
                 if c::leveldb_iter_valid(at) == 0 {
                     c::leveldb_iter_seek_to_last(at);
                 } else if entry(c::leveldb_iter_key) != key {

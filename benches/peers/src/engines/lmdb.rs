@@ -1,7 +1,7 @@
-//! LMDB: each write is a transaction that is handed to the operating system through a writable
-//! shared map, each read opens a read transaction, as a program that reads now and then would.
+//! LMDB: each write is a transaction that is passed to the operating system through a writable
+//! shared map. Each read opens a read transaction, like a program with occasional reads.
 //!
-//! The map is 64 GiB of address space; the file is as large but sparse, so that its size on disk is
+//! The map has 64 GiB of address space; the file is as large but sparse, so its size on disk is
 //! counted in blocks.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
@@ -21,13 +21,13 @@ pub struct LmdbStore<'e> {
     dir: PathBuf,
 }
 
-/// Opens the environment in `dir`, and makes it where there is none.
+/// Opens the environment in `dir`; creates it if missing.
 pub fn open(dir: &Path) -> Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_SIZE).max_readers(1024);
-    // SAFETY: the folder belongs to this process alone, so nobody else maps or changes the file;
-    // without syncs and with a writable map a crash of the machine may corrupt it, which no
-    // measurement outlives.
+    // SAFETY: the directory belongs to this process alone, so no other process maps or changes the
+    // file. Without syncs and with a writable map, a crash of the machine may corrupt it, but no
+    // measurement outlives that.
     let env = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | EnvFlags::WRITE_MAP);
         options.open(dir)?
@@ -35,7 +35,7 @@ pub fn open(dir: &Path) -> Result<Env<WithTls>> {
     Ok(env)
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms() -> Result<Terms> {
     Ok(Terms {
         built: built("lmdb-master-sys")?,
@@ -52,7 +52,7 @@ pub fn terms() -> Result<Terms> {
 }
 
 impl<'e> LmdbStore<'e> {
-    /// The unnamed database of `env`, which lies in `dir`.
+    /// Opens the unnamed database of `env`, which is in `dir`.
     pub fn new(env: &'e Env<WithTls>, dir: &Path) -> Result<Self> {
         let txn = env.write_txn()?;
         let opened = env.create_databases_and_commit(txn, |opener, txn| {

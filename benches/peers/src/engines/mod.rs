@@ -1,10 +1,11 @@
 //! One driver per engine, all opened under the same conditions.
 //!
-//! Those are, where an engine has such a thing: a memtable of [`Settings::memtable`] bytes, a block
-//! cache of [`Settings::cache`] bytes, LZ4 on all levels, a 10-bit bloom filter or its equal,
-//! [`Settings::background`] background threads, a write-ahead log that each put has been handed to
-//! the operating system through when it returns, and no sync unless asked for. Everything else is as
-//! the engine's authors ship it. [`Engine::terms`] says what came of that for each engine.
+//! The conditions, as far as an engine supports them: a memtable of [`Settings::memtable`] bytes, a
+//! block cache of [`Settings::cache`] bytes, LZ4 on all levels, a 10-bit Bloom filter or an
+//! equivalent, and [`Settings::background`] background threads. Each put is passed to the operating
+//! system through a write-ahead log before it returns, without a sync unless requested. All other
+//! options have the engine's defaults. [`Engine::terms`] returns the resulting conditions of each
+//! engine.
 
 pub mod firn;
 mod fjall;
@@ -23,7 +24,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What all engines are given.
+/// Settings of all engines.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Bytes of a memtable.
@@ -34,8 +35,8 @@ pub struct Settings {
     pub background: usize,
     /// Whether blocks are compressed with LZ4.
     pub lz4: bool,
-    /// Values of at least so many bytes lie in files of their own, in engines that can do that; 0 for
-    /// none.
+    /// Size of the smallest value that is stored in a separate file, in engines that support it; 0
+    /// for none.
     pub apart: usize,
 }
 
@@ -43,7 +44,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// This project's.
+    /// Firn.
     Firn,
     /// RocksDB.
     Rocksdb,
@@ -64,33 +65,33 @@ pub enum Engine {
     Pebble,
 }
 
-/// What an engine is given and does; `none` where it has nothing like it.
+/// Conditions of an engine; `none` for unsupported ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct Terms {
-    /// The crate that was built, with its release.
+    /// The crate with its version.
     pub built: String,
     /// Memtable.
     pub memtable: String,
     /// Cache of blocks or pages.
     pub cache: String,
-    /// Threads in the background.
+    /// Background threads.
     pub background: String,
     /// Compression of blocks.
     pub compression: String,
     /// Filter of a table.
     pub filter: String,
-    /// Where values lie.
+    /// Location of values.
     pub values: String,
-    /// Where a put is that has returned without a sync.
+    /// Location of a put that has returned without a sync.
     pub put: &'static str,
-    /// What a put with a sync waits for.
+    /// The sync of a put.
     pub sync: &'static str,
-    /// What the step `compact` does.
+    /// Effect of the step `compact`.
     pub compact: &'static str,
 }
 
 impl Terms {
-    /// The terms with their names, in the order of a table.
+    /// Returns the conditions with their names, in the order of a table.
     pub fn rows(&self) -> [(&'static str, &str); 10] {
         [
             ("crate", &self.built),
@@ -107,7 +108,8 @@ impl Terms {
     }
 }
 
-/// Walks over at most `limit` entries of an engine's iterator and hands each to `f`. Their number.
+/// Iterates over at most `limit` entries of an engine's iterator and passes each to `f`. Returns
+/// their number.
 fn walk<K: AsRef<[u8]>, V: AsRef<[u8]>, E: Into<Error>>(
     entries: impl Iterator<Item = std::result::Result<(K, V), E>>,
     limit: u64,
@@ -122,7 +124,7 @@ fn walk<K: AsRef<[u8]>, V: AsRef<[u8]>, E: Into<Error>>(
     Ok(count)
 }
 
-/// A crate with the release of it that was built, as the lock file says.
+/// Returns a crate with its version from the lock file.
 fn built(name: &str) -> Result<String> {
     let lines: Vec<&str> = include_str!("../../Cargo.lock").lines().collect();
     let of = lines.windows(2).find(|pair| pair[0] == format!("name = \"{name}\""));
@@ -135,7 +137,7 @@ fn mebibytes(bytes: usize) -> String {
     format!("{} MiB", bytes >> 20)
 }
 
-/// Where an engine that can keep values apart keeps them.
+/// Returns the location of values of an engine with separate blob files.
 fn values(settings: &Settings) -> String {
     match settings.apart {
         0 => "in the tables".to_owned(),
@@ -161,15 +163,15 @@ impl Engine {
         (Engine::Pebble, "pebble"),
     ];
 
-    /// The engine that the others are compared with, if it is among those measured.
+    /// Reports whether it is the engine that the others are compared with.
     pub fn is_ours(self) -> bool {
         self == Engine::Firn
     }
 
-    /// What this engine is given of `settings`, and what it does with it.
+    /// Returns the engine's conditions for `settings`.
     ///
     /// # Errors
-    /// The lock file that this was built with does not name the engine's crate.
+    /// The lock file of the build does not have the engine's crate.
     pub fn terms(self, settings: &Settings) -> Result<Terms> {
         match self {
             Engine::Firn => firn::terms(settings),
@@ -185,8 +187,8 @@ impl Engine {
         }
     }
 
-    /// Opens the store of this engine in `dir`, which may be empty, takes `visitor` to it and
-    /// closes it.
+    /// Opens the store of this engine in `dir`, which may be empty, runs `visitor` on it and closes
+    /// it.
     pub fn visit<V: Visitor>(self, dir: &Path, settings: &Settings, visitor: V) -> Result<V::Out> {
         match self {
             Engine::Firn => visitor.visit(&firn::open(dir, settings)?),
@@ -223,11 +225,11 @@ impl FromStr for Engine {
     }
 }
 
-/// Something to be done with a store, compiled for each engine.
+/// An action on a store, compiled for each engine.
 pub trait Visitor {
-    /// What comes of it.
+    /// Result of the action.
     type Out;
-    /// Does it.
+    /// Runs the action.
     fn visit<S: Store>(self, store: &S) -> Result<Self::Out>;
 }
 
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use firn_workload::{Direction, StoreBatch};
 
-    /// Writes, or reads what was written before the store was closed.
+    /// Writes, or reads the data written before the store was closed.
     struct Asked {
         writes: bool,
     }

@@ -1,10 +1,10 @@
-//! Pebble, through a C interface of ours over it (`pebble/store.go`, feature `pebble`).
+//! Pebble, through a C interface of this crate (`pebble/store.go`, feature `pebble`).
 //!
-//! Each call crosses into Go, and what it gives is copied once: a program in Go pays neither. Walks
-//! cross once for as many entries as the buffer takes. Pebble compresses by snappy.
+//! Each call crosses into Go, and its result is copied once: a Go program has neither cost. Scans
+//! cross once for as many entries as fit into the buffer. Pebble compresses with Snappy.
 //!
-//! `unsafe`: every pointer that is handed over is of a slice with its length, or of a place for an
-//! answer; no pointer is kept by the other side, and the store may be called from many threads.
+//! `unsafe`: every passed pointer belongs to a slice passed with its length, or to an output
+//! variable. Go stores no pointer, and the store may be called from many threads.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use std::ptr;
 
 use super::{Settings, Terms, mebibytes};
 
-/// What `pebble/store.go` exports. Each call gives a text where it failed, which is freed here.
+/// Exports of `pebble/store.go`. A failed call returns a text, which is freed here.
 mod c {
     use super::{c_char, c_int, c_void};
 
@@ -68,7 +68,7 @@ mod c {
     }
 }
 
-/// Bytes of a thread's buffer at first; it grows with what has no room in it.
+/// Initial bytes of a thread's buffer; it grows for larger results.
 const BUFFER: usize = 64 << 10;
 
 /// Bytes before an entry in a buffer: the lengths of its key and value.
@@ -78,26 +78,26 @@ thread_local! {
     static TAKEN: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
 }
 
-/// An open Pebble.
+/// An open Pebble store.
 pub struct PebbleStore {
     handle: usize,
     dir: PathBuf,
 }
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<PebbleStore> {
     let name = CString::new(dir.to_str().ok_or("the folder's name is no text")?)?;
     let (memtable, cache) = (settings.memtable as u64, settings.cache as u64);
     let (compactions, compress) = (c_int::try_from(compactions(settings))?, settings.lz4.into());
     let mut handle = 0;
-    // SAFETY: as the file says.
+    // SAFETY: as the module says.
     checked(unsafe {
         c::firn_pebble_open(name.as_ptr(), memtable, cache, compactions, compress, &mut handle)
     })?;
     Ok(PebbleStore { handle, dir: dir.to_owned() })
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     const MODULE: &str = "github.com/cockroachdb/pebble/v2 ";
     let mut needed = include_str!("../../pebble/go.mod").lines();
@@ -121,12 +121,12 @@ fn compactions(settings: &Settings) -> usize {
     settings.background.max(1)
 }
 
-/// What a call said.
+/// Converts the result of a call.
 fn checked(said: *mut c_char) -> Result<()> {
     if said.is_null() {
         return Ok(());
     }
-    // SAFETY: what is said is a text that ends with a zero and is the caller's to free.
+    // SAFETY: the message is a zero-terminated text that the caller frees.
     let text = unsafe {
         let text = CStr::from_ptr(said).to_string_lossy().into_owned();
         c::free(said.cast());
@@ -135,8 +135,8 @@ fn checked(said: *mut c_char) -> Result<()> {
     Err(text.into())
 }
 
-/// Where a slice begins. An empty one may begin at a made-up address, over which Go's collector
-/// would end the process.
+/// Returns the address of a slice. An empty slice may have an invalid address, for which Go's
+/// collector would abort the process.
 fn start(bytes: &[u8]) -> *const u8 {
     static SOMEWHERE: u8 = 0;
     if bytes.is_empty() { &SOMEWHERE } else { bytes.as_ptr() }
@@ -147,7 +147,7 @@ fn push_length(out: &mut Vec<u8>, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first entry of a buffer and what is behind it; `None` at its end.
+/// Returns the first entry of a buffer and the rest; `None` at its end.
 fn first(entries: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (header, rest) = entries.split_first_chunk::<HEADER>()?;
     let length = |at: usize| -> Option<usize> {
@@ -158,12 +158,12 @@ fn first(entries: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((key, value, rest))
 }
 
-/// A walk that is open on the other side.
+/// An open scan in Go.
 struct PebbleScan(usize);
 
 impl Drop for PebbleScan {
     fn drop(&mut self) {
-        // SAFETY: the walk is open, and closed only here. What it had to say, it said on its way.
+        // SAFETY: the scan is open, and closed only here. Its errors were returned earlier.
         let _ = checked(unsafe { c::firn_pebble_scan_close(self.0) });
     }
 }
@@ -181,7 +181,7 @@ impl Store for PebbleStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         let (k, v) = (start(key), start(value));
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(unsafe {
             c::firn_pebble_put(self.handle, k, key.len(), v, value.len(), sync.into())
         })
@@ -195,7 +195,7 @@ impl Store for PebbleStore {
             out.extend_from_slice(key);
             out.extend_from_slice(value);
         }
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(unsafe { c::firn_pebble_write(self.handle, start(&out), out.len()) })
     }
 
@@ -204,12 +204,12 @@ impl Store for PebbleStore {
         TAKEN.with_borrow_mut(|buffer| {
             loop {
                 let (out, room, mut len) = (buffer.as_mut_ptr(), buffer.len(), 0);
-                // SAFETY: as the file says.
+                // SAFETY: as the module says.
                 checked(unsafe {
                     let k = start(key);
                     c::firn_pebble_get(self.handle, k, key.len(), out, room, &mut len)
                 })?;
-                // A length below zero says that there is no such key.
+                // A negative length means that the key is missing.
                 let Ok(len) = usize::try_from(len) else { return Ok(None) };
                 match buffer.get(..len) {
                     Some(value) => return Ok(Some(f(value))),
@@ -221,7 +221,7 @@ impl Store for PebbleStore {
 
     #[inline]
     fn delete(&self, key: &[u8]) -> Result<()> {
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(unsafe { c::firn_pebble_delete(self.handle, start(key), key.len()) })
     }
 
@@ -235,14 +235,14 @@ impl Store for PebbleStore {
         let reverse = c_int::from(direction == Direction::Reverse);
         let (begin, len) = from.map_or((ptr::null(), 0), |key| (start(key), key.len()));
         let mut handle = 0;
-        // SAFETY: as the file says; no pointer stands for the end of all keys.
+        // SAFETY: as the module says; a null pointer means the end of all keys.
         checked(unsafe { c::firn_pebble_scan(self.handle, begin, len, reverse, &mut handle) })?;
         let scan = PebbleScan(handle);
         let mut count = 0;
         TAKEN.with_borrow_mut(|buffer| {
             while count < limit {
                 let (out, room, mut used) = (buffer.as_mut_ptr(), buffer.len(), 0);
-                // SAFETY: as the file says.
+                // SAFETY: as the module says.
                 checked(unsafe {
                     c::firn_pebble_walk(scan.0, limit - count, reverse, out, room, &mut used)
                 })?;
@@ -266,12 +266,12 @@ impl Store for PebbleStore {
     }
 
     fn flush(&self) -> Result<()> {
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(unsafe { c::firn_pebble_flush(self.handle) })
     }
 
     fn compact(&self) -> Result<()> {
-        // SAFETY: as the file says.
+        // SAFETY: as the module says.
         checked(unsafe { c::firn_pebble_compact(self.handle) })
     }
 

@@ -1,10 +1,10 @@
 //! redb: each put is a transaction, each read opens a read transaction.
 //!
 //! redb has one writer at a time and no log. Without a sync ([`Durability::None`]) a commit is in
-//! the process's memory, and a process that is killed loses everything since the last commit with
-//! one, and its next opening repairs the file: so after a crash redb has to be compared by what it
-//! found, too. Its compaction only makes the file smaller and wants the database for itself: the
-//! step `compact` does nothing here.
+//! the process's memory. A killed process loses everything since the last commit with a sync, and
+//! the next opening repairs the file. So after a crash, the data that redb found must be compared,
+//! too. Its compaction only shrinks the file and requires exclusive access: the step `compact` does
+//! nothing here.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use redb::{
@@ -24,7 +24,7 @@ pub struct RedbStore {
     dir: PathBuf,
 }
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<RedbStore> {
     let db = Builder::new().set_cache_size(settings.cache).create(dir.join("redb"))?;
     let store = RedbStore { db, dir: dir.to_owned() };
@@ -32,7 +32,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RedbStore> {
     Ok(store)
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     Ok(Terms {
         built: built("redb")?,
@@ -126,7 +126,7 @@ impl Store for RedbStore {
     }
 
     fn flush(&self) -> Result<()> {
-        // What was committed without a sync becomes durable with the next commit that has one.
+        // The next commit with a sync makes unsynced commits durable.
         self.write(Durability::Immediate, |_| Ok(()))
     }
 

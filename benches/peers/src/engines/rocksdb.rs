@@ -1,5 +1,4 @@
-//! RocksDB: values are read pinned, options are made once, and iterators are the raw ones, which do
-//! not copy.
+//! RocksDB: pinned reads, options created once, and raw iterators, which do not copy.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use rocksdb::{
@@ -19,7 +18,7 @@ pub struct RocksStore {
     synced: WriteOptions,
 }
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(settings.cache));
@@ -48,7 +47,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     })
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     Ok(Terms {
         built: built("librocksdb-sys")?,
@@ -65,7 +64,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
 }
 
 impl RocksStore {
-    /// Sets an option that may be changed while the store is open.
+    /// Sets an option that can be changed while the store is open.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         Ok(self.db.set_options(&[(name, value)])?)
     }

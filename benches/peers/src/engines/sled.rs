@@ -1,11 +1,11 @@
-//! sled: one tree with the options that it is shipped with, and the cache of the others.
+//! sled: one tree with default options, and the cache size of the others.
 //!
 //! A put without a sync returns when its record is in a buffer of the process, which sled writes
-//! when it is full and every 500 ms; a process that is killed loses what is in it. sled waits after
-//! each buffer until its pages have been written (`sync_file_range`), which no option turns off.
-//! Its sync is no more than that: unlike the others' it flushes neither the file system's journal
-//! nor the device's cache, so its rows of syncs are not comparable. It compresses by zstd only, and
-//! not by default.
+//! when it is full and every 500 ms; a killed process loses it. After each buffer sled waits until
+//! its pages are written (`sync_file_range`), and no option disables this. Its sync does no more
+//! than that: unlike the others', it flushes neither the file system's journal nor the device's
+//! cache. So its rows with syncs are not comparable. It compresses only with zstd, and not by
+//! default.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
 use sled::{Batch, Config, Db};
@@ -20,13 +20,13 @@ pub struct SledStore {
     dir: PathBuf,
 }
 
-/// Opens the store in `dir`, and makes it where there is none.
+/// Opens the store in `dir`; creates it if missing.
 pub fn open(dir: &Path, settings: &Settings) -> Result<SledStore> {
     let db = Config::new().path(dir).cache_capacity(settings.cache as u64).open()?;
     Ok(SledStore { db, dir: dir.to_owned() })
 }
 
-/// What it is given.
+/// Returns the conditions.
 pub fn terms(settings: &Settings) -> Result<Terms> {
     Ok(Terms {
         built: built("sled")?,

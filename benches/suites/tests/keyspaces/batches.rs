@@ -1,4 +1,4 @@
-//! Batches: whole or not at all, over trees, openings and beside readers.
+//! Batches: atomic over several trees, across reopening and for concurrent readers.
 
 use firn_kv::{Batch, Db, Readable, Result};
 

@@ -1,4 +1,4 @@
-//! The log: many segments, one that is only reserved, and bytes behind its end that mean nothing.
+//! The log: many segments, one that is only reserved, and meaningless bytes after its end.
 #![allow(clippy::disallowed_methods, reason = "a test damages the log of its own store")]
 
 use std::path::Path;
@@ -7,14 +7,14 @@ use firn_kv::{Db, DbOptions, Result};
 
 use super::{Dir, tree};
 
-/// The least that a segment may have.
+/// Minimum size of a segment.
 const SEGMENT: u64 = 64 << 10;
 
 fn small() -> DbOptions {
     DbOptions { wal_segment: SEGMENT, background_threads: 0, ..DbOptions::default() }
 }
 
-/// What a process that is killed now would leave.
+/// Returns the files that a process killed now would leave.
 fn image(dir: &Dir) -> Dir {
     let copy = Dir::new();
     std::fs::create_dir(&copy.0).unwrap();
@@ -24,7 +24,7 @@ fn image(dir: &Dir) -> Dir {
     copy
 }
 
-/// Where the bytes of a segment end that are not zero.
+/// Returns the end of a segment's nonzero bytes.
 fn end(segment: &Path) -> usize {
     std::fs::read(segment).unwrap().iter().rposition(|b| *b != 0).unwrap() + 1
 }
@@ -93,7 +93,7 @@ fn bytes_behind_the_end_of_the_log_mean_nothing() -> Result<()> {
     let ended = end(&segment(&crashed));
     let records = &log[before..ended];
     drop((t, db));
-    // Some text, the beginning of records, their last bytes, and all of them once more: each
+    // Some text, the beginning of records, their last bytes, and a copy of all of them: each
     // several times.
     let junk: [&[u8]; 4] =
         [b"09pmu35w3a9mp53bao9upw3ab5up", &records[..12], &records[records.len() - 4..], records];
@@ -107,7 +107,7 @@ fn bytes_behind_the_end_of_the_log_mean_nothing() -> Result<()> {
             }
         }
     }
-    // Of a store that was closed the log has an end that is marked.
+    // The log of a closed store has an end marker.
     let closed = Db::open_with(&dir.0, DbOptions { read_only: true, ..small() })?;
     assert_eq!(tree(&closed, "t").len()?, 3);
     drop(closed);

@@ -1,4 +1,4 @@
-//! Openings: who may open a store when, and what it holds then.
+//! Opening a store: when it can be opened, and its contents then.
 #![allow(clippy::disallowed_methods, reason = "a test changes the folder of its store")]
 
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Result, TreeOptions};

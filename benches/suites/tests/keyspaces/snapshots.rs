@@ -1,4 +1,4 @@
-//! Snapshots and walks: what they see, and what is kept for them.
+//! Snapshots and iterators: their contents, and the versions that are retained for them.
 
 use firn_kv::policy::Fifo;
 use firn_kv::{Db, Policy, Readable, Result, TreeOptions};
@@ -73,7 +73,7 @@ fn each_write_is_one_number_further_for_snapshots() -> Result<()> {
     Ok(())
 }
 
-/// Entries of the tree's tables, after what is in memory has been flushed and all of it merged.
+/// Returns the number of entries in the tree's tables, after a flush and a full compaction.
 fn kept(db: &Db, name: &str) -> Result<u64> {
     tree(db, name).compact()?;
     Ok(db
@@ -145,7 +145,7 @@ fn snapshots_are_counted_and_a_clone_holds_what_the_first_did() -> Result<()> {
     let clone = one.clone();
     t.put("a", "b")?;
     drop((one, two));
-    // Clones are one place that is held.
+    // Clones share one position of a snapshot.
     assert_eq!(count(), 1);
     assert_eq!(kept(&db, "t")?, 2);
     assert_eq!(clone.get(&t, "a")?.unwrap(), "a");

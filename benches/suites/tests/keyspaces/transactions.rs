@@ -1,4 +1,4 @@
-//! Transactions: own writes, and whose commits are refused.
+//! Transactions: own writes, and refused commits.
 
 use firn_kv::{Db, ErrorKind, Readable, Result, Transaction, Tree};
 
@@ -20,7 +20,7 @@ fn conflicts(tx: Transaction) -> bool {
     }
 }
 
-/// The numbers of a walk, added up.
+/// Returns the sum of the numbers of an iterator.
 fn sum(walk: firn_kv::Range) -> Result<u64> {
     walk.map(|pair| Ok(u64::from_be_bytes(pair?.1[..].try_into().unwrap()))).sum()
 }
@@ -35,7 +35,7 @@ fn a_walk_of_a_transaction_shows_what_it_held_when_the_walk_began() -> Result<()
         tx.put(&t, i.to_be_bytes(), "a")?;
     }
     assert_eq!((before.count(), tx.iter(&t).count()), (0, 100));
-    // Nor do others' writes show.
+    // Writes of others are not visible either.
     t.put("2", "2")?;
     let walk = tx.iter(&t);
     t.put("3", "3")?;
@@ -62,7 +62,8 @@ fn a_transaction_reads_what_it_wrote_last() -> Result<()> {
     Ok(())
 }
 
-/// Two that each add up one range and write into the other's; both ranges with keys, and one empty.
+/// Two transactions each sum up one range and write into the other's; with keys in both ranges, or
+/// in one.
 #[test]
 fn sums_that_depend_on_each_other_are_not_both_committed() -> Result<()> {
     for first in [Some(10u64), None] {
@@ -96,7 +97,7 @@ fn who_read_what_another_one_has_put_conflicts() -> Result<()> {
     assert!(t.contains("hello")? && !other.contains(&t, "hello")?);
     other.put(&t, "hello", "world2")?;
     assert!(conflicts(other));
-    // Who read commits first, and who wrote has read nothing.
+    // The reader commits first, and the writer has read nothing.
     let (mut one, mut other) = (db.transaction(), db.transaction());
     assert!(one.iter(&t).next().is_some());
     other.put(&t, "hello", "world2")?;
@@ -183,7 +184,7 @@ fn updates_of_one_key_conflict_and_of_two_do_not() -> Result<()> {
         one.commit()?;
         assert_eq!(conflicts(other), refused);
     }
-    // The tree's own update asks again when somebody was faster.
+    // The tree's own update retries after a concurrent write.
     let updated = t.update("a", |old| old.map(|old| [old, b"!"].concat()))?;
     assert_eq!([updated.old.unwrap(), t.get("a")?.unwrap()], ["a", "a!"]);
     Ok(())
@@ -212,7 +213,7 @@ fn a_walk_conflicts_with_what_is_put_into_its_range_and_no_other() -> Result<()>
     Ok(())
 }
 
-/// Here the stores differ: fjall takes a range as read when its iterator is made.
+/// The stores differ here: fjall counts a range as read when its iterator is created.
 #[test]
 fn a_walk_that_was_never_asked_has_read_nothing() -> Result<()> {
     let (db, t) = store()?;

@@ -1,14 +1,16 @@
-//! Trees: names, options, clearing and dropping, what is loaded, what is filtered, how they are
-//! walked.
+//! Trees: names, options, clearing and dropping, loading, filtering, iteration.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use firn_kv::internals::base::key::Kind;
-use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
-use firn_kv::{Batch, Compression, Db, ErrorKind, FilterKind, Policy, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Readable, Result, TreeOptions, FilterDecision};
 use firn_kv::policy::Movement;
+use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
+use firn_kv::{
+    Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db,
+    ErrorKind, FilterDecision, FilterKind, Policy, Readable, Result, TreeOptions,
+};
 
 use super::{Dir, tree};
 
@@ -92,8 +94,8 @@ fn a_dropped_tree_goes_with_its_files_and_may_come_again() -> Result<()> {
         db.drop_tree("t")?;
         assert_eq!(t.get("k").unwrap_err().kind(), ErrorKind::Closed);
         drop(t);
-        // They go when no thread of this process is in the middle of a read, of whatever store. Who
-        // asks for the statistics lets go what can.
+        // The files are deleted when no thread of this process is in the middle of a read of any
+        // store. Reading the statistics triggers deletions that are possible.
         let are_gone = || {
             db.stats();
             dir.files(".sst").is_empty()
@@ -133,7 +135,7 @@ fn what_was_cleared_stays_so_after_openings() -> Result<()> {
         let db = dir.open();
         let a = tree(&db, "a");
         assert!(a.is_empty()? && tree(&db, "b").is_empty()?);
-        // What is put after a clearing is not cleared.
+        // A put after a clearing is not cleared.
         a.put("a", "b")?;
     }
     let db = dir.open();
@@ -175,7 +177,8 @@ fn what_memtables_take_is_told_and_given_back_by_a_flush() -> Result<()> {
 #[test]
 fn a_filter_of_compactions_counts_for_its_tree_alone_also_after_an_opening() -> Result<()> {
     let dir = Dir::new();
-    let filtered = || TreeOptions { compaction_filter: Some(Arc::new(OnlyA)), ..TreeOptions::default() };
+    let filtered =
+        || TreeOptions { compaction_filter: Some(Arc::new(OnlyA)), ..TreeOptions::default() };
     {
         let db = dir.open();
         for t in [db.tree("filtered", filtered())?, tree(&db, "other")] {
@@ -253,7 +256,7 @@ fn a_prefix_is_walked_with_and_without_values() -> Result<()> {
     Ok(())
 }
 
-/// Keeps keys that begin with `a`.
+/// Retains keys that begin with `a`.
 struct OnlyA;
 
 impl CompactionFilter for OnlyA {

@@ -1,8 +1,8 @@
 //! Floor 2: analysis of WHERE clauses, checked once against the catalog (model 3.4, 3.5).
 //!
-//! - [`Restrictions`]: a `WHERE` clause. With bound values it returns the keys of partitions
-//!   ([`Restrictions::keys`]) or a range of partitions, the [`ValueIntervals`] of rows in each, and
-//!   the [`RowFilter`] for the remaining conditions.
+//! - [`Restrictions`]: a `WHERE` clause. With bound values it returns three results: the keys of
+//!   partitions ([`Restrictions::keys`]) or a range of partitions; the [`ValueIntervals`] of rows
+//!   in each; the [`RowFilter`] for the remaining conditions.
 
 mod constants;
 mod evaluate;

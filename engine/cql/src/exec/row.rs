@@ -39,7 +39,7 @@ enum Form {
 /// Use of a column id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowEntry {
-    /// No column of the table has it.
+    /// A name that belongs to no column of the table.
     Unknown,
     /// Its cells only show that the row exists.
     Unwanted,

@@ -94,7 +94,7 @@ impl<'a> SystemRows<'a> {
         self.rows.push(row);
     }
 
-    /// Returns the rows in the order of the table. Of two rows with the same key it returns the
+    /// Returns the rows in the order of the table. If two rows have the same key, it returns the
     /// first.
     pub(super) fn finish(self, partitioner: Partitioner) -> Result<Vec<SystemPartition>> {
         let table = self.table;

@@ -1,4 +1,4 @@
-//! A store with sessions of both interfaces, and random histories of the cells of families.
+//! A store with sessions of both interfaces, and random histories of cells in families.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,18 +29,18 @@ impl Both {
         (wide.clone(), Session::new(wide).unwrap())
     }
 
-    /// The store, which was closed, with the older interface alone.
+    /// Opens the closed store with the Thrift interface alone.
     pub fn open_wide(&self) -> Wide {
         open_wide(&self.env, &self.clock)
     }
 
-    /// Opens the store, which was closed.
+    /// Opens the closed store.
     pub fn open_again(&mut self) {
         (self.wide, self.session) = Both::open(&self.env, &self.clock);
         self.session.execute("USE rec", ()).unwrap();
     }
 
-    /// Merges all tables, and opens the store again.
+    /// Compacts all tables, and reopens the store.
     pub fn reopen(&mut self) {
         let db = self.wide.db();
         db.tree_names().iter().for_each(|t| db.existing_tree(t).unwrap().compact().unwrap());
@@ -56,7 +56,7 @@ impl Both {
         self.session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
     }
 
-    /// The values of all rows, as bytes.
+    /// Returns the values of all rows as bytes.
     pub fn rows(&self, statement: &str) -> Vec<Vec<Option<Vec<u8>>>> {
         values(&self.ask(statement))
     }
@@ -97,7 +97,7 @@ pub fn family_tree(both: &Both, name: &str) -> firn_kv::Tree {
     both.wide.store().family(id).unwrap().tree().clone()
 }
 
-/// Says that it is over when it goes, also when a test fails.
+/// Sets the flag on drop, also if a test fails.
 pub struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -109,24 +109,24 @@ impl Drop for Ends<'_> {
 // ----------------------------------------------------------------------------------------------
 // random histories
 
-/// Cells of a row of the histories.
+/// Number of cells in a row of the histories.
 pub const CELLS: usize = 9;
-/// So many of them are together: in a super column, or with the same first component.
+/// Number of cells in a group: in a super column, or with the same first component.
 pub const GROUP: usize = 3;
 pub const KEYS: [&str; 3] = ["k", "l", "m"];
 
 /// A family of the histories: cell `i` is before cell `i + 1`.
 pub struct Shape {
     pub def: CfDef,
-    /// The statement that makes it, where the older interface doesn't.
+    /// The statement that creates it, if it is not created through the Thrift interface.
     pub statement: Option<&'static str>,
-    /// The name in its row or super column.
+    /// Name in its row or super column.
     pub name: fn(usize) -> Vec<u8>,
-    /// The row that it is in CQL.
+    /// Its row in CQL.
     pub place: fn(usize) -> String,
-    /// What all cells of its group have, where groups are.
+    /// Common condition of all cells of a group, if there are groups.
     pub group: Option<fn(usize) -> String>,
-    /// The values of its clustering columns.
+    /// Values of its clustering columns.
     pub clustering: fn(usize) -> Vec<Vec<u8>>,
 }
 
@@ -143,7 +143,8 @@ pub fn composite(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.iter().map(part).collect::<Vec<_>>().concat()
 }
 
-/// The shapes of families that the older interface makes, and compact tables of the same cells.
+/// Returns the shapes of families created through the Thrift interface, and of compact tables with
+/// the same cells.
 pub fn shapes() -> Vec<Shape> {
     let tables = families().into_iter().zip([
         "CREATE TABLE t_flat (key text, column1 text, value text, PRIMARY KEY (key, column1)) WITH COMPACT STORAGE",
@@ -209,9 +210,9 @@ fn families() -> Vec<Shape> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deed {
-    /// The cell gets the value, or goes.
+    /// Writes the cell, or deletes it.
     Cell { cell: usize, value: Option<String> },
-    /// The cells from one to before another go.
+    /// Deletes the cells from one to before another.
     Range { from: usize, until: usize },
 }
 
@@ -222,13 +223,13 @@ pub struct Did {
     pub deed: Deed,
 }
 
-/// Whether cells from one to before another are those that are together.
+/// Reports whether the cells from one to before another are a group.
 fn is_group(from: usize, until: usize) -> bool {
     from.is_multiple_of(GROUP) && until == from + GROUP
 }
 
 impl Shape {
-    /// Makes it.
+    /// Creates it.
     pub fn make(&self, both: &Both) {
         match self.statement {
             Some(statement) => drop(both.ask(statement)),
@@ -244,7 +245,7 @@ impl Shape {
         self.def.column_type == "Super"
     }
 
-    /// Does it, with one interface or the other.
+    /// Executes a step through either interface.
     pub fn carry_out(
         &self,
         family: &ColumnFamily,
@@ -258,7 +259,7 @@ impl Shape {
         }
     }
 
-    /// Does it with the older interface, if that can.
+    /// Executes a step through the Thrift interface, if that supports it.
     fn carry_out_by_call(&self, family: &ColumnFamily, did: &Did) -> bool {
         let Did { key, timestamp, deed } = did;
         let row = |cell: usize| {
@@ -314,7 +315,7 @@ impl Shape {
                 };
                 let bounds = match (from, until, self.group) {
                     (_, _, Some(group)) if is_group(*from, *until) => group(*from),
-                    // What has no end on one side has no bound there.
+                    // A range without an end on one side has no bound there.
                     (0, _, _) => bound(until - 1, above),
                     (_, &CELLS, _) => bound(*from, below),
                     _ => format!("{} AND {}", bound(*from, below), bound(until - 1, above)),
@@ -346,7 +347,7 @@ impl Shape {
     }
 }
 
-/// What is there of a row after all that was done, whatever the order: cells with values and
+/// Returns the expected cells of a row after all steps, in any order: cells with values and
 /// timestamps.
 pub fn expected(all: &[Did], key: usize) -> Vec<(usize, String, i64)> {
     let mut out = vec![];
@@ -370,7 +371,7 @@ pub fn expected(all: &[Did], key: usize) -> Vec<(usize, String, i64)> {
     out
 }
 
-/// That both interfaces see what is there after all that was done.
+/// Checks that both interfaces return the state after all steps.
 pub fn check(both: &Both, shape: &Shape, all: &[Did], rng: &mut Rng) {
     check_rows(both, shape, all, rng);
     let (name, family) = (&shape.def.name, both.family(&shape.def.name));
@@ -397,7 +398,7 @@ pub fn check(both: &Both, shape: &Shape, all: &[Did], rng: &mut Rng) {
     }
 }
 
-/// That statements see what is there after all that was done.
+/// Checks that statements return the state after all steps.
 pub fn check_rows(both: &Both, shape: &Shape, all: &[Did], rng: &mut Rng) {
     let name = &shape.def.name;
     let columns = if shape.group.is_some() { "column1, column2" } else { "column1" };

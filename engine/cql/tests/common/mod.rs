@@ -1,4 +1,4 @@
-//! What the tests of several files share.
+//! Common helpers of the tests.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use firn_cql::{Kind, Result, Rows, Session};
 use firn_wide::{Type, Wide};
 use serde_json::{Value as Json, json};
 
-/// A session that uses a keyspace, which is made where it is not there.
+/// Creates a session that uses a keyspace, which is created if it is missing.
 pub fn session_in(wide: Wide, keyspace: &str) -> Session {
     let session = Session::new(wide).unwrap();
     let make = format!(
@@ -17,7 +17,7 @@ pub fn session_in(wide: Wide, keyspace: &str) -> Session {
     session
 }
 
-/// A type's name without `frozen` and without the keyspace of user types.
+/// Returns a type's name without `frozen` and without the keyspace of user types.
 pub fn type_name(of: &Type) -> String {
     let all = |types: &[Type]| types.iter().map(type_name).collect::<Vec<_>>().join(", ");
     match of.unreversed() {
@@ -31,12 +31,12 @@ pub fn type_name(of: &Type) -> String {
     }
 }
 
-/// The definitions that were told.
+/// Schema changes that were reported.
 #[derive(Default)]
 pub struct Heard(parking_lot::Mutex<Vec<String>>);
 
 impl Heard {
-    /// Those since the last time.
+    /// Returns the changes since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock())
     }
@@ -54,7 +54,7 @@ impl firn_cql::internals::exec::SchemaListener for Heard {
     }
 }
 
-/// The fields of our answer that the file has.
+/// Returns the fields of our answer that the file has.
 pub fn ours(answer: &Result<Vec<Rows>>) -> Json {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let pages = match answer {
@@ -79,7 +79,7 @@ pub fn ours(answer: &Result<Vec<Rows>>) -> Json {
     out
 }
 
-/// Where we differ: by the statement and what is bound to it, our answer.
+/// Returns the accepted differences: our answer by statement and bound values.
 pub fn differences(text: &str) -> BTreeMap<String, String> {
     let blocks = text.split("\n\n").filter(|b| !b.trim().is_empty() && !b.starts_with('#'));
     let read = |block: &str| {

@@ -1,4 +1,4 @@
-//! Each kind of wrong is made in sources of a folder of its own, and found.
+//! Creates each type of violation in temporary sources, and checks that it is found.
 
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
@@ -60,7 +60,7 @@ fn downwards_is_right() {
     assert_eq!(checked(&files), Ok((9, 11)));
 }
 
-/// However it is written.
+/// In every syntax.
 #[test]
 fn upwards_and_sideways_is_wrong() {
     for text in [
@@ -111,7 +111,7 @@ fn upwards_and_sideways_is_wrong() {
 
 #[test]
 fn a_reexport_carries_nothing_up() {
-    // `base` may name `wal` where it is a neighbour; what `wal` has from `db` is still from `db`.
+    // `base` may use `wal` if it is a neighbour; re-exports of `db` in `wal` still count as `db`.
     let plan = FloorPlan { neighbours: &[("base", "wal"), ("wal", "db")], ..PLAN };
     let files = [
         ("wal/mod.rs", "pub use crate::db::Db; pub fn g() {}"),
@@ -176,7 +176,7 @@ fn rooms_without_floors_and_names_without_rooms_are_wrong() {
     assert!(e.contains("there is no room wal"), "{e}");
 }
 
-/// The files of `base`, which declares `a`, `b` and `c`, with a list of rings.
+/// Checks the files of `base`, which declares `a`, `b` and `c`, with a list of rings.
 fn base(door: &str, a: &str, b: &str, c: &str, rings: &str) -> Result<(usize, usize), String> {
     let door = format!("mod a; mod b; mod c; mod key; {door}");
     let files = [("base/mod.rs", &*door), ("base/a.rs", a), ("base/b.rs", b), ("base/c.rs", c)];

@@ -1,5 +1,4 @@
-//! Draws histories from seeds: how often each kind of step comes, and with which keys, ranges and
-//! values.
+//! Draws histories from seeds: the frequencies of steps, and their keys, ranges and values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,11 +18,11 @@ enum DrawSpace {
     Wide,
 }
 
-/// An endless history: take as many steps as are wanted.
+/// An endless history: take as many steps as needed.
 pub struct History {
     rng: Rng,
     spaces: [DrawSpace; TREES],
-    /// Which trees take operands.
+    /// Whether each tree accepts operands.
     hooked: [bool; TREES],
     alive: [bool; TREES],
     snapshots: [bool; SLOTS],
@@ -36,8 +35,8 @@ pub struct History {
 }
 
 impl History {
-    /// The history of this seed. `hooked` says which trees take merge operands. No tree is there at
-    /// the start.
+    /// Creates the history of this seed. `hooked` says which trees accept merge operands. No tree
+    /// exists at the start.
     pub fn new(seed: u64, hooked: [bool; TREES]) -> History {
         let mut rng = Rng::new(seed);
         let all = [
@@ -80,8 +79,8 @@ impl History {
             }
             DrawSpace::Odd => {
                 if r.one_in(2000) {
-                    // About where 16 bits end, too: shorter lengths and shared prefixes are kept in
-                    // so many.
+                    // Includes lengths near the 16-bit limit: shorter lengths and shared prefixes
+                    // are stored in 16 bits.
                     let len = r.choose(&[
                         65_534,
                         65_535,
@@ -150,7 +149,7 @@ impl History {
         (0..TREES).map(|n| (i + n) % TREES).find(|&n| self.hooked[n] && self.alive[n]).unwrap_or(i)
     }
 
-    /// Two keys of a tree, in order most of the time, near each other half of the time.
+    /// Draws two keys of a tree, mostly in order, and half of the time near each other.
     fn two_keys(&mut self, tree: usize) -> (HistoryKey, HistoryKey) {
         let a = self.key(tree);
         let b = match self.spaces[tree] {
@@ -219,9 +218,9 @@ impl History {
         }
     }
 
-    /// A span to be deleted: one without an end only now and then. What ends with the greatest key
-    /// of all takes two operations, for which nobody here could tell the time: so none ends with
-    /// one of the greatest length, or has no end where such keys are drawn.
+    /// Draws a span to delete, sometimes without an end. A span that ends with the greatest key
+    /// takes two operations, whose times cannot be predicted here. So no span ends with a key of
+    /// maximum length, or is unbounded in trees with such keys.
     fn deleted_span(&mut self, tree: usize) -> Span {
         let (a, b) = self.two_keys(tree);
         let rare = self.rng.below(40);
@@ -252,7 +251,7 @@ impl History {
         }
     }
 
-    /// A snapshot to read at, half of the time, when there is one.
+    /// Draws a snapshot to read at, half of the time, if there is one.
     fn maybe_at(&mut self) -> Option<usize> {
         if self.rng.one_in(2) { None } else { self.filled(|h| h.snapshots) }
     }
@@ -267,7 +266,7 @@ impl History {
         self.rng.below(SLOTS as u64) as usize
     }
 
-    /// The kind to draw instead where `kind` needs something that is not there.
+    /// Returns the step type to draw instead of `kind` if it requires missing state.
     fn enabled(&mut self, kind: StepKind) -> StepKind {
         if !self.alive.contains(&true) {
             return StepKind::CreateTree;
@@ -372,7 +371,7 @@ impl History {
         HistoryOp::Write { tree, write, power: kind == StepKind::PutPower }
     }
 
-    /// What reads and writes as one step.
+    /// Draws an atomic read-modify-write operation.
     fn step_op(&mut self, kind: StepKind) -> HistoryOp {
         let tree = self.tree();
         let key = self.key(tree);
@@ -476,7 +475,7 @@ impl History {
         let tree = self.tree();
         match kind {
             StepKind::Ingest => {
-                // Now and then none, or enough for several tables.
+                // Sometimes none, or enough for several tables.
                 let n = if self.rng.one_in(12) { 400 } else { self.rng.below(30) };
                 let pairs: BTreeMap<HistoryKey, Filler> =
                     (0..n).map(|_| (self.key(tree), self.value())).collect();

@@ -1,16 +1,15 @@
-//! Histories: random but repeatable sequences of operations on a store of a few trees.
+//! Histories: random but reproducible sequences of operations on a store with a few trees.
 //!
 //! Invariants:
-//! - A history depends on its seed alone, so a failure is replayed from the seed and the number of
+//! - A history depends only on its seed, so a failure is replayed from the seed and the number of
 //!   the step.
-//! - Every step means something in every state (a read of a snapshot that is not there does
-//!   nothing), so a history stays one when steps are taken out of it, and a failing one can be made
-//!   smaller.
-//! - Nothing here knows the store that is tested: steps are plain data.
+//! - Every step is valid in every state (a read of a missing snapshot does nothing), so a history
+//!   stays valid without some of its steps, and a failing one can be shrunk.
+//! - This module does not depend on the tested store: steps are plain data.
 //!
-//! Each tree has a key space of its own, chosen by the seed: few keys that collide all the time,
-//! long keys with one shared prefix, odd bytes of any length (the empty key, zeros, 0xff, the
-//! longest key there may be), a growing sequence, and keys spread wide.
+//!   Each tree has its own key space, chosen by the seed: few colliding keys, long keys with one
+//!   shared prefix, arbitrary bytes of any length (the empty key, zeros, 0xff, the longest possible
+//!   key), an increasing sequence, and widely distributed keys.
 
 use std::fmt;
 use std::ops::Bound;
@@ -23,28 +22,27 @@ mod script;
 pub use draw::History;
 pub use script::Script;
 
-/// How many trees a history uses at most.
+/// Maximum number of trees of a history.
 pub const TREES: usize = 4;
-/// How many snapshots, iterators, cursors, transactions and exported files there are at most, of
-/// each.
+/// Maximum number of snapshots, iterators, cursors, transactions and exported files, of each.
 pub const SLOTS: usize = 3;
-/// The longest key that histories use.
+/// The longest key of histories.
 pub const LONGEST_KEY: usize = (512 << 10) - 1;
 
 /// A key.
 pub type HistoryKey = Vec<u8>;
 
-/// A value or an operand, by what it is made from.
+/// A value or an operand, generated from its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filler {
-    /// Odd seeds give bytes that do not compress, even ones give bytes that do.
+    /// Odd seeds give incompressible bytes, even ones compressible bytes.
     pub seed: u32,
     /// Length in bytes.
     pub len: u32,
 }
 
 impl Filler {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Vec<u8> {
         let mut out = vec![0; self.len as usize];
         if self.seed % 2 == 1 {
@@ -64,7 +62,7 @@ pub enum Write {
     Put(HistoryKey, Filler),
     /// Deletes a key.
     Delete(HistoryKey),
-    /// Deletes the keys of a span; nothing when it is empty.
+    /// Deletes the keys of a span; nothing if it is empty.
     DeleteRange(Span),
     /// Adds an operand.
     Merge(HistoryKey, Filler),
@@ -73,24 +71,24 @@ pub enum Write {
 /// A range of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins.
+    /// Start.
     pub from: Bound<HistoryKey>,
-    /// Where it ends.
+    /// End.
     pub to: Bound<HistoryKey>,
 }
 
 impl Span {
-    /// All keys.
+    /// Returns the span of all keys.
     pub fn all() -> Span {
         Span { from: Bound::Unbounded, to: Bound::Unbounded }
     }
 
-    /// Its bounds as slices.
+    /// Returns the bounds as slices.
     pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
     }
 
-    /// Whether it can hold no key.
+    /// Reports whether it cannot contain a key.
     pub fn is_empty(&self) -> bool {
         match (&self.from, &self.to) {
             (Bound::Included(a), Bound::Included(b)) => a > b,
@@ -105,21 +103,21 @@ impl Span {
         }
     }
 
-    /// Whether a key lies in it.
+    /// Reports whether it contains a key.
     pub fn contains(&self, key: &[u8]) -> bool {
         use std::ops::RangeBounds;
         RangeBounds::<[u8]>::contains(&self.bounds(), key)
     }
 }
 
-/// From where a range is walked.
+/// Direction of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryEnds {
     /// Ascending.
     Front,
     /// Descending.
     Back,
-    /// From both, in an order that the seed gives, until they meet.
+    /// From both ends, in an order given by the seed, until they meet.
     Both(u64),
 }
 
@@ -140,8 +138,8 @@ pub enum Move {
     Prev,
 }
 
-/// What a step does. `tree`, `slot`: which of the [`TREES`] and [`SLOTS`]. `at`: the snapshot that
-/// is read, or the present.
+/// The action of a step. `tree`, `slot`: index into the [`TREES`] and [`SLOTS`]. `at`: the snapshot
+/// to read, or the present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum HistoryOp {
@@ -202,7 +200,7 @@ pub enum HistoryOp {
     Refused { tree: usize },
 }
 
-/// The kinds of step, for weights and for counting what a history has covered.
+/// The types of steps, for weights and for measuring the coverage of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[rustfmt::skip]
@@ -218,7 +216,7 @@ pub enum StepKind {
     CreateTree, DropTree, ChangeOptions, Size, Stats, Verify, Advance, Refused,
 }
 
-/// How often each kind is drawn, relative to the sum.
+/// Weight of each type.
 #[rustfmt::skip]
 pub const WEIGHTS: &[(StepKind, u64)] = &[
     (StepKind::Put, 3400), (StepKind::PutLarge, 60), (StepKind::PutPower, 20), (StepKind::Delete, 900), (StepKind::DeleteRange, 90),
@@ -243,13 +241,13 @@ pub const WEIGHTS: &[(StepKind, u64)] = &[
 /// One step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What kind was drawn.
+    /// The drawn type.
     pub kind: StepKind,
-    /// What to do.
+    /// The action.
     pub op: HistoryOp,
 }
 
-/// A key as it is printed: escaped, long runs shortened.
+/// Formats a key: escaped, long runs shortened.
 fn show(key: &[u8]) -> String {
     if key.len() <= 24 {
         return format!("\"{}\"", key.escape_ascii());

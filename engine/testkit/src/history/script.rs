@@ -1,5 +1,5 @@
-//! Histories as text: a failing one is printed as a script, and a script is played again. A line is
-//! a step: its word, and its arguments one behind the other. What is read back is what was written.
+//! Histories as text: a failing one is printed as a script, and a script can be replayed. A line is
+//! a step: its word, and its arguments in order. Parsing a script returns the printed steps.
 
 use std::fmt::{self, Write as _};
 use std::ops::Bound;
@@ -7,7 +7,7 @@ use std::str::SplitWhitespace;
 
 use super::{Filler, HistoryEnds, HistoryKey, HistoryOp, Move, Span, Write};
 
-/// Steps with the seed that options and the disk's whims are drawn from.
+/// Steps with the seed of options and disk faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// The seed.
@@ -17,11 +17,11 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads what [`Display`](fmt::Display) wrote. Empty lines and those that begin with `#` say
-    /// nothing.
+    /// Parses the output of [`Display`](fmt::Display). Ignores empty lines and those that begin
+    /// with `#`.
     ///
     /// # Errors
-    /// The line that is none, and why.
+    /// The invalid line, and the reason.
     pub fn parse(text: &str) -> Result<Script, String> {
         let (mut seed, mut steps) = (None, vec![]);
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
@@ -48,7 +48,7 @@ impl fmt::Display for Script {
     }
 }
 
-/// What can be an argument, or several.
+/// A type that is one or several arguments.
 trait Argument: Sized {
     fn put(&self, out: &mut String);
     fn take(words: &mut SplitWhitespace<'_>) -> Result<Self, String>;
@@ -72,7 +72,7 @@ macro_rules! steps {
         }
 
         fn parse_op(word: &str, words: &mut SplitWhitespace<'_>) -> Result<HistoryOp, String> {
-            // Fields are taken in the order in which they are written here.
+            // The fields are parsed in the order of this list.
             match word {
                 $($word => {
                     $(let $field = Argument::take(words)?;)*
@@ -177,7 +177,7 @@ impl<T: Argument> Argument for Option<T> {
     }
 }
 
-/// How many, and each.
+/// The number of elements, and each of them.
 impl<T: Argument> Argument for Vec<T> {
     fn put(&self, out: &mut String) {
         self.len().put(out);
@@ -198,8 +198,8 @@ impl<A: Argument, B: Argument> Argument for (A, B) {
     }
 }
 
-/// Letters, digits and what is between words as they are, other bytes as `%hh`; of a byte that
-/// comes often `%hh*n;`. In quotes.
+/// Quoted; letters, digits and word separators unchanged, other bytes as `%hh`; repeated bytes as
+/// `%hh*n;`.
 impl Argument for HistoryKey {
     fn put(&self, out: &mut String) {
         out.push_str(" \"");
@@ -378,7 +378,7 @@ mod tests {
         let script = Script { seed: 3, steps };
         let text = script.to_string();
         assert!(Script::parse(&text).as_ref() == Ok(&script));
-        // A key of 512 KiB is no line of 512 KiB.
+        // A key of 512 KiB does not make a line of 512 KiB.
         let keys = vec![
             vec![],
             vec![0; LONGEST_KEY],

@@ -52,13 +52,13 @@ pub(super) enum Miss {
     Token(&'static str),
     /// One of several tokens was expected.
     Set,
-    /// No alternative of a rule fits, said at its beginning.
+    /// No alternative of a rule matches; reported at its start.
     Alternative,
-    /// A number that does not fit.
+    /// A number out of range.
     Large,
-    /// A number to count by that does not fit.
+    /// A counter increment out of range.
     Delta,
-    /// Too deep.
+    /// Nesting too deep.
     Deep,
 }
 
@@ -67,7 +67,7 @@ type ParsedCli<T> = Result<T, Miss>;
 struct CliParser<'a> {
     tokens: &'a [CliToken],
     at: usize,
-    /// What would be taken at `at`.
+    /// The tokens that are accepted at `at`.
     expected: Vec<ExpectedToken>,
     /// The column family of the statement.
     family: Option<String>,
@@ -118,8 +118,8 @@ impl<'a> CliParser<'a> {
         CliSyntaxError::new(source, at, met, expected, place, short)
     }
 
-    /// What the parser of 2012 said of a token that it could not match: it tried to go on without
-    /// that token, or as if the one expected had stood before it.
+    /// Returns the message of the parser of 2012 for an unexpected token. It tried to continue
+    /// without that token, or as if the expected one had preceded it.
     fn mismatch(&self, name: &str, raw: &str) -> String {
         let is_expected = |t: &CliToken| {
             wanted(name).is_some_and(|w| w.kind == t.kind && w.text.eq_ignore_ascii_case(&t.text))
@@ -140,7 +140,7 @@ impl<'a> CliParser<'a> {
         format!("mismatched input '{raw}' expecting {name}")
     }
 
-    /// Takes this word of the language if it comes next.
+    /// Consumes this word of the language if it is next.
     fn word(&mut self, word: &'static str) -> bool {
         self.expected.push(ExpectedToken::Word(word));
         let here = self
@@ -156,7 +156,7 @@ impl<'a> CliParser<'a> {
         if self.word(word) { Ok(()) } else { Err(Miss::Token(name)) }
     }
 
-    /// Takes this sign if it comes next.
+    /// Consumes this sign if it is next.
     fn sign(&mut self, sign: &'static str) -> bool {
         self.expected.push(ExpectedToken::Sign(sign));
         let here = self.peek().is_some_and(|t| t.kind == TokenKind::Sign && t.text == sign);
@@ -170,7 +170,7 @@ impl<'a> CliParser<'a> {
         if self.sign(sign) { Ok(()) } else { Err(Miss::Token(name)) }
     }
 
-    /// Takes a token of one of these kinds.
+    /// Consumes a token of one of these types.
     fn any(&mut self, what: ExpectedKind, kinds: &[TokenKind]) -> Option<String> {
         self.expected.push(ExpectedToken::Any(what));
         let token = self.peek().filter(|t| kinds.contains(&t.kind))?;
@@ -178,7 +178,7 @@ impl<'a> CliParser<'a> {
         Some(token.text.clone())
     }
 
-    /// A name: a word, a string or a whole number.
+    /// Parses a name: a word, a string or an integer.
     fn name(&mut self, what: ExpectedKind) -> ParsedCli<String> {
         self.any(what, &[TokenKind::Word, TokenKind::Text, TokenKind::Integer]).ok_or(Miss::Set)
     }
@@ -189,8 +189,8 @@ impl<'a> CliParser<'a> {
         Ok(name)
     }
 
-    /// A whole number that isn't negative and fits a signed number of four bytes, as limits and
-    /// times did.
+    /// Parses a non-negative integer that fits a signed number of four bytes, the type of limits
+    /// and times.
     fn count(&mut self) -> ParsedCli<u32> {
         let digits =
             self.peek().filter(|t| t.kind == TokenKind::Integer && !t.text.starts_with('-'));
@@ -215,8 +215,7 @@ impl<'a> CliParser<'a> {
         if self.at == self.tokens.len()
             || self.peek().is_some_and(|t| t.kind == TokenKind::Sign && t.text == ";")
         {
-            // Nothing is a statement too, but for completion it is the place where every statement
-            // begins.
+            // An empty statement is valid, but for completion it is the start of every statement.
             let begins = STATEMENTS.iter().map(|word| ExpectedToken::Word(word));
             self.expected.extend(begins.chain([ExpectedToken::Sign("?")]));
             if self.at == self.tokens.len() {
@@ -233,7 +232,7 @@ impl<'a> CliParser<'a> {
         self.end(statement)
     }
 
-    /// What follows the first word.
+    /// Parses the rest after the first word.
     fn rest(&mut self, word: &str) -> ParsedCli<CliStatement> {
         match word {
             "assume" => self.assume(),
@@ -302,7 +301,7 @@ impl<'a> CliParser<'a> {
             self.expected.extend(first.map(|w| ExpectedToken::Word(w)));
             return Ok(CliStatement::Help(None));
         }
-        // The longest run of words that is a topic's name.
+        // Finds the longest topic name.
         let best = CliTopic::ALL
             .iter()
             .filter(|t| self.begins_with(t.words()))
@@ -445,7 +444,7 @@ impl<'a> CliParser<'a> {
         Ok(Definition { name, attributes })
     }
 
-    /// The value of an attribute.
+    /// Parses the value of an attribute.
     fn value(&mut self, what: ExpectedKind, depth: usize) -> ParsedCli<AttributeValue> {
         if depth > MAX_DEPTH {
             return Err(Miss::Deep);
@@ -466,7 +465,7 @@ impl<'a> CliParser<'a> {
         if self.sign("[") {
             let mut list = Vec::new();
             while !self.sign("]") {
-                // Between maps there may be a comma or none, and one more may follow the last.
+                // A comma between maps is optional, and one may follow the last map.
                 if !list.is_empty() && self.sign(",") && self.sign("]") {
                     break;
                 }
@@ -503,7 +502,7 @@ impl<'a> CliParser<'a> {
         }
     }
 
-    /// A key, a name or a value: text, or a function of text.
+    /// Parses a key, a name or a value: text, or a function of text.
     fn term(&mut self, what: ExpectedKind) -> ParsedCli<CliTerm> {
         let token = self.peek();
         let kinds = [
@@ -534,7 +533,7 @@ impl<'a> CliParser<'a> {
         self.path_of(family)
     }
 
-    /// What follows `family[`.
+    /// Parses the rest after `family[`.
     fn path_of(&mut self, family: String) -> ParsedCli<Path> {
         let key = self.term(ExpectedKind::Key)?;
         self.need_sign("]", "']'")?;
@@ -547,7 +546,7 @@ impl<'a> CliParser<'a> {
     }
 
     fn get(&mut self) -> ParsedCli<CliStatement> {
-        // The parser of 2012 looked at the family to know which kind of `get` it is.
+        // The parser of 2012 needed the family to distinguish the forms of `get`.
         let family = self.family().map_err(|_| Miss::Alternative)?;
         if self.sign("[") {
             let path = self.path_of(family)?;
@@ -609,7 +608,7 @@ impl<'a> CliParser<'a> {
         }
     }
 
-    /// A key that a range of rows begins or ends with.
+    /// Parses a key at the start or end of a range of rows.
     fn key_bound(&mut self, kinds: &[TokenKind]) -> Option<CliTerm> {
         let is_quoted = self.peek().is_some_and(|t| t.kind == TokenKind::Text);
         let text = self.any(ExpectedKind::Key, kinds)?;
@@ -652,7 +651,7 @@ impl<'a> CliParser<'a> {
     }
 }
 
-/// The token of this name; `None` for those whose text is the user's choice, and for the end.
+/// Returns the token of this name; `None` for tokens with arbitrary text, and for the end.
 fn wanted(name: &str) -> Option<CliToken> {
     let token = |kind, text: &str| Some(CliToken { kind, text: text.to_owned(), start: 0, end: 0 });
     match name {
@@ -664,7 +663,7 @@ fn wanted(name: &str) -> Option<CliToken> {
     }
 }
 
-/// The first words of statements.
+/// First words of statements.
 const STATEMENTS: [&str; 20] = [
     "assume",
     "connect",

@@ -27,7 +27,8 @@
 //! time. The [`ImportReport`] has all of this.
 //!
 //! Conversion of bytes to text: text types, and `BytesType` values that are text, are unchanged.
-//! Other types are as in CQL. Values that would not read back exactly are `0x` and hexadecimal digits.
+//! Other types are as in CQL. Values that would not read back exactly are `0x` and hexadecimal
+//! digits.
 
 mod dump;
 mod emit;

@@ -1,10 +1,10 @@
-//! The engine's hooks for cells: how counters add up, what compactions may forget, facts per
-//! table, what filters hold.
+//! The engine's hooks for cells: the counter merge operator, the compaction filter, table summaries
+//! and filter prefixes.
 //!
-//! Forgetting (model 2.3) relies on what the store guarantees: nothing is written that loses
-//! against what is there already. So what a deletion covers was always written before it, and once
+//! The compaction filter (model 2.3) relies on a guarantee of the store: no write is applied that
+//! loses against existing data. So everything that a deletion covers was written before it. When
 //! nothing older than the deletion is left outside of a compaction, the compaction may drop the
-//! deletion together with all that it covers.
+//! deletion together with everything that it covers.
 
 use firn_kv::Kind;
 use firn_kv::{
@@ -17,7 +17,7 @@ use crate::key::{BEYOND, is_inside, partition_len};
 use super::stored::{CellDeletion, StoredCell, parse};
 use super::value::{Cell, CellState};
 
-/// Adds up the increments of a counter.
+/// Merge operator that adds up the increments of a counter.
 #[derive(Debug)]
 pub struct CounterMerge;
 
@@ -28,7 +28,7 @@ fn counter(bytes: &[u8]) -> Option<(i64, i64)> {
     }
 }
 
-/// The sum of counters, with the newest of their timestamps.
+/// Returns the sum of counters, with the newest of their timestamps.
 fn sum<'a>(mut all: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let (timestamp, sum) = all.try_fold((i64::MIN, 0i64), |(t, sum), bytes| {
         let (timestamp, n) = counter(bytes)?;
@@ -56,7 +56,7 @@ impl MergeOperator for CounterMerge {
     }
 }
 
-/// Filters hold the partition part of keys.
+/// Filter prefix: filters contain the partition parts of keys.
 #[derive(Debug)]
 pub struct PartitionPrefix {
     token_len: usize,
@@ -64,7 +64,7 @@ pub struct PartitionPrefix {
 }
 
 impl PartitionPrefix {
-    /// For keys with tokens of this many bytes.
+    /// Creates the prefix for keys with tokens of this many bytes.
     pub fn new(token_len: usize) -> PartitionPrefix {
         PartitionPrefix { token_len, name: format!("firn.partition.{token_len}") }
     }
@@ -89,11 +89,11 @@ impl FilterPrefix for PartitionPrefix {
     }
 }
 
-/// Drops what no reader can see: what has expired, tombstones and deletions past grace, and what a
-/// deletion covers.
+/// Compaction filter that drops data which no reader can see: expired cells, tombstones and
+/// deletions past grace, and data that a deletion covers.
 #[derive(Debug)]
 pub struct StoredPurge {
-    /// How long tombstones are kept, in seconds.
+    /// Time in seconds for which tombstones are retained.
     pub gc_grace: i64,
     /// Bytes of a token.
     pub token_len: usize,
@@ -127,11 +127,11 @@ impl CompactionFilter for StoredPurge {
     }
 }
 
-/// Bytes of bounds that a pass holds of the ranges of one partition, at most. Ranges beyond that
-/// stay stored with what they cover.
+/// Maximum bytes of range bounds of one partition that a compaction holds. Ranges beyond that are
+/// retained, and the data that they cover too.
 const MOST_RANGE_BYTES: usize = 4 << 20;
 
-/// A deletion of rows from one bound to another, with whole keys as bounds.
+/// A range deletion of rows, with full keys as bounds.
 struct HookRange {
     start: Vec<u8>,
     end: Vec<u8>,
@@ -140,22 +140,25 @@ struct HookRange {
 
 struct PurgeScan {
     now: i64,
-    /// Tombstones of before this second are past grace.
+    /// Tombstones before this second are past grace.
     before: i64,
     token_len: usize,
-    /// The deletions of the containers that the pass is in, from the outside: prefix and timestamp.
+    /// Deletions of the containers at the current position, from the outermost: prefix and
+    /// timestamp.
     containers: Vec<(Vec<u8>, i64)>,
-    /// The deleted ranges of the partition that the pass is in, by their starts. Those of several
-    /// tables may overlap.
+    /// Range deletions of the current partition, sorted by start. Those of several tables may
+    /// overlap.
     ranges: Vec<HookRange>,
-    /// How many of them begin at or before the key at hand, and which of those go on behind it.
+    /// Number of ranges that begin at or before the current key, and those of them that end after
+    /// it.
     begun: usize,
     open: Vec<usize>,
     range_bytes: usize,
 }
 
 impl PurgeScan {
-    /// Whether a deletion covers an entry. Keys ascend, so each range is opened and closed once.
+    /// Reports whether a deletion covers an entry. Keys ascend, so each range is opened and closed
+    /// once.
     fn is_covered(&mut self, key: &[u8], timestamp: i64) -> bool {
         if self.containers.iter().any(|(_, t)| timestamp <= *t) {
             return true;
@@ -174,7 +177,7 @@ impl PurgeScan {
         self.open.iter().any(|&i| timestamp <= ranges[i].timestamp)
     }
 
-    /// Leaves the containers that `key` isn't in.
+    /// Leaves the containers that do not contain `key`.
     fn enter(&mut self, key: &[u8]) {
         while self.containers.last().is_some_and(|(prefix, _)| !is_inside(key, prefix)) {
             self.containers.pop();
@@ -189,7 +192,7 @@ impl PurgeScan {
         }
     }
 
-    /// Remembers a range. False when it is not remembered.
+    /// Records a range. Returns false if it is not recorded.
     fn note_range(&mut self, key: &[u8], deletion: CellDeletion, end: &[u8]) -> bool {
         let Some(n) = partition_len(key, self.token_len) else { return false };
         let Some(start) = key.get(n + 1..) else { return false };
@@ -276,26 +279,25 @@ impl CompactionFilterPass for PurgeScan {
     }
 }
 
-/// Collects [`CellFacts`] of each table.
+/// Table summary that collects [`CellFacts`].
 #[derive(Debug)]
 pub struct StoredFacts;
 
-/// What is known of the cells and deletions of one table without reading it. All zero bounds are of
-/// no meaning while `entries` is 0.
+/// Facts about the cells and deletions of a table. All bounds are meaningless while `entries` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellFacts {
-    /// Cells and deletions.
+    /// Number of cells and deletions.
     pub entries: u64,
-    /// Tombstones of cells, deletions of containers, and cells with a time to live: what grows
-    /// droppable.
+    /// Number of cell tombstones, deletions of containers, and cells with a TTL: entries that can
+    /// be dropped at some time.
     pub droppable: u64,
     /// Smallest timestamp.
     pub min_timestamp: i64,
     /// Largest timestamp.
     pub max_timestamp: i64,
-    /// Earliest second of a local deletion or expiry; `i64::MAX` when there is none.
+    /// Earliest second of a local deletion or expiry; `i64::MAX` if there is none.
     pub min_local: i64,
-    /// Latest second of a local deletion or expiry; `i64::MAX` when a cell lives for good.
+    /// Latest second of a local deletion or expiry; `i64::MAX` if a cell never expires.
     pub max_local: i64,
 }
 
@@ -309,7 +311,7 @@ impl CellFacts {
         max_local: i64::MIN,
     };
 
-    /// Reads the stored form; `None` when it isn't one.
+    /// Reads the stored form. Returns `None` for invalid bytes.
     pub fn decode(bytes: &[u8]) -> Option<CellFacts> {
         let (words, rest) = bytes.as_chunks::<8>();
         let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words
@@ -349,7 +351,7 @@ impl SummaryPass for CellFacts {
     fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
         let Some(stored) = parse(value) else {
             if kind != Kind::Delete {
-                // Nobody knows how long it is wanted.
+                // Its lifetime is unknown.
                 self.max_local = i64::MAX;
             }
             return;
@@ -380,7 +382,7 @@ mod tests {
     use super::*;
     use crate::key::RANGES;
 
-    /// Ranges beyond the bound stay stored, and what they cover stays with them.
+    /// Ranges beyond the bound are retained, and the data that they cover too.
     #[test]
     fn a_pass_holds_a_bounded_part_of_the_ranges_of_a_partition() {
         let partition = [&[0; 8][..], &[0x40], b"k\0"].concat();

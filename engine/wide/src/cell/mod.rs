@@ -1,10 +1,10 @@
-//! Floor 1: what a column family stores: cells and deletions, how they are coded, which of two
-//! wins, and what compactions may forget. Pure functions over bytes.
+//! Floor 1: the cells and deletions of a column family: encoding, reconciliation, and compaction
+//! filters. Pure functions over bytes.
 //!
-//! A stored value is `flags u8 | timestamp i64 LE |` and then, by the low four bits of the flags
-//! (the other bits are 0; they leave room for a version):
+//! A stored value is `flags u8 | timestamp i64 LE |`, followed by a part that depends on its kind.
+//! The kind is the low four bits of the flags; the other bits are 0, reserved for a version.
 //!
-//! | kind | what | after the timestamp |
+//! | kind | meaning | after the timestamp |
 //! |---|---|---|
 //! | 1 | live cell | value |
 //! | 2 | expiring cell | ttl u32 LE, second of expiry i64 LE, value (cut by compactions once it has expired) |
@@ -13,8 +13,8 @@
 //! | 5 | deletion of a range of rows | second of deletion i64 LE, length of the start bound u32 LE |
 //! | 6 | counter | sum i64 LE |
 //!
-//! Invariants: [`reconcile`] gives the same winner in whatever order and grouping cells are
-//! compared, and never asks a clock.
+//! Invariants: the result of [`reconcile`] does not depend on the order and grouping of
+//! comparisons, nor on a clock.
 
 mod hooks;
 mod reconcile;

@@ -1,9 +1,12 @@
-//! Which of two cells of one name wins (model 2.2, the rule of 4.0): the larger timestamp; then a
-//! tombstone over an expiring cell over a plain one; of two tombstones or two expiring cells the
-//! one with the later second; then the larger value, bytes unsigned.
+//! Reconciliation of two cells with one name (model 2.2, the rule of 4.0). These rules decide, in
+//! this order:
+//! 1. the larger timestamp wins;
+//! 2. a tombstone wins over an expiring cell, and an expiring cell over a plain one;
+//! 3. between two tombstones or two expiring cells, the later second wins;
+//! 4. the larger value wins, compared as unsigned bytes.
 //!
-//! What the rule leaves open (equal but for the time to live) is decided by the longer time to
-//! live, so that order never matters.
+//! Cells that are equal except for the TTL are decided by the longer TTL, so that the order never
+//! matters.
 
 use super::value::{Cell, CellState};
 
@@ -16,7 +19,7 @@ fn rank(cell: &Cell<'_>) -> (u8, i64) {
     }
 }
 
-/// Whether `a` beats `b`. Cells that are equal don't beat each other.
+/// Reports whether `a` wins over `b`. Equal cells do not win over each other.
 pub(super) fn wins(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     let by_rank = || rank(a).cmp(&rank(b));
     let by_value = || a.value().cmp(b.value());
@@ -29,7 +32,7 @@ pub(super) fn wins(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     order.then_with(|| a.counter().cmp(&b.counter())).is_gt()
 }
 
-/// The winner of two cells of one name.
+/// Returns the winner of two cells with one name.
 pub fn reconcile<'a>(a: Cell<'a>, b: Cell<'a>) -> Cell<'a> {
     if wins(&b, &a) { b } else { a }
 }

@@ -1,24 +1,25 @@
-//! Stored values: cells and deletions, and how they are read.
+//! Stored values: cells and deletions, and their decoding.
 
 use super::reconcile::wins;
 use super::value::{COUNTER, Cell, CellState, DELETION, EXPIRING, LIVE, RANGE, TOMBSTONE};
 use crate::base::error::{Error, Result};
 
-/// The deletion of a whole container: of a partition, a row (super column), a complex column, or a
+/// A deletion of a whole container: of a partition, a row (super column), a complex column, or a
 /// range of rows.
 ///
-/// Of two, the one with the larger timestamp counts, and at equal timestamps the one of the later
-/// second: the order of this type.
+/// The order of this type decides between two deletions: the larger timestamp counts; at equal
+/// timestamps, the later second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellDeletion {
-    /// Everything in the container with a timestamp up to this one is dead (`markedForDeleteAt`).
+    /// Everything in the container with a timestamp up to this one is deleted
+    /// (`markedForDeleteAt`).
     pub timestamp: i64,
-    /// The server's second since 1970 of the deletion; grace counts from here.
+    /// Time of the deletion on the server, in seconds since 1970; grace begins here.
     pub local: i64,
 }
 
 impl CellDeletion {
-    /// Whether a cell with this timestamp is dead.
+    /// Reports whether a cell with this timestamp is deleted.
     #[inline]
     pub fn covers(&self, timestamp: i64) -> bool {
         timestamp <= self.timestamp
@@ -29,7 +30,7 @@ impl CellDeletion {
         self.encode_as(DELETION, out);
     }
 
-    /// Appends the stored form of a deletion of a range that ends before this bound.
+    /// Appends the stored form of a range deletion with this exclusive end bound.
     pub fn encode_range(&self, end: &[u8], out: &mut Vec<u8>) {
         self.encode_as(RANGE, out);
         out.extend_from_slice(end);
@@ -42,14 +43,14 @@ impl CellDeletion {
     }
 }
 
-/// A stored value, decoded.
+/// A decoded stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredCell<'a> {
     /// A cell.
     Cell(Cell<'a>),
-    /// A deletion of the container that its key names.
+    /// A deletion of the container in its key.
     Deletion(CellDeletion),
-    /// A deletion of a range, and the bound that it ends before. The key has the other bound.
+    /// A range deletion, and its exclusive end bound. The key has the start bound.
     Range(CellDeletion, &'a [u8]),
 }
 
@@ -63,7 +64,7 @@ fn u32_at(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_le_bytes(*n), rest))
 }
 
-/// Reads a stored value; `None` when it isn't one.
+/// Decodes a stored value; returns `None` if it is malformed.
 #[inline]
 pub(super) fn parse(bytes: &[u8]) -> Option<StoredCell<'_>> {
     let (&kind, rest) = bytes.split_first()?;
@@ -89,16 +90,16 @@ pub(super) fn parse(bytes: &[u8]) -> Option<StoredCell<'_>> {
 }
 
 impl<'a> StoredCell<'a> {
-    /// Reads a stored value.
+    /// Decodes a stored value.
     ///
     /// # Errors
-    /// `Corrupt` for bytes that are none, or of a version that this one doesn't know.
+    /// `Corrupt` for malformed bytes, or for those of an unknown version.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<StoredCell<'a>> {
         parse(bytes).ok_or_else(|| corrupt(bytes))
     }
 
-    /// Its timestamp.
+    /// Returns its timestamp.
     #[inline]
     pub fn timestamp(&self) -> i64 {
         match self {
@@ -107,7 +108,8 @@ impl<'a> StoredCell<'a> {
         }
     }
 
-    /// Whether `self`, written after `other` to the same key, takes its place. Equal ones don't.
+    /// Reports whether `self`, written after `other` to the same key, replaces it. Equal ones do
+    /// not.
     pub fn beats(&self, other: &StoredCell<'_>) -> bool {
         match (self, other) {
             (StoredCell::Cell(a), StoredCell::Cell(b)) => wins(a, b),
@@ -115,7 +117,7 @@ impl<'a> StoredCell<'a> {
                 StoredCell::Deletion(a) | StoredCell::Range(a, _),
                 StoredCell::Deletion(b) | StoredCell::Range(b, _),
             ) => a > b,
-            // Keys of cells and of deletions differ; damage is overwritten by what is sound.
+            // Keys of cells and of deletions differ; corrupt data is overwritten by valid data.
             _ => true,
         }
     }

@@ -1,4 +1,4 @@
-//! A cell, and how it is written.
+//! A cell, and its encoding.
 
 pub(super) const LIVE: u8 = 1;
 pub(super) const EXPIRING: u8 = 2;
@@ -7,40 +7,40 @@ pub(super) const DELETION: u8 = 4;
 pub(super) const RANGE: u8 = 5;
 pub(super) const COUNTER: u8 = 6;
 
-/// One cell: what a column (or an element of a collection) holds.
+/// A cell: the content of a column, or of an element of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// The client's timestamp, in microseconds by convention.
+    /// Client timestamp, in microseconds by convention.
     pub timestamp: i64,
-    /// The content that was written at that time.
+    /// Content of the cell.
     pub state: CellState<'a>,
 }
 
-/// The content of a [`Cell`].
+/// Content of a [`Cell`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellState<'a> {
-    /// A value for good.
+    /// A value without expiration.
     Live(&'a [u8]),
-    /// A value with a time to live.
+    /// A value with a TTL.
     Expiring {
         /// The value; empty in a cell that expired long ago.
         value: &'a [u8],
-        /// The time to live as it was given, in seconds.
+        /// The original TTL in seconds.
         ttl: u32,
-        /// From this second since 1970 on the cell is dead.
+        /// Second since 1970 from which on the cell is dead.
         expires: i64,
     },
     /// Deleted.
     Tombstone {
-        /// The server's second since 1970 of the deletion; grace counts from here.
+        /// Time of the deletion on the server, in seconds since 1970; grace begins here.
         deleted: i64,
     },
-    /// The sum of a counter's increments.
+    /// Sum of a counter's increments.
     Counter(i64),
 }
 
 impl<'a> Cell<'a> {
-    /// Whether a reader at second `now` sees a value.
+    /// Reports whether a reader at second `now` sees a value.
     #[inline]
     pub fn is_live(&self, now: i64) -> bool {
         match self.state {
@@ -50,7 +50,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The value; empty where there is none, and for counters.
+    /// Returns the value; empty if there is none, and for counters.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         match self.state {
@@ -59,7 +59,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The same cell with these bytes for its value; as it is where it has none.
+    /// Returns this cell with another value; unchanged if it has none.
     #[inline]
     pub fn with_value<'b>(&self, value: &'b [u8]) -> Cell<'b> {
         let state = match self.state {
@@ -71,17 +71,17 @@ impl<'a> Cell<'a> {
         Cell { timestamp: self.timestamp, state }
     }
 
-    /// The sum, of a counter.
+    /// Returns the sum of a counter.
     pub fn counter(&self) -> Option<i64> {
         if let CellState::Counter(sum) = self.state { Some(sum) } else { None }
     }
 
-    /// The time to live as it was given.
+    /// Returns the original TTL.
     pub fn ttl(&self) -> Option<u32> {
         if let CellState::Expiring { ttl, .. } = self.state { Some(ttl) } else { None }
     }
 
-    /// Seconds that are left of a time to live.
+    /// Returns the remaining seconds of the TTL.
     pub fn remaining(&self, now: i64) -> Option<i64> {
         if let CellState::Expiring { expires, .. } = self.state {
             Some(expires.saturating_sub(now).max(0))

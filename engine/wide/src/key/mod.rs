@@ -19,9 +19,9 @@
 //! - Keys sort like the objects that they name, and a deletion sorts before everything that it
 //!   covers.
 //! - The partition part is found in any key without the types ([`partition_len`]). A deletion's
-//!   container is its key without the last byte, and keys in a container continue it with a byte
-//!   below [`BEYOND`]. (The escaped form of a key may be a prefix of another's, which then
-//!   continues with 0xFE.)
+//!   container is its key without the last byte. Keys in a container continue it with a byte below
+//!   [`BEYOND`]. (The escaped form of a key may be a prefix of another's, which then continues with
+//!   0xFE.)
 //! - No bytes make a function of this module panic.
 
 mod layout;

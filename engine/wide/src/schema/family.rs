@@ -1,8 +1,7 @@
-//! A column family as the rest of Firn sees it: its definition checked, its types resolved, its
-//! numbers given.
+//! A column family with a validated definition, resolved types, and ids.
 //!
-//! Invariants: everything that [`CfDef`] says is consistent (model 2.5, 2.8, 2.11, 6); class names
-//! are written in full; a column stands once; every index has a name and a number.
+//! Invariants: all attributes of [`CfDef`] are consistent (model 2.5, 2.8, 2.11, 6). Class names
+//! are written in full. A column occurs once. Every index has a name and an id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +11,26 @@ use super::typing::{self, Registry, Type};
 use crate::base::error::{Error, Result, invalid};
 use crate::types::Wording;
 
-/// The parts of a family's rows, with the types that order them. CQL tables, with partition
-/// key, clustering, static and regular columns, are the kind that is to come.
+/// Structure of a family's rows, with the types that order them. CQL tables, with partition key,
+/// clustering, static and regular columns, may become another kind.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FamilyKind {
     /// Columns.
     Standard {
-        /// The type of their names.
+        /// Type of their names.
         comparator: Type,
     },
-    /// Super columns, which are made of columns.
+    /// Super columns, which contain columns.
     Super {
-        /// The type of the names of super columns.
+        /// Type of the names of super columns.
         comparator: Type,
-        /// The type of the names of the columns in them.
+        /// Type of the names of the columns in them.
         subcomparator: Type,
     },
 }
 
-/// A column about which something is known.
+/// A defined column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemaColumn {
     name: Vec<u8>,
@@ -40,18 +39,18 @@ pub struct SchemaColumn {
 }
 
 impl SchemaColumn {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The type of its values.
+    /// Returns the type of its values.
     pub fn validator(&self) -> &Type {
         &self.validator
     }
 
-    /// Its index. On counters there is none: a definition of one is accepted and kept, as 1.1.12
-    /// did, but nothing is looked up by it.
+    /// Returns its index. Counters have none: as in 1.1.12, a definition of one is accepted and
+    /// stored, but not used.
     pub fn index(&self) -> Option<&Index> {
         self.index.as_ref()
     }
@@ -60,13 +59,13 @@ impl SchemaColumn {
 /// An index on the values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its number, from the same row as the families', never reused: the kv tree is `ix-<id>`.
+    /// Id, from the same sequence as those of families, never reused: the kv tree is `ix-<id>`.
     pub id: u32,
-    /// Its name, unique in the keyspace.
+    /// Name, unique in the keyspace.
     pub name: String,
-    /// Its kind.
+    /// Kind of the index.
     pub kind: IndexType,
-    /// Its options.
+    /// Options of the index.
     pub options: BTreeMap<String, String>,
 }
 
@@ -80,72 +79,72 @@ pub struct Family {
     key_validator: Type,
     columns: BTreeMap<Vec<u8>, SchemaColumn>,
     has_views: bool,
-    /// A class in its types that this program does not know.
+    /// A class in its types that this program does not have.
     unregistered: Option<String>,
 }
 
 impl Family {
-    /// The same family, of which a class is not known here.
+    /// Returns this family with a class that is unknown here.
     pub(super) fn with_unregistered(self, unregistered: Option<String>) -> Family {
         Family { unregistered, ..self }
     }
 
-    /// Refuses the use of a family with a type that this program does not know. Its definition and
-    /// its stored bytes can be looked at.
+    /// Refuses the use of a family with a type that this program does not have. Its definition and
+    /// stored bytes can still be inspected.
     ///
     /// # Errors
-    /// `Configuration` with the family, the class, and what makes it known.
+    /// `Configuration` with the family, the class, and how to provide it.
     pub fn check_registered(&self) -> Result<()> {
         let Some(class) = &self.unregistered else { return Ok(()) };
         Err(Error::Configuration(format!(
-            "column family {} of keyspace {} is of the type {class}, which is not known here: open the store with the program that \
+            "column family {} of keyspace {} is of the type {class}, which is unknown here: open the store with the program that \
              registers it (types::Registry); other families can be used",
             self.name(),
             self.keyspace()
         )))
     }
 
-    /// The same family of a table with materialized views, or without.
+    /// Returns this family with or without materialized views of its table.
     pub(super) fn with_views(self, has_views: bool) -> Family {
         Family { has_views, ..self }
     }
 
-    /// Whether it has materialized views, which only CQL keeps. Only tables have.
+    /// Reports whether it has materialized views, which only CQL maintains. Only tables have them.
     pub fn has_views(&self) -> bool {
         self.has_views
     }
 
-    /// Its number, never reused: the kv tree is `cf-<id>`.
+    /// Returns the id, which is never reused: the kv tree is `cf-<id>`.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Whether it is a compact table of CQL, which defines it.
+    /// Reports whether it is a compact table of CQL, which defines it.
     pub fn is_table(&self) -> bool {
         self.id >= FOREIGN_IDS
     }
 
-    /// The name of its keyspace.
+    /// Returns the name of its keyspace.
     pub fn keyspace(&self) -> &str {
         &self.def.keyspace
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.def.name
     }
 
-    /// The parts of its rows.
+    /// Returns the structure of its rows.
     pub fn kind(&self) -> &FamilyKind {
         &self.kind
     }
 
-    /// Whether its rows are made of super columns.
+    /// Reports whether its rows consist of super columns.
     pub fn is_super(&self) -> bool {
         matches!(self.kind, FamilyKind::Super { .. })
     }
 
-    /// The type of the names of its columns, or of its super columns.
+    /// Returns the type of the names of its columns, or of its super columns.
     pub fn comparator(&self) -> &Type {
         match &self.kind {
             FamilyKind::Standard { comparator } | FamilyKind::Super { comparator, .. } => {
@@ -154,7 +153,7 @@ impl Family {
         }
     }
 
-    /// The type of the names within its super columns.
+    /// Returns the type of the names in its super columns.
     pub fn subcomparator(&self) -> Option<&Type> {
         match &self.kind {
             FamilyKind::Standard { .. } => None,
@@ -162,42 +161,42 @@ impl Family {
         }
     }
 
-    /// The type of the names of its cells: of columns, whether within super columns or not.
+    /// Returns the type of the names of its cells: of columns, in super columns or not.
     pub fn cell_comparator(&self) -> &Type {
         self.subcomparator().unwrap_or(self.comparator())
     }
 
-    /// The type of its row keys.
+    /// Returns the type of its row keys.
     pub fn key_validator(&self) -> &Type {
         &self.key_validator
     }
 
-    /// The type of values of columns about which nothing is known.
+    /// Returns the type of values of columns without a definition.
     pub fn default_validator(&self) -> &Type {
         &self.default_validator
     }
 
-    /// Whether its columns are counters.
+    /// Reports whether its columns are counters.
     pub fn is_counter(&self) -> bool {
         self.default_validator.is_counter()
     }
 
-    /// Seconds for which deletions are remembered; not negative.
+    /// Returns the seconds for which tombstones are retained; not negative.
     pub fn gc_grace(&self) -> i64 {
         i64::from(self.def.gc_grace_seconds)
     }
 
-    /// Seconds that a column lives whose writer names no time to live; `None` is for ever.
+    /// Returns the TTL in seconds of columns written without one; `None` for none.
     pub fn default_ttl(&self) -> Option<u32> {
         u32::try_from(self.def.default_time_to_live).ok().filter(|ttl| *ttl > 0)
     }
 
-    /// The columns about which something is known, in the order of the bytes of their names.
+    /// Returns the defined columns, in the byte order of their names.
     pub fn columns(&self) -> impl Iterator<Item = &SchemaColumn> {
         self.columns.values()
     }
 
-    /// The definition of the column of this name.
+    /// Returns the definition of the column with this name.
     pub fn column(&self, name: &[u8]) -> Option<&SchemaColumn> {
         if self.columns.is_empty() {
             return None;
@@ -207,49 +206,49 @@ impl Family {
             .or_else(|| self.columns.get(&typing::respelled(self.cell_comparator(), name)?))
     }
 
-    /// The type of the values of this column.
+    /// Returns the type of the values of this column.
     pub fn validator(&self, name: &[u8]) -> &Type {
         self.column(name).map_or(&self.default_validator, SchemaColumn::validator)
     }
 
-    /// The columns that have an index.
+    /// Returns the columns that have an index.
     pub fn indexes(&self) -> impl Iterator<Item = (&SchemaColumn, &Index)> {
         self.columns.values().filter_map(|c| Some((c, c.index()?)))
     }
 
-    /// Whether there is an index.
+    /// Reports whether there is an index.
     pub fn has_indexes(&self) -> bool {
         self.indexes().next().is_some()
     }
 
-    /// The definition: class names in full, with the id and the names of indexes.
+    /// Returns the definition: class names in full, with the id and the names of indexes.
     pub fn def(&self) -> &CfDef {
         &self.def
     }
 }
 
-/// Gives numbers to families and indexes.
+/// Assigns ids to families and indexes.
 pub trait Numbers {
-    /// The number of the family itself.
+    /// Returns the id of the family itself.
     fn family(&mut self) -> Result<u32>;
-    /// The number of the index on `column`, of this type of values.
+    /// Returns the id of the index on `column`, for this type of values.
     fn index(&mut self, column: &[u8], validator: &Type, def: &ColumnDef) -> Result<u32>;
 }
 
-/// Where a definition is to be part of: what it may use, and what is there already.
+/// Context of a definition: available types, and existing families.
 pub struct Surroundings<'a> {
-    /// The types there are.
+    /// Available types.
     pub registry: &'a Registry,
-    /// The family that has this name, at present.
+    /// Existing family with this name.
     pub present: Option<&'a Family>,
-    /// The names of indexes of the other families of the keyspace.
+    /// Names of indexes of the other families in the keyspace.
     pub index_names: BTreeSet<&'a str>,
-    /// Whether the definition comes from the store. The indexes in it have names, also those that
-    /// were given none; and such names may be longer than those that may be given.
+    /// Whether the definition comes from the store. Then all its indexes have names, which may be
+    /// longer than names that clients may set.
     pub is_stored: bool,
 }
 
-/// Checks a definition and makes the family of it.
+/// Validates a definition and creates its family.
 pub fn resolve(
     def: &CfDef,
     around: &Surroundings<'_>,
@@ -330,8 +329,8 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<FamilyKind> {
     }
 }
 
-/// The columns with their types, each once, its name as it is stored; in the order of the
-/// definition.
+/// Returns the columns with their types, each once and with its name in stored spelling, in the
+/// order of the definition.
 fn resolve_metadata(
     family: &mut Family,
     around: &Surroundings<'_>,
@@ -356,8 +355,8 @@ fn resolve_metadata(
     Ok(metadata)
 }
 
-/// Indexes without a name take the one they have, or `<family>_<column>_idx`. One that has a name
-/// keeps it.
+/// Sets the names of unnamed indexes: the existing one, or `<family>_<column>_idx`. Named ones are
+/// unchanged.
 fn default_index_names(
     family: &Family,
     metadata: &mut [(ColumnDef, Type)],
@@ -445,8 +444,8 @@ fn check_index(family: &Family, column: &ColumnDef, kind: IndexType) -> Result<(
     }
 }
 
-/// Refuses what would make another family of it: other sorts of rows, another order of names,
-/// counters or not.
+/// Refuses changes that make it a different family: another kind of rows, another order of names,
+/// or counters instead of columns or vice versa.
 pub fn check_compatible(new: &Family, old: &Family) -> Result<()> {
     if std::mem::discriminant(&new.kind) != std::mem::discriminant(&old.kind)
         || new.is_counter() != old.is_counter()

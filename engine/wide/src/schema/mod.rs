@@ -10,8 +10,8 @@
 //!
 //! Invariants of a [`Schema`]:
 //! - Names of keyspaces are unique regardless of case; names of indexes are unique in a keyspace.
-//! - Ids of families and indexes are unique, below the next id, and never reused, so that an object
-//!   that is dropped and created again is a new one.
+//! - Ids of families and indexes are unique, below the next id, and never reused. So an object that
+//!   is dropped and created again is a new one.
 //! - A family that is also a CQL table has ids assigned by CQL ([`FOREIGN_IDS`]); only CQL changes
 //!   it.
 

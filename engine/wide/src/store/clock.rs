@@ -1,14 +1,14 @@
-//! The clock of a store: what expiry and the server's timestamps go by. Tests set it.
+//! Clock of a store, used for expiration and for the server's timestamps. Tests can set it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + 'static {
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     fn micros(&self) -> i64;
 }
 
-/// The clock of the environment that the store was opened in.
+/// Clock of the environment in which the store was opened.
 pub(super) struct EnvClock(pub std::sync::Arc<dyn firn_kv::Env>);
 
 impl Clock for EnvClock {
@@ -18,22 +18,22 @@ impl Clock for EnvClock {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that changes only when it is set.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// Stands at this microsecond since 1970.
+    /// Creates a clock at this microsecond since 1970.
     pub fn new(micros: i64) -> ManualClock {
         ManualClock(AtomicI64::new(micros))
     }
 
-    /// Puts it there.
+    /// Sets the time.
     pub fn set(&self, micros: i64) {
         self.0.store(micros, Ordering::SeqCst);
     }
 
-    /// Puts it forward.
+    /// Advances the time.
     pub fn advance(&self, micros: i64) {
         self.0.fetch_add(micros, Ordering::SeqCst);
     }
@@ -45,7 +45,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Timestamps that grow strictly, and keep to the clock where it grows too.
+/// Source of strictly increasing timestamps, which follow the clock while it increases.
 #[derive(Default)]
 pub(super) struct Ticker(AtomicI64);
 

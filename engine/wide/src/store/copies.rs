@@ -1,32 +1,33 @@
-//! The second copy of each definition, so that one damaged block of a table costs none.
+//! Second copies of schema records, so that one damaged block of a table loses no definition.
 //!
-//! The copy of a record of the tree of definitions is another record of that tree, whose key is
-//! behind all others. Between records and copies there is one that fills a block, so that no block
-//! has a record and its copy.
+//! The copy of a record in the schema tree is another record of that tree, with a key after all
+//! others. Between records and copies is one record that fills a block, so that no block contains a
+//! record and its copy.
 //!
-//! Invariant: a record and its copy are written and removed by one batch.
+//! Invariant: a record and its copy are written and removed in one batch.
 
 use firn_kv::Batch;
 
 use super::CellStore;
 use crate::base::error::Result;
 
-/// What the key of a copy begins with; the key of the record follows.
+/// Prefix of the key of a copy; the key of the record follows.
 const COPY: [u8; 2] = [0xff, 0xff];
 
-/// The key of the record between.
+/// Key of the record between records and copies.
 const SEPARATOR: [u8; 2] = [0xff, 0xfe];
 
-/// At least what a block of the tree of definitions aims for.
+/// Length of its value: at least the target size of a block of the schema tree.
 const SEPARATOR_LEN: usize = 4096;
 
-/// The key of a record's copy.
+/// Returns the key of a record's copy.
 pub fn copy_key(key: &[u8]) -> Vec<u8> {
     [&COPY[..], key].concat()
 }
 
 impl CellStore {
-    /// Adds a record of the tree of definitions to a batch, or `None` its removal, with its copy.
+    /// Adds to a batch a write of a schema record, or its removal with `None`, and the same for its
+    /// copy.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -40,7 +41,7 @@ impl CellStore {
         Ok(())
     }
 
-    /// Adds to the first batch of a new store what is between records and copies.
+    /// Adds the record between records and copies to the first batch of a new store.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -49,9 +50,9 @@ impl CellStore {
     }
 }
 
-/// The records that are lost and have copies among `records`, which are all of the tree of
-/// definitions. Of one that differs from its copy `is_lost` tells whether its newest version may
-/// have been lost.
+/// Returns the records that are lost but have copies among `records`, which are all records of the
+/// schema tree. If a record differs from its copy, `is_lost` reports whether its newest version may
+/// be lost.
 pub fn lost_records(
     records: &[(Vec<u8>, Vec<u8>)],
     is_lost: impl Fn(&[u8]) -> bool,

@@ -1,15 +1,14 @@
-//! Trees that an opening may drop: notes of what was being dropped, and trees that no definition
-//! names.
+//! Trees that an opening may drop: notes about unfinished drops, and trees without a definition.
 //!
 //! Invariants:
-//! - The batch that takes a definition away notes what it defined; the note goes when the data has
-//!   gone.
-//! - The note of a keyspace goes when what layers above kept in it has gone, and not when another
-//!   keyspace of its name is made: that one gets nothing of it.
-//! - A family's tree without a definition is dropped when it is noted, or when it holds nothing:
-//!   its definition was never recorded then. Any other one says that its definition was lost, with
-//!   a record or with a page of the tree of definitions. It is left alone, and no new family gets
-//!   it: its definition can be found again, its data can't.
+//! - The batch that removes a definition adds a note. The note is removed after the data is
+//!   dropped.
+//! - The note of a keyspace is removed after the data of higher layers in it is dropped. It remains
+//!   when a new keyspace with the same name is created, which gets none of that data.
+//! - A family's tree without a definition is dropped if it has a note, or if it is empty, because
+//!   then its definition was never recorded. Any other such tree has lost its definition, by damage
+//!   of a record or of a page of the schema tree. It is retained, and no new family gets it: its
+//!   definition can be recovered, its data cannot.
 
 use std::ops::Range;
 
@@ -20,17 +19,17 @@ use super::index::built_record;
 use super::{CellStore, TreeName, kind_record};
 use crate::base::error::{Error, Result};
 
-/// The families or indexes that were dropped.
+/// A dropped family, table or keyspace.
 #[derive(Clone, Copy, Debug)]
 pub enum DroppedFamilies<'a> {
-    /// The family, or table, of this number.
+    /// Family or table with this id.
     Family(u32),
-    /// The keyspace of this name, with all that layers above keep in it.
+    /// Keyspace with this name, with all data of higher layers in it.
     Keyspace(&'a str),
 }
 
 impl DroppedFamilies<'_> {
-    /// The key of the note in the tree of definitions.
+    /// Returns the key of the note in the schema tree.
     pub fn note(self) -> Vec<u8> {
         match self {
             DroppedFamilies::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
@@ -40,7 +39,7 @@ impl DroppedFamilies<'_> {
 }
 
 impl CellStore {
-    /// Adds the note that something is dropped to the batch that takes its definition away.
+    /// Adds the note about a drop to the batch that removes the definition.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -48,7 +47,7 @@ impl CellStore {
         Ok(batch.put(self.schema_tree(), &of.note(), &[])?)
     }
 
-    /// Adds to a batch that such a note is not needed any more: all of it has gone.
+    /// Adds the removal of such a note to a batch, after all data is dropped.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -56,7 +55,7 @@ impl CellStore {
         Ok(batch.delete(self.schema_tree(), &of.note())?)
     }
 
-    /// Whether something is noted as dropped.
+    /// Reports whether there is a note about a drop.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -64,9 +63,10 @@ impl CellStore {
         Ok(self.schema_tree().contains(&of.note())?)
     }
 
-    /// Drops what a crash left of families and indexes whose numbers are in `numbers` and which are
-    /// not `defined`: trees of families that were being dropped or made, and trees of indexes,
-    /// which can be built again. Gives the trees that are left because their definitions were lost.
+    /// Drops remains of families and indexes after a crash: those with ids in `numbers` that are
+    /// not `defined`. They are trees of families whose creation or drop was interrupted, and trees
+    /// of indexes, which can be rebuilt. Returns the remaining trees, which have lost their
+    /// definitions.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -92,23 +92,22 @@ impl CellStore {
         Ok(found.lost.into_iter().map(|(_, id)| TreeName::Family(id)).collect())
     }
 
-    /// That no data is there of a family that is about to be made.
+    /// Checks that there is no data of a family that is about to be created.
     ///
     /// # Errors
-    /// `Corrupt` when there is: the number was given before, and the definition that it was given
-    /// to was lost.
+    /// `Corrupt` if there is: the id was used before, and the definition with that id was lost.
     pub fn check_new(&self, id: u32) -> Result<()> {
         let name = TreeName::Family(id).to_string();
         if self.family(id).is_some() || is_empty(self.db(), &name)? {
             return Ok(());
         }
         Err(Error::Corrupt(format!(
-            "the tree {name} holds data of a family whose definition was lost, and its number was to be given to another one; read the \
-             data with `firn scan --tree {name}`, or go back to a copy that has the definition"
+            "the tree {name} holds data of a family whose definition was lost, but its id is needed for a new family; read the \
+             data with `firn scan --tree {name}`, or restore a backup that has the definition"
         )))
     }
 
-    /// Takes away what is on record of a family whose tree has gone.
+    /// Removes the records of a family whose tree is dropped.
     pub(super) fn forget_family(&self, id: u32) -> Result<()> {
         let mut batch = Batch::new();
         self.forget_dropped(&mut batch, DroppedFamilies::Family(id))?;
@@ -120,17 +119,17 @@ impl CellStore {
     }
 }
 
-/// The trees of families that no definition names, with their numbers.
+/// Trees of families without definitions, with their ids.
 #[derive(Default)]
 pub(super) struct Undefined {
-    /// Their families were being dropped or made: the next opening drops them.
+    /// Families whose creation or drop was interrupted: the next opening drops them.
     pub unfinished: Vec<(String, u32)>,
-    /// They hold data whose definition was lost.
+    /// Trees with data whose definition was lost.
     pub lost: Vec<(String, u32)>,
 }
 
-/// Those of the families that are not `defined`, by the notes of the tree of definitions, where it
-/// is there.
+/// Returns the trees of families that are not `defined`, according to the notes in the schema tree,
+/// if it exists.
 pub(super) fn undefined(
     db: &Db,
     schema: Option<&Tree>,
@@ -138,7 +137,7 @@ pub(super) fn undefined(
 ) -> Result<Undefined> {
     let mut all = Undefined::default();
     for name in db.tree_names() {
-        // Most are defined, and need no look into them.
+        // Most trees are defined, and are not opened here.
         let Some(TreeName::Family(id)) = TreeName::parse(&name) else { continue };
         if is_defined(id) {
             continue;
@@ -152,7 +151,7 @@ pub(super) fn undefined(
     Ok(all)
 }
 
-/// Whether a tree is not there, or holds nothing. An error of reading it says that it does.
+/// Reports whether a tree is missing or empty. A tree that cannot be read counts as not empty.
 fn is_empty(db: &Db, name: &str) -> Result<bool> {
     match db.existing_tree(name) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(true),

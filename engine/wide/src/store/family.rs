@@ -1,15 +1,15 @@
-//! One column family as it is open: its tree, its indexes, and what kinds of deletions it may hold.
+//! An open column family: its tree, its indexes, and the kinds of deletions that it may contain.
 //!
 //! Invariants:
-//! - A kind of deletion that is anywhere in the tree has its flag set, here and in the schema tree:
-//!   the flag is set before the first such deletion is committed, and recorded in the same batch.
-//!   Readers look at the flags after they have taken their state.
-//! - A family belongs to the store that opened it. It is marked as dropped before writers who hold
-//!   a stripe are waited for, and its tree goes after that: who has found it open under a stripe
-//!   may write.
-//! - A layout that is extended makes another handle of the family, which shares its state. Who has
-//!   the one of before goes on with the keys that there were.
-//! - Indexes are read by writers under a stripe's lock; [`StoreFamily::set_indexes`] takes all of
+//! - Every kind of deletion in the tree has its flag set, here and in the schema tree. The flag is
+//!   set before the first such deletion is committed, and recorded in the same batch. Readers check
+//!   the flags after they have taken their snapshot.
+//! - A family belongs to the store that opened it. A drop first marks it, then waits for writers
+//!   that hold a stripe, and then drops its tree. A writer that finds it open under a stripe may
+//!   write.
+//! - Extending a layout creates another handle of the family, which shares its state. Holders of
+//!   the old handle continue with the old layout.
+//! - Writers read the indexes under a stripe's lock; [`StoreFamily::set_indexes`] takes all of
 //!   those locks once.
 
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use parking_lot::RwLock;
 use super::indexed::{IndexSpec, StoredIndex};
 use super::view_rows::ViewRows;
 
-/// The definition of a family, as the store needs it.
+/// Definition of a family for the store.
 #[derive(Clone, Debug)]
 pub struct FamilySpec {
-    /// Names its tree; never used again for another family.
+    /// Id, which names its tree; never reused for another family.
     pub id: u32,
-    /// How its keys are made. May only be [extended](Layout::extends).
+    /// Layout of its keys. It may only be [extended](Layout::extends).
     pub layout: Layout,
-    /// Whether its cells are counters. Doesn't change.
+    /// Whether its cells are counters. Does not change.
     pub counter: bool,
-    /// How long tombstones are kept, in seconds.
+    /// Time in seconds for which tombstones are retained.
     pub gc_grace: u32,
-    /// Its indexes. None in a family of counters.
+    /// Indexes. None in a family of counters.
     pub indexes: Vec<IndexSpec>,
     /// Options of its tree; hooks are set by the store.
     pub tree: TreeOptions,
-    /// Whether it has views: until [`set_views`](super::CellStore::set_views) says how they are kept,
-    /// writes are refused. Looked at when the family is opened first.
+    /// Whether it has views: writes are refused until [`set_views`](super::CellStore::set_views)
+    /// registers them. Used at the first opening of the family.
     pub has_views: bool,
 }
 
-/// Whether a family may be written to.
+/// Write access to a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FamilyAccess {
     Open = 0,
-    /// All of it is put into another one.
+    /// It is being copied to another one.
     Moving = 1,
     Dropped = 2,
 }
@@ -57,23 +57,23 @@ pub(super) const RANGES: u8 = 2;
 pub(super) const ROWS: u8 = 4;
 pub(super) const COMPLEX: u8 = 8;
 
-/// An open family. Cheap to clone; all clones are one.
+/// An open family. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct StoreFamily(pub(super) Arc<OpenFamily>);
 
 /// A view of a family.
 #[derive(Clone)]
 pub struct StoredView {
-    /// Where its rows are.
+    /// Family with its rows.
     pub family: StoreFamily,
-    /// How they are made.
+    /// Computes its rows.
     pub rows: Arc<dyn ViewRows>,
 }
 
-/// The views of a family at one moment.
+/// Views of a family at one time.
 #[derive(Default)]
 pub(super) struct FamilyViews {
-    /// Where the rows are that they are made of. None: it was not said yet which views there are.
+    /// Layout of the base rows. `None`: the views are not registered yet.
     pub rows: Option<Layout>,
     pub all: Vec<StoredView>,
 }
@@ -84,16 +84,16 @@ impl std::fmt::Debug for StoredView {
     }
 }
 
-/// Tells one open store from others, by where it lies.
+/// Identifies an open store by its address.
 #[derive(Default)]
 pub(super) struct StoreMark;
 
-/// The indexes of a family at one moment.
+/// Indexes of a family at one time.
 pub(super) type Indexes = Arc<Vec<Arc<StoredIndex>>>;
 
 pub(super) struct OpenFamily {
     pub id: u32,
-    /// That of the store that opened it.
+    /// Mark of the store that opened it.
     pub owner: Arc<StoreMark>,
     pub layout: Layout,
     pub counter: bool,
@@ -101,14 +101,14 @@ pub(super) struct OpenFamily {
     pub state: Arc<FamilyState>,
 }
 
-/// What of an open family changes.
+/// Mutable state of an open family.
 #[derive(Default)]
 pub(super) struct FamilyState {
     /// A [`FamilyAccess`].
     pub access: AtomicU8,
-    /// The kinds of deletions that may be there.
+    /// Kinds of deletions that may exist.
     pub kinds: AtomicU8,
-    /// Those that the schema tree has on record.
+    /// Kinds of deletions that are recorded in the schema tree.
     pub recorded: AtomicU8,
     pub has_indexes: AtomicBool,
     pub indexes: RwLock<Indexes>,
@@ -123,28 +123,28 @@ impl std::fmt::Debug for StoreFamily {
 }
 
 impl StoreFamily {
-    /// Its number.
+    /// Returns the id.
     pub fn id(&self) -> u32 {
         self.0.id
     }
 
-    /// How its keys are made.
+    /// Returns the layout of its keys.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.0.layout
     }
 
-    /// Whether its cells are counters.
+    /// Reports whether its cells are counters.
     pub fn is_counter(&self) -> bool {
         self.0.counter
     }
 
-    /// Its tree in the engine.
+    /// Returns its tree in the engine.
     pub fn tree(&self) -> &Tree {
         &self.0.tree
     }
 
-    /// Whether it is a family of this store that may be written to.
+    /// Reports whether it belongs to this store and may be written to.
     #[inline]
     pub(super) fn is_of(&self, store: &Arc<StoreMark>) -> bool {
         Arc::ptr_eq(&self.0.owner, store)
@@ -174,13 +174,13 @@ impl StoreFamily {
         self.0.state.has_views.load(Ordering::Acquire)
     }
 
-    /// Whether a write to it writes elsewhere too: to indexes or views.
+    /// Reports whether writes to it also write to indexes or views.
     #[inline]
     pub(super) fn is_followed(&self) -> bool {
         self.has_indexes() || self.has_views()
     }
 
-    /// The same family with another layout.
+    /// Returns the family with another layout.
     pub(super) fn with_layout(&self, layout: Layout) -> StoreFamily {
         let OpenFamily { id, owner, counter, tree, state, .. } = &*self.0;
         StoreFamily(Arc::new(OpenFamily {

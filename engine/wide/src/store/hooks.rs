@@ -1,8 +1,9 @@
-//! The hooks of the store's trees, in one place: for the store, which opens its trees with them,
-//! and for the tools that save stores, which write their names.
+//! Hooks of the store's trees, for the store, which opens its trees with them, and for tools that
+//! repair stores, which write their names.
 //!
-//! Invariant: what names a tree's hooks is that it is a family's or an index's, whether its cells
-//! are counters, and how long tokens are; how long tombstones are kept is no part of any name.
+//! Invariant: the names of a tree's hooks depend only on whether it is a family or an index,
+//! whether its cells are counters, and the length of tokens. They do not depend on the retention of
+//! tombstones.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use firn_kv::{FilterKind, TreeOptions};
 
 use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 
-/// The options `tree` with the hooks of a family's or CQL table's tree: `counter` says whether its
-/// cells are counters, `token_len` how many bytes a token has, `gc_grace` for how many seconds
-/// tombstones are kept.
+/// Returns the options `tree` with the hooks of a family's or CQL table's tree. `counter`: its
+/// cells are counters. `token_len`: bytes of a token. `gc_grace`: seconds for which tombstones are
+/// retained.
 ///
 /// ```
 /// use firn_wide::internals::store::hooks;
@@ -31,9 +32,9 @@ pub fn family(tree: TreeOptions, counter: bool, token_len: usize, gc_grace: i64)
     }
 }
 
-/// The options of an index's tree with its hooks.
+/// Returns the options of an index's tree with its hooks.
 pub fn index() -> TreeOptions {
-    // Entries are only ever met in scans; one that has expired needs no grace.
+    // Entries are read only by scans, and expired ones need no grace.
     let purge = StoredPurge { gc_grace: 0, token_len: 0 };
     TreeOptions {
         filter: vec![FilterKind::None],

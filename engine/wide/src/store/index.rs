@@ -1,12 +1,12 @@
-//! Indexes over parts of columns (model 2.5, 3): written with the data, built over what is there,
-//! and read.
+//! Indexes on parts of columns (model 2.5, 3): written with the data, built from existing data, and
+//! read.
 //!
-//! What an entry's key is made of is in [`indexed`](super::indexed). Its value is the cell's
-//! without the bytes, so that it expires with the cell.
+//! The key of an entry is described in [`indexed`](super::indexed). Its value is the cell without
+//! its value bytes, so that it expires with the cell.
 //!
-//! Invariants: entries are written in the batch of their cell, under the stripe's lock; every live
-//! cell has its entry. There may be entries whose cell has another value, or is dead: each is
-//! checked when it is read.
+//! Invariants: entries are written in the batch of their cell, under the stripe's lock. Every live
+//! cell has its entry. There may be stale entries, whose cell has another value or is dead: readers
+//! check each entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,15 +25,15 @@ use super::reader::Body;
 use super::slice::{Partitions, StoreSlice};
 use super::trees::TreeName;
 
-/// How many entries of a row that was found are stepped over before a seek is made to the next.
+/// Number of entries of a row already found that are skipped before a seek to the next row.
 const PATIENCE: u32 = 8;
 
-/// The record that an index has been built.
+/// Returns the key of the record that an index is built.
 pub(super) fn built_record(id: u32) -> Vec<u8> {
     [&b"\0built"[..], &id.to_be_bytes()].concat()
 }
 
-/// Whether a stored value is a cell with a value, of now or of before it expired.
+/// Returns the cell in a stored value, if it has a value, even an expired one.
 fn valued(stored: &[u8]) -> Result<Option<Cell<'_>>> {
     match StoredCell::decode(stored)? {
         StoredCell::Cell(
@@ -47,8 +47,7 @@ fn find<'a>(indexes: &'a Indexes, spec: &IndexSpec) -> Option<&'a Arc<StoredInde
     indexes.iter().find(|i| i.spec == *spec)
 }
 
-/// Those of `specs` that are not there, whose trees [`take_indexes`](CellStore::take_indexes)
-/// wants.
+/// Returns the new ones of `specs`, whose trees [`take_indexes`](CellStore::take_indexes) needs.
 pub(super) fn new_indexes<'a>(
     there: &Indexes,
     specs: &'a [IndexSpec],
@@ -57,8 +56,8 @@ pub(super) fn new_indexes<'a>(
 }
 
 impl CellStore {
-    /// Makes a family's indexes, which were `before`, those of `specs`: drops others, builds new
-    /// ones, whose trees are given in their order.
+    /// Changes a family's indexes from `before` to `specs`: drops old ones and builds new ones,
+    /// whose trees are given in their order.
     pub(super) fn take_indexes(
         &self,
         family: &StoreFamily,
@@ -83,13 +82,13 @@ impl CellStore {
         }
         let dropped = before.iter().filter(|b| !after.iter().any(|a| a.spec.id == b.spec.id));
         family.set_indexes(after.clone());
-        // Whoever has seen the indexes of before is done after this.
+        // Wait for writers that have read the old indexes.
         self.0.stripes.pass_through();
         for index in dropped {
             self.0.schema.delete(&built_record(index.spec.id))?;
             self.0.db.drop_tree(&TreeName::Index(index.spec.id).to_string())?;
         }
-        // A reader has nothing to build with: its queries say that the index is not there yet.
+        // A read-only store cannot build: its queries report that the index is not built yet.
         let unbuilt =
             |i: &&Arc<StoredIndex>| !self.db().is_read_only() && !i.built.load(Ordering::Acquire);
         for index in after.iter().filter(unbuilt) {
@@ -98,8 +97,8 @@ impl CellStore {
         Ok(())
     }
 
-    /// Drops what is left of an index that no family has: a crash came before its definition was
-    /// recorded, or after that was gone.
+    /// Drops remains of an index without a family. A crash came before its definition was recorded,
+    /// or after it was removed.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -113,12 +112,12 @@ impl CellStore {
         found.ok_or_else(|| invalid(format!("there is no index {id}")))
     }
 
-    /// Builds an index anew, which frees it of what it holds in vain. It doesn't answer meanwhile.
+    /// Rebuilds an index, which removes its stale entries. Meanwhile queries of it are refused.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has no such index; errors of the engine. `Stopped`, by a
-    /// [`stoppable`](CellStore::stoppable) handle: it doesn't answer then until this is called
-    /// again, or the store is opened again.
+    /// `InvalidRequest` if the family has no such index; errors of the engine. `Stopped` with a
+    /// [`stoppable`](CellStore::stoppable) handle: then queries are refused until this is called
+    /// again, or the store is reopened.
     pub fn rebuild_index(&self, family: &StoreFamily, index: u32) -> Result<()> {
         let index = self.index_of(family, index)?;
         {
@@ -132,8 +131,7 @@ impl CellStore {
         self.build(family, &index)
     }
 
-    /// Adds the entries of all cells that were there before the index; writers add theirs
-    /// meanwhile.
+    /// Adds the entries of all cells that existed before the index; meanwhile writers add theirs.
     fn build(&self, family: &StoreFamily, index: &StoredIndex) -> Result<()> {
         let snapshot = self.0.db.snapshot();
         let at = StoreMoment::Then(&snapshot);
@@ -173,8 +171,8 @@ impl CellStore {
         Ok(self.0.db.with(Durability::Process).write(batch)?)
     }
 
-    /// Takes the cell that is at a key out of the indexes where it has another entry than the one
-    /// that is about to take its place may have.
+    /// Removes index entries of the cell at a key, if they may differ from those of the cell that
+    /// will replace it.
     pub(super) fn unindex(
         &self,
         family: &StoreFamily,
@@ -196,7 +194,7 @@ impl CellStore {
         Ok(())
     }
 
-    /// Takes a cell out of all indexes: it is deleted with its container.
+    /// Removes a cell from all indexes: it is deleted with its container.
     pub(super) fn unindex_stored(
         &self,
         family: &StoreFamily,
@@ -215,8 +213,8 @@ impl CellStore {
         Ok(())
     }
 
-    /// Adds the entries of a cell that is written. Of a tombstone: takes out what
-    /// [`unindex`](CellStore::unindex) did not look for.
+    /// Adds the index entries of a written cell. For a tombstone, removes the entries that
+    /// [`unindex`](CellStore::unindex) did not handle.
     pub(super) fn index_cell(
         &self,
         family: &StoreFamily,
@@ -251,7 +249,7 @@ impl CellStore {
         let snapshot = if let StoreMoment::Then(s) = at { s.clone() } else { self.db().snapshot() };
         let (prefix, tail) = index.sought(value)?;
         let mut end = prefix.clone();
-        // The value's END, so nothing of it comes after.
+        // The last byte is the value's END, so the end excludes other values.
         if let Some(last) = end.last_mut() {
             *last = END + 1;
         }
@@ -316,28 +314,28 @@ fn delete_entry(
     batch: &mut Batch,
 ) -> Result<()> {
     let entry = index.entry(family.layout(), key, ends, value)?;
-    // A cell that was dead before the index was built may be too long for one, and has none.
+    // A cell that was dead before the index was built may be too long for an entry, and has none.
     if entry.len() > MAX_KEY_LEN {
         return Ok(());
     }
     Ok(batch.delete(&index.tree, &entry)?)
 }
 
-/// A stream of the rows whose column has what is looked for, each once. See [`CellStore::index`].
+/// Iterator over the rows whose column has the value, each once. See [`CellStore::index`].
 pub struct IndexScan {
     store: CellStore,
     family: StoreFamily,
     snapshot: Snapshot,
     index: Arc<StoredIndex>,
     cursor: Cursor,
-    /// The prefix of the entries.
+    /// Prefix of the entries.
     prefix: Vec<u8>,
-    /// The end of their cells' places where entries don't say it.
+    /// End of their cells' positions, if the entries do not contain it.
     tail: Vec<u8>,
-    /// Whether the entry under the cursor has been looked at.
+    /// Whether the entry at the cursor has been examined.
     looked: bool,
-    /// Where one row may have several entries: prefix, partition and row of the last hit, while the
-    /// cursor is on one of its entries.
+    /// If a row may have several entries: prefix, partition and row of the last hit, while the
+    /// cursor is at one of its entries.
     hit: Vec<u8>,
     key: Vec<u8>,
 }
@@ -348,20 +346,20 @@ impl std::fmt::Debug for IndexScan {
     }
 }
 
-/// A row that an index has found.
+/// A row found by an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexHit<'a> {
-    /// The partition's key.
+    /// Key of the partition.
     pub key: &'a [u8],
-    /// Its partition part.
+    /// Partition part of its keys.
     pub partition: &'a [u8],
-    /// The place of the row, which the places of its cells begin with. Of an index over a column of
-    /// the partition key it is empty: all that the partition has is found.
+    /// Position of the row, which is a prefix of the positions of its cells. Empty for an index on
+    /// a column of the partition key, which finds the whole partition.
     pub row: &'a [u8],
 }
 
 impl IndexScan {
-    /// The next row. It has been looked at: a live cell of it has what is looked for.
+    /// Returns the next row. It has been checked: a live cell of it has the value.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -406,11 +404,12 @@ impl IndexScan {
         }
     }
 
-    /// Goes on behind a row: what [`next`](IndexScan::next) shows then comes after the row with
-    /// this place in the partition of `key`, or, where `row` is empty, after the whole partition.
+    /// Continues after a row: [`next`](IndexScan::next) then returns rows after the one with this
+    /// position in the partition of `key`. If `row` is empty, it returns rows after the whole
+    /// partition.
     ///
     /// # Errors
-    /// `InvalidRequest` for a key that can't be one; errors of the engine.
+    /// `InvalidRequest` for an invalid key; errors of the engine.
     pub fn go_on_after(&mut self, key: &[u8], row: &[u8]) -> Result<()> {
         let mut at = self.prefix.clone();
         self.family.layout().put_partition(key, &mut at)?;
@@ -421,7 +420,7 @@ impl IndexScan {
         Ok(self.cursor.seek(&at)?)
     }
 
-    /// Puts the cursor on an entry that has not been looked at, of another row than the last hit.
+    /// Moves the cursor to an entry that has not been examined, of another row than the last hit.
     fn step(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.looked, true) {
             return Ok(());
@@ -440,12 +439,12 @@ impl IndexScan {
         Ok(self.cursor.seek(&hit)?)
     }
 
-    /// The part behind the prefix in the entry under the cursor.
+    /// Returns the part after the prefix of the entry at the cursor.
     fn rest(&self) -> Result<&[u8]> {
         let entry = self.cursor.key();
         let rest = entry.strip_prefix(&*self.prefix);
         rest.ok_or_else(|| {
-            Error::Corrupt(format!("an index entry that can't be: \"{}\"", entry.escape_ascii()))
+            Error::Corrupt(format!("malformed index entry: \"{}\"", entry.escape_ascii()))
         })
     }
 }

@@ -1,7 +1,7 @@
-//! A walk over the entries of an index, in the order of what is indexed.
+//! Iteration over the entries of an index, in the order of the indexed values.
 //!
-//! Invariant: entries are shown as they are. An entry may be of a cell that has another value by
-//! now, or is dead; whoever asks compares the row.
+//! Invariant: entries are returned unchecked. The cell of an entry may have another value now, or
+//! may be dead; the caller compares the row.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::family::StoreFamily;
 use super::indexed::{IndexPart, StoredIndex};
 use super::moment::StoreMoment;
 
-/// Values from one to another.
+/// A range of values.
 pub type IndexRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Keys of entries from one to another.
+/// A range of entry keys.
 type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A stream of the entries of a range of values. See
+/// Iterator over the entries in a range of values. See
 /// [`StoreView::walk_index`](super::StoreView::walk_index).
 pub struct IndexWalk {
     store: CellStore,
@@ -42,15 +42,15 @@ impl std::fmt::Debug for IndexWalk {
     }
 }
 
-/// What an entry says.
+/// Content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry<'a> {
-    /// The value; of entries of a map the value, not the key.
+    /// The value; for a map entry, its value without the key.
     pub value: &'a [u8],
-    /// The partition part of the row.
+    /// Partition part of the row.
     pub partition: &'a [u8],
-    /// The place of the row in its partition. Empty where all that the partition has is meant: the
-    /// index is over a static column or one of the partition key.
+    /// Position of the row in its partition. Empty if the entry refers to the whole partition: the
+    /// index is on a static column or on one of the partition key.
     pub row: &'a [u8],
 }
 
@@ -83,7 +83,8 @@ impl CellStore {
 }
 
 impl StoredIndex {
-    /// The keys of the entries of a range of values. Of entries of a map there is no range but all.
+    /// Returns the keys of the entries in a range of values. For map entries only the full range is
+    /// supported.
     fn bounds(&self, range: IndexRange<'_>) -> Result<EntryBounds> {
         let is_all = matches!(range, (Bound::Unbounded, Bound::Unbounded));
         if !is_all && matches!(self.spec.part, IndexPart::Entry { .. }) {
@@ -117,7 +118,7 @@ impl StoredIndex {
 }
 
 impl IndexWalk {
-    /// The next entry.
+    /// Returns the next entry.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -135,7 +136,7 @@ impl IndexWalk {
         self.value.clear();
         let wrong = || {
             let shown = self.entry.escape_ascii();
-            Error::Corrupt(format!("an index entry that can't be: \"{shown}\""))
+            Error::Corrupt(format!("malformed index entry: \"{shown}\""))
         };
         let mut rest = &self.entry[..];
         if let IndexPart::Entry { path } = &self.index.spec.part {

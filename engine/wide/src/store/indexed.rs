@@ -1,13 +1,12 @@
-//! The part of a column that an index is over, and the entries that a cell has in it.
+//! The indexed part of a column, and the index entries of a cell.
 //!
 //! An entry's key is `prefix partition row tail` (format-spec, "Indexes and records"). The prefix
-//! is what is looked for: `component(value) 38`, of an entry of a map
-//! `component(path) component(value) 38`. The tail is empty where prefix and row tell which cell it
-//! is; where a row may have several cells with one prefix, it is the cell's place behind the row
-//! and the column's name.
+//! is the search key: `component(value) 38`, for a map entry `component(path) component(value) 38`.
+//! The tail is empty if prefix and row identify the cell. If a row may have several cells with one
+//! prefix, the tail is the part of the cell's position after the row and the column's name.
 //!
-//! Invariant: an entry says of which cell it is, and every indexed cell has an entry of its own,
-//! which expires with it.
+//! Invariant: an entry identifies its cell. Every indexed cell has its own entry, which expires
+//! with it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,41 +16,41 @@ use crate::base::error::{Error, Result, invalid};
 use crate::key::{END, Layout, ROWS, STATIC};
 use crate::types::Type;
 
-/// An index over one column.
+/// An index on one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexSpec {
-    /// Names its tree; never used again.
+    /// Id, which names its tree; never reused.
     pub id: u32,
-    /// Whether the column is static. Without meaning for columns of the key.
+    /// Whether the column is static. Ignored for columns of the key.
     pub is_static: bool,
-    /// The raw name of the column. Without meaning for columns of the key.
+    /// Encoded name of the column. Ignored for columns of the key.
     pub name: Vec<u8>,
-    /// The part of the column that is indexed.
+    /// Indexed part of the column.
     pub part: IndexPart,
-    /// The type of what is indexed: values that are equal in it are one.
+    /// Type of the indexed values; equality is that of the type.
     pub value: Type,
 }
 
-/// The part of a column that an index is over.
+/// Indexed part of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IndexPart {
-    /// The value of its only cell.
+    /// Value of its only cell.
     Value,
-    /// The paths of its elements: the keys of a map, the elements of a set.
+    /// Paths of its elements: keys of a map, elements of a set.
     Path,
-    /// The values of its elements: of a map or list.
+    /// Values of its elements: of a map or list.
     Element,
-    /// Path and value of its elements together: the entries of a map. What is looked for is a tuple
-    /// of both, each with its length as an `i32` before it.
+    /// Path and value of its elements together: entries of a map. The search key is a tuple of
+    /// both, each prefixed by its length as an `i32`.
     Entry {
-        /// The type of the paths; that of the values is the index's.
+        /// Type of the paths; the type of the values is that of the index.
         path: Type,
     },
-    /// The clustering column of this number. The index's type is that of the layout, reversed where
-    /// that is.
+    /// Clustering column with this index. The index's type is that of the layout, including its
+    /// reversal.
     Clustering(usize),
-    /// The column of this number of a composite partition key, whose parts are
-    /// `<u16 length><bytes><0>`.
+    /// Column with this index in a composite partition key, whose parts are `<u16
+    /// length><bytes><0>`.
     Partition(usize),
 }
 
@@ -59,14 +58,14 @@ pub enum IndexPart {
 pub(super) struct StoredIndex {
     pub spec: IndexSpec,
     pub tree: Tree,
-    /// The end of the places of its rows' cells up to their path: the column's name. Empty for
-    /// columns of the key, which all cells of a row tell of.
+    /// End of the positions of its cells up to their path: the column's name. Empty for columns of
+    /// the key, which all cells of a row contain.
     pub name: Vec<u8>,
-    /// Whether it has been built over what was there before it.
+    /// Whether it has been built from the data before it.
     pub built: AtomicBool,
 }
 
-/// Where in a key the partition part ends, and where the row.
+/// Ends of the partition part and of the row in a key.
 #[derive(Clone, Copy)]
 pub(super) struct IndexedEnds {
     pub partition: usize,
@@ -74,13 +73,14 @@ pub(super) struct IndexedEnds {
 }
 
 impl StoredIndex {
-    /// Whether what entries a cell has depends on its value.
+    /// Reports whether a cell's entries depend on its value.
     #[inline]
     pub fn is_by_value(&self) -> bool {
         matches!(self.spec.part, IndexPart::Value | IndexPart::Element | IndexPart::Entry { .. })
     }
 
-    /// Whether several cells of a row may have the same prefix, so that entries have a tail.
+    /// Reports whether several cells of a row may have the same prefix, so that entries have a
+    /// tail.
     #[inline]
     pub fn has_tails(&self) -> bool {
         matches!(
@@ -89,7 +89,8 @@ impl StoredIndex {
         )
     }
 
-    /// Whether it is about the cell with this key, and where its row ends.
+    /// Returns the end of the row of the cell with this key; `None` if the index does not contain
+    /// the cell.
     #[inline]
     pub fn row_end(&self, layout: &Layout, key: &[u8], partition: usize) -> Option<IndexedEnds> {
         let place = key.get(partition..)?;
@@ -123,7 +124,7 @@ impl StoredIndex {
         about.then_some(row)
     }
 
-    /// Where in what follows an entry's prefix the partition part ends, and where the row.
+    /// Returns the ends of the partition part and the row in the part after an entry's prefix.
     pub fn ends_in_entry(&self, layout: &Layout, rest: &[u8]) -> Result<IndexedEnds> {
         let partition = layout.partition_len(rest)?;
         let place = &rest[partition..];
@@ -131,7 +132,7 @@ impl StoredIndex {
         Ok(IndexedEnds { partition, row: partition + row })
     }
 
-    /// Appends what the entry of a cell begins with.
+    /// Appends the prefix of a cell's entry.
     pub fn put_prefix(
         &self,
         layout: &Layout,
@@ -164,7 +165,7 @@ impl StoredIndex {
         Ok(())
     }
 
-    /// The key of the entry of a cell.
+    /// Returns the key of a cell's entry.
     pub fn entry(
         &self,
         layout: &Layout,
@@ -181,8 +182,8 @@ impl StoredIndex {
         Ok(entry)
     }
 
-    /// What the entries begin with that are looked for, and the tail that their cells have when
-    /// they don't say it.
+    /// Returns the prefix of the entries for a search key, and the tail of their cells' positions
+    /// if entries do not contain it.
     pub fn sought(&self, value: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut prefix = vec![];
         let mut tail = vec![];
@@ -204,7 +205,7 @@ impl StoredIndex {
         Ok((prefix, tail))
     }
 
-    /// The key of the cell that an entry is of.
+    /// Appends the key of an entry's cell.
     pub fn cell_of(
         &self,
         rest: &[u8],
@@ -215,7 +216,7 @@ impl StoredIndex {
         let own = &rest[ends.row..];
         if self.has_tails() == own.is_empty() {
             return Err(Error::Corrupt(format!(
-                "an index entry that can't be: \"…{}\"",
+                "malformed index entry: \"…{}\"",
                 rest.escape_ascii()
             )));
         }
@@ -226,7 +227,7 @@ impl StoredIndex {
     }
 }
 
-/// One part of a composite partition key.
+/// Returns a part of a composite partition key.
 fn part_of_key(mut key: &[u8], number: usize) -> Option<&[u8]> {
     for n in 0.. {
         let (len, rest) = key.split_first_chunk::<2>()?;
@@ -239,7 +240,7 @@ fn part_of_key(mut key: &[u8], number: usize) -> Option<&[u8]> {
     None
 }
 
-/// The two parts of a tuple.
+/// Returns the two parts of a tuple.
 fn pair(tuple: &[u8]) -> Option<(&[u8], &[u8])> {
     fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         let (len, rest) = bytes.split_first_chunk::<4>()?;

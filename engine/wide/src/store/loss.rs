@@ -1,9 +1,9 @@
-//! Repairs of a store that lost data, so that no reader reads the rest wrongly,
-//! for the tools that save stores.
+//! Repairs of a store that has lost data, so that readers handle the rest correctly. For tools that
+//! repair stores.
 //!
-//! Invariants: afterwards each index that may lack entries is built anew at the next opening;
-//! readers look for every kind of deletion, and writers at what is there, wherever the records that
-//! spare them the look may be lost.
+//! Invariants: afterwards, each index that may lack entries is rebuilt at the next opening. If the
+//! records that avoid lookups may be lost, readers look for every kind of deletion, and writers
+//! compare with existing data.
 
 use firn_kv::{Batch, Db, Durability, ErrorKind, TreeOptions};
 
@@ -13,9 +13,9 @@ use super::{SCHEMA_TREE, drops, kind_record, stripes};
 use crate::base::error::{Error, Result};
 use crate::cell::StoredCell;
 
-/// The trees that hold data of a family or table and that no definition tells of, by `is_defined`
-/// of their numbers. What was being dropped when the program ended is none of them: the next
-/// opening drops it.
+/// Returns the trees with data of a family or table that have no definition, according to
+/// `is_defined` on their ids. Trees whose drop was interrupted are excluded: the next opening drops
+/// them.
 ///
 /// # Errors
 /// Errors of the engine.
@@ -31,21 +31,21 @@ pub fn undefined(db: &Db, is_defined: impl Fn(u32) -> bool) -> Result<Vec<String
         .collect())
 }
 
-/// The message about such a tree, and the advice.
+/// Returns the message about such a tree, and the advice.
 pub fn words_of_undefined(tree: &str) -> (String, String) {
     (
         format!(
-            "tree {tree} has no definition: it holds data of a table or column family that nothing tells of any more"
+            "tree {tree} has no definition: it holds data of a table or column family whose definition was lost"
         ),
         format!(
-            "go back to a copy of the store that has the definition, or read what is there as bytes: `firn scan --tree {tree}`; no opening \
+            "restore a backup that has the definition, or read the data as bytes: `firn scan --tree {tree}`; no opening \
              removes it"
         ),
     )
 }
 
-/// Takes away the records that these indexes have been built (`None`: that any has): they are built
-/// when the store is opened next. Gives their numbers.
+/// Removes the records that these indexes are built (`None`: of all indexes), so that they are
+/// built when the store is opened next. Returns their ids.
 ///
 /// # Errors
 /// Errors of the engine.
@@ -73,12 +73,12 @@ pub fn forget_built(db: &Db, indexes: Option<&[u32]>) -> Result<Vec<u32>> {
     Ok(gone)
 }
 
-/// Writes the records anew that the store keeps about these families (their numbers, and their
-/// trees' options with all hooks): that there may be deletions of every kind, and bounds of
-/// timestamps above all that is stored.
+/// Rewrites the store's records about these families, given by their ids and their trees' options
+/// with all hooks. The new records say that there may be deletions of every kind. Their bounds of
+/// timestamps are above all stored ones.
 ///
 /// # Errors
-/// `Corrupt` for entries that are none of a family; errors of the engine.
+/// `Corrupt` for entries that do not belong to a family; errors of the engine.
 pub fn renew_records(db: &Db, families: Vec<(u32, String, TreeOptions)>) -> Result<()> {
     let schema = db.existing_tree(SCHEMA_TREE)?;
     let mut batch = Batch::new();

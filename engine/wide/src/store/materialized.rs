@@ -1,17 +1,17 @@
-//! Materialized views: families whose rows are made of those of another one, their base, and are
-//! written in the batch that changes it.
+//! Materialized views: families whose rows are computed from those of a base family, and written in
+//! the batch that changes it.
 //!
 //! Invariants:
-//! - At every moment a view holds what its base makes of it then, and nothing more: a row that is
-//!   made anew replaces the one that was there, key by key, so there are no deletions in a view and
-//!   nothing in it is compared by its timestamp. What is made depends on what is stored, and not on
-//!   the clock: cells take their ends with them. The exception is what is left of a row that was
-//!   named by a value which has expired and was purged: the row has expired with it, and is replaced
-//!   when the value comes back.
-//! - The key of a view's row has all of the key of the base's row that it is made of. So whoever
-//!   holds the stripe of the base's partition is alone on the row of the view, too, and the stripes
-//!   of views know of no timestamp.
-//! - Views are read by writers under a stripe's lock; [`CellStore::set_views`] takes all of those
+//! - A view always contains exactly the rows computed from its base. A recomputed row replaces the
+//!   old one key by key, so a view contains no deletions, and nothing in it is compared by
+//!   timestamp. The result depends on the stored data, not on the clock: cells are copied with
+//!   their expiration. There is one exception: the remains of a row whose key contained a value
+//!   that has expired and was purged. That row has expired too, and is replaced when the value is
+//!   written again.
+//! - The key of a view's row contains the whole key of its base row. So a writer that holds the
+//!   stripe of the base's partition has exclusive access to the view's row, and the stripes of
+//!   views need no timestamps.
+//! - Writers read the views under a stripe's lock; [`CellStore::set_views`] takes all of those
 //!   locks once.
 
 use std::collections::BTreeMap;
@@ -34,22 +34,22 @@ use super::ranges::{RangeFragment, fragments, range_at};
 use super::view_rows::RowParts;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 
-/// What a call is about to write to one family.
+/// Pending writes of a call to one family.
 struct FollowedChange<'c, 'p> {
     plan: &'c WritePlan<'p>,
-    /// Sorted by their keys; only deletions of ranges may share one.
+    /// Sorted by key; only range deletions may share one.
     entries: &'c [WriteEntry<'p>],
-    /// The ranges that it deletes, with whole keys as bounds.
+    /// Deleted ranges, with full keys as bounds.
     ranges: Vec<RangeFragment>,
 }
 
-/// A row of a base before a call, and the cells with values that it has after it.
+/// A base row before a call, and its cells with values after the call.
 struct RowStates {
     before: RowParts,
     after: RowParts,
 }
 
-/// A value that a cell has, or had before it expired.
+/// Returns the value of a cell, even if it has expired.
 fn value_of(stored: &[u8]) -> Result<Option<&[u8]>> {
     Ok(match StoredCell::decode(stored)? {
         StoredCell::Cell(Cell {
@@ -61,11 +61,11 @@ fn value_of(stored: &[u8]) -> Result<Option<&[u8]>> {
 }
 
 impl FamilyViews {
-    /// Where the rows are that these are made of.
+    /// Returns the layout of the base rows.
     pub(super) fn rows(&self) -> Result<&Layout> {
         let unknown = || {
             invalid(
-                "this family has materialized views: only who opens it with CQL may write to it",
+                "this family has materialized views: only programs that open it with CQL can write to it",
             )
         };
         self.rows.as_ref().ok_or_else(unknown)
@@ -89,14 +89,15 @@ impl<'c, 'p> FollowedChange<'c, 'p> {
         self.plan.key(entry)
     }
 
-    /// The entries of a row.
+    /// Returns the entries of a row.
     fn of_row<'s>(&'s self, row: &'s [u8]) -> impl Iterator<Item = (&'s [u8], &'s [u8])> + 's {
         let first = self.entries.partition_point(|e| self.key(e) < row);
         let inside = self.entries[first..].iter().take_while(move |e| self.key(e).starts_with(row));
         inside.map(move |e| (&self.key(e)[row.len()..], self.plan.value(e)))
     }
 
-    /// The newest deletion of a partition or range among the entries that covers a place.
+    /// Returns the newest deletion of a partition or range among the entries that covers a
+    /// position.
     fn covering(&self, partition: &[u8], place: &[u8]) -> Option<i64> {
         let whole = [partition, &[DELETION]].concat();
         let of_partition = self.entries.binary_search_by(|e| self.key(e).cmp(&whole)).ok();
@@ -109,9 +110,9 @@ impl<'c, 'p> FollowedChange<'c, 'p> {
 }
 
 impl CellStore {
-    /// Makes these the views of a family, whose writers keep them from now on. Those that are new
-    /// are [built](CellStore::build_view) after this. `rows` says where the rows are that they are made
-    /// of: the family's layout, or cells that are rows.
+    /// Registers the views of a family, which its writers then update. New views must be
+    /// [built](CellStore::build_view) after this. `rows` is the layout of the base rows: the
+    /// family's layout, or that of cells as rows.
     ///
     /// # Errors
     /// `InvalidRequest` for a family of counters, or one that is not open here.
@@ -127,18 +128,18 @@ impl CellStore {
         views.iter().try_for_each(|view| self.check_open(&view.family))?;
         base.0.state.has_views.store(!views.is_empty(), Ordering::Release);
         *base.0.state.views.write() = Arc::new(FamilyViews { rows: Some(rows), all: views });
-        // Whoever has seen the views of before is done after this.
+        // Wait for writers that have read the old views.
         self.0.stripes.pass_through();
         Ok(())
     }
 
-    /// Makes the rows of a view anew, of all that its base has. Others may write meanwhile; who
-    /// reads the view may miss rows.
+    /// Rebuilds the rows of a view from its whole base. Others may write meanwhile; readers of the
+    /// view may miss rows.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has no such view, or has a row that the view can't have;
-    /// errors of the engine. `Stopped`, by a [`stoppable`](CellStore::stoppable) handle: then it is
-    /// not built.
+    /// `InvalidRequest` if the family has no such view, or contains a row that the view cannot
+    /// contain; errors of the engine. `Stopped` with a [`stoppable`](CellStore::stoppable) handle:
+    /// then it is not built.
     pub fn build_view(&self, base: &StoreFamily, id: u32) -> Result<()> {
         let views = base.views();
         let found = views.all.iter().find(|view| view.family.id() == id);
@@ -178,7 +179,7 @@ impl CellStore {
         Ok(self.0.schema.put(&built_record(id), &[])?)
     }
 
-    /// Whether a view has been built over what was there before it, and nothing was lost since.
+    /// Reports whether a view has been built from the data before it, and nothing was lost since.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -186,7 +187,7 @@ impl CellStore {
         Ok(self.0.schema.contains(&built_record(id))?)
     }
 
-    /// Adds to a batch what the entries of a plan change in views.
+    /// Adds to a batch the changes of views for the entries of a plan.
     pub(super) fn write_views(&self, plan: &WritePlan<'_>, batch: &mut Batch) -> Result<()> {
         for entries in plan.entries.chunk_by(|a, b| Arc::ptr_eq(&a.family.0, &b.family.0)) {
             let Some(WriteEntry { family, .. }) = entries.first().filter(|e| e.family.has_views())
@@ -209,8 +210,8 @@ impl CellStore {
         Ok(())
     }
 
-    /// The rows that a change may concern, by what their keys begin with, with the lengths of the
-    /// partition parts.
+    /// Returns the rows that a change may affect, by key prefix, with the lengths of the partition
+    /// parts.
     fn changed_rows(
         &self,
         family: &StoreFamily,
@@ -259,13 +260,13 @@ impl CellStore {
             before.insert(cursor.key()[row.len()..].to_vec(), cursor.value().to_vec());
             cursor.next()?;
         }
-        // Deletions cover the row's marker where they cover the row.
+        // A deletion that covers the row also covers its marker.
         let marker = [row, &[EMPTY, END]].concat();
         let mut covered = self.covering(StoreMoment::Now, family, &marker, partition)?;
         let mut all = before.clone();
         if let Some(change) = change {
             covered = covered.max(change.covering(&row[..partition], &marker[partition..]));
-            // What loses against what is there has been left out.
+            // Entries that lose against existing data are already removed.
             all.extend(change.of_row(row).map(|(part, value)| (part.to_vec(), value.to_vec())));
         }
         let mut after = RowParts::new();
@@ -287,14 +288,14 @@ impl CellStore {
                     }
                 }
                 StoredCell::Range(..) => {
-                    return Err(Error::Corrupt("a deletion of a range lies in a row".into()));
+                    return Err(Error::Corrupt("a range deletion is in a row".into()));
                 }
             }
         }
         Ok(RowStates { before, after })
     }
 
-    /// Adds to a batch what makes of a base's row the view's.
+    /// Adds to a batch the changes of a view's row for a base row.
     fn write_view(
         &self,
         view: &StoredView,
@@ -324,7 +325,7 @@ impl CellStore {
             true => None,
             false => place(&states.after)?,
         };
-        // What was not taken in lies nowhere.
+        // A row that was refused has no position.
         let old = place(&states.before).or_else(|e| match e {
             Error::InvalidRequest(_) => Ok(None),
             e => Err(e),
@@ -339,7 +340,7 @@ impl CellStore {
     }
 }
 
-/// Adds to a batch what makes these the cells of a view's row.
+/// Adds to a batch the changes that replace the cells of a view's row.
 fn replace(view: &StoredView, row: &[u8], mut cells: RowParts, batch: &mut Batch) -> Result<()> {
     let tree = view.family.tree();
     let mut cursor = tree.cursor(row.to_vec()..[row, &[BEYOND]].concat())?;

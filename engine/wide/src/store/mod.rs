@@ -1,20 +1,21 @@
-//! Floor 2: one open store: families, writes of mutations, reads of partitions, indexes. Bytes of
-//! keys are those of [`key`](crate::key), values those of [`cell`](crate::cell).
+//! Floor 2: an open store: families, writes of mutations, reads of partitions, indexes. Keys are
+//! those of [`key`](crate::key), values those of [`cell`](crate::cell).
 //!
-//! One engine [`Db`] holds everything: a tree `system.schema` (whose keys that begin with a zero
-//! byte are the store's own), a tree `cf-<id>` per family, a tree `ix-<id>` per index.
+//! One engine [`Db`] contains everything: a tree `system.schema`, a tree `cf-<id>` for each family,
+//! and a tree `ix-<id>` for each index. Keys in `system.schema` that begin with a zero byte belong
+//! to the store.
 //!
 //! Invariants:
-//! - A call's mutations are one engine batch: readers and crashes see all of them or none.
-//! - **What is stored later wins.** A write locks the stripes of its partitions. What is newer than
-//!   every timestamp that its stripe has seen needs no look at what is there; everything else is
-//!   compared with what is there under the lock, and isn't written when it loses, be it against the
-//!   cell or deletion of its key or against a deletion that covers it. So the newest version of a
-//!   key is the one that counts, reads never compare versions, and compactions may rely on it that
-//!   a deletion is newer than all that it covers.
-//! - A stripe's bound on record is at least as large as every timestamp that was written to its
+//! - The mutations of a call are one engine batch: readers and crashes see all of them or none.
+//! - **The version stored later wins.** A write locks the stripes of its partitions. A write newer
+//!   than every timestamp of its stripe needs no comparison. Any other write is compared with
+//!   existing data under the lock. It is skipped if it loses against the cell or deletion at its
+//!   key, or against a deletion that covers it. So the newest version of a key is the valid one,
+//!   and reads never compare versions. Compactions may assume that a deletion is newer than
+//!   everything that it covers.
+//! - The recorded bound of a stripe is at least as large as every timestamp written to its
 //!   partitions.
-//! - A materialized view holds what its base makes of it, at every moment.
+//! - A materialized view always contains the rows computed from its base.
 
 mod clock;
 pub mod copies;

@@ -1,4 +1,4 @@
-//! At what state one look at a tree looks: the newest, or a frozen one.
+//! State of the trees for a read: the newest, or a snapshot.
 
 use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
 
@@ -7,9 +7,9 @@ use crate::base::error::Result;
 /// A state of all trees.
 #[derive(Clone, Copy)]
 pub(super) enum StoreMoment<'a> {
-    /// The newest, at each look.
+    /// The newest state at each read.
     Now,
-    /// A frozen one.
+    /// A snapshot.
     Then(&'a Snapshot),
 }
 

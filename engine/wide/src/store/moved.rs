@@ -1,7 +1,7 @@
-//! All that a family holds is put into another one, whose keys are made in another way.
+//! Copies all data of a family to another one with a different key layout.
 //!
-//! Invariant: nobody writes to the family meanwhile, and nobody afterwards unless it failed: who
-//! would is refused. So the other one has all of it, and who makes it known loses no write.
+//! Invariant: meanwhile, and after success, writes to the family are refused. So the copy is
+//! complete, and no write is lost when it is published.
 
 use std::sync::atomic::Ordering;
 
@@ -17,28 +17,27 @@ use super::moment::StoreMoment;
 use super::mutation::StoreMutation;
 use super::ranges::range_at;
 
-/// Operations that one write has at most: rows of a partition may be many.
+/// Maximum number of operations in one write: a partition may have many rows.
 const AT_ONCE: usize = 1024;
 
-/// Where in another family the places of a family are.
+/// Maps positions of a family to positions of another one.
 pub trait MovedPlaces {
-    /// The place of the cell that is at this place. `None`: it stays behind.
+    /// Returns the new position of the cell at this position. `None`: it is not copied.
     ///
     /// # Errors
-    /// `Corrupt` for a place that can't be.
+    /// `Corrupt` for an invalid position.
     fn cell(&self, place: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// The bound of rows that this bound is.
+    /// Returns the new form of a bound of rows.
     fn bound(&self, bound: &[u8]) -> Vec<u8>;
 }
 
 impl CellStore {
-    /// Puts the cells and deletions of a family into another one, which nobody knows yet, with
-    /// their timestamps and ends. The family is not to be written to until it is dropped; after an
-    /// error it is again.
+    /// Copies the cells and deletions of a family to another one, which is not published yet, with
+    /// their timestamps and expiration. Writes to the family are refused from then on; after an
+    /// error they are allowed again.
     ///
-    /// # Errors
-    /// `InvalidRequest` for a family that is not open here; `Stopped`, by a
+    /// `InvalidRequest` for a family that is not open here; `Stopped` with a
     /// [`stoppable`](CellStore::stoppable) handle; errors of the engine and of `places`.
     pub fn move_all(
         &self,
@@ -48,7 +47,7 @@ impl CellStore {
     ) -> Result<()> {
         self.check_open(from)?;
         from.set_access(FamilyAccess::Moving);
-        // Who found it open has written then.
+        // Wait for writers that found it open.
         self.0.stripes.pass_through();
         let done = self.move_closed(from, to, places);
         if done.is_err() {
@@ -57,7 +56,7 @@ impl CellStore {
         done
     }
 
-    /// Lets a family be written to again that was put into another one, which is given up.
+    /// Allows writes to a family again, after its copy was abandoned.
     pub fn take_back_move(&self, from: &StoreFamily) {
         from.set_access(FamilyAccess::Open);
     }
@@ -90,7 +89,7 @@ impl CellStore {
                         m.put_cell(to, &place, cell);
                     }
                 }
-                // A row of a family without super columns is all of the partition.
+                // In a family without super columns a row is the whole partition.
                 StoredCell::Deletion(deletion) if place.last() == Some(&DELETION) => {
                     m.delete_as(to, &[], deletion);
                 }

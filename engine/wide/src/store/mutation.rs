@@ -1,28 +1,28 @@
-//! A mutation, the writes to one partition: operations on any families, as the caller builds them.
+//! Mutations: writes to one partition, as operations on any families.
 
 use crate::base::error::Result;
 use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 
 use super::family::StoreFamily;
 
-/// Bytes that a mutation has room for at first: a row of few columns.
+/// Initial capacity of a mutation, sufficient for a row of few columns.
 const ROOM: usize = 256;
 
-/// Operations on one partition key, over several families. Their order doesn't matter: at equal
+/// Operations on one partition key, over several families. Their order does not matter: at equal
 /// timestamps deletions win.
 #[derive(Clone, Debug)]
 pub struct StoreMutation {
     pub(super) key: Vec<u8>,
     pub(super) families: Vec<StoreFamily>,
     pub(super) ops: Vec<MutationOp>,
-    /// Places and stored values of the operations.
+    /// Positions and stored values of the operations.
     pub(super) bytes: Vec<u8>,
 }
 
-/// One operation; its place and its value lie in [`StoreMutation::bytes`].
+/// An operation; its position and its value are in [`StoreMutation::bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MutationOp {
-    /// Its family, by number in the mutation.
+    /// Index of its family in the mutation.
     pub family: usize,
     pub kind: MutationKind,
     pub timestamp: i64,
@@ -34,16 +34,16 @@ pub(super) struct MutationOp {
 pub(super) enum MutationKind {
     /// A cell.
     Cell,
-    /// A cell whose time to live begins when it is written.
+    /// A cell whose TTL begins when it is written.
     Expiring { ttl: u32 },
-    /// The tombstone of a cell, of the second when it is written.
+    /// A tombstone of a cell, with the second at which it is written.
     Delete,
     /// An increment.
     Add { delta: i64 },
     /// The sum of another store's counter, with its timestamp.
     AddCell,
-    /// A deletion of the container at the place; with the server's second, when `local` is not
-    /// given.
+    /// A deletion of the container at the position; with the server's second, if `local` is not
+    /// set.
     Container { what: Container, local: Option<i64> },
 }
 
@@ -52,54 +52,54 @@ pub(super) enum Container {
     Partition,
     Row,
     Complex,
-    /// The place is the start bound, the value the end bound.
+    /// The position is the start bound, the value the end bound.
     Range,
 }
 
-/// What a mutation does at the place of a cell or row.
+/// Operation of a mutation on a cell or row.
 #[derive(Clone, Copy, Debug)]
 pub struct MutatedPlace<'m> {
-    /// The family.
+    /// Family of the operation.
     pub family: &'m StoreFamily,
-    /// The place of the cell or row.
+    /// Position of the cell or row.
     pub place: &'m [u8],
-    /// Of an increment it is nothing.
+    /// Timestamp; meaningless for an increment.
     pub timestamp: i64,
-    /// What is done.
+    /// Kind of the operation.
     pub body: MutatedBody<'m>,
 }
 
-/// What is done at a place.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutatedBody<'m> {
-    /// A cell of this value is written.
+    /// Writes a cell with this value.
     Value(&'m [u8]),
-    /// A counter is added to.
+    /// Adds to a counter.
     Increment,
-    /// The cell is deleted.
+    /// Deletes the cell.
     Tombstone,
-    /// The row is deleted.
+    /// Deletes the row.
     Row,
 }
 
 impl StoreMutation {
-    /// Nothing yet, for the partition of this key.
+    /// Creates an empty mutation of the partition with this key.
     pub fn new(key: &[u8]) -> StoreMutation {
         let bytes = Vec::with_capacity(ROOM);
         StoreMutation { key: key.to_vec(), families: vec![], ops: vec![], bytes }
     }
 
-    /// The partition's key.
+    /// Returns the partition's key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Whether it does nothing.
+    /// Reports whether it has no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// Forgets the operations and takes another key, keeping the memory.
+    /// Removes the operations and sets another key; retains the memory.
     pub fn reset(&mut self, key: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -108,7 +108,7 @@ impl StoreMutation {
         self.bytes.clear();
     }
 
-    /// Writes a value.
+    /// Adds a write of a value.
     pub fn put(
         &mut self,
         family: &StoreFamily,
@@ -119,7 +119,7 @@ impl StoreMutation {
         self.put_cell(family, place, Cell { timestamp, state: CellState::Live(value) })
     }
 
-    /// Writes a value that lives for `ttl` seconds from when it is written.
+    /// Adds a write of a value with a TTL of `ttl` seconds, which begins when it is written.
     pub fn put_ttl(
         &mut self,
         family: &StoreFamily,
@@ -131,7 +131,7 @@ impl StoreMutation {
         self.push(family, MutationKind::Expiring { ttl }, timestamp, place, value)
     }
 
-    /// Writes a cell as it is: for what comes from another store. A counter adds to what there is.
+    /// Adds a cell of another store unchanged. A counter adds to the existing one.
     pub fn put_cell(&mut self, family: &StoreFamily, place: &[u8], cell: Cell<'_>) -> &mut Self {
         let value = self.bytes.len();
         cell.encode(&mut self.bytes);
@@ -144,27 +144,27 @@ impl StoreMutation {
         self.push_op(family, kind, cell.timestamp, place, value)
     }
 
-    /// Deletes a cell. Of a counter: whatever the timestamp.
+    /// Adds a deletion of a cell. A counter is deleted whatever the timestamp is.
     pub fn delete(&mut self, family: &StoreFamily, place: &[u8], timestamp: i64) -> &mut Self {
         self.push(family, MutationKind::Delete, timestamp, place, &[])
     }
 
-    /// Adds to a counter.
+    /// Adds an increment of a counter.
     pub fn add(&mut self, family: &StoreFamily, place: &[u8], delta: i64) -> &mut Self {
         self.push(family, MutationKind::Add { delta }, 0, place, &[])
     }
 
-    /// Deletes all of the partition in a family.
+    /// Adds a deletion of the whole partition in a family.
     pub fn delete_partition(&mut self, family: &StoreFamily, timestamp: i64) -> &mut Self {
         self.container(family, Container::Partition, timestamp, &[], &[], None)
     }
 
-    /// Deletes a row (a super column), by the place of the row.
+    /// Adds a deletion of a row (a super column) at this position.
     pub fn delete_row(&mut self, family: &StoreFamily, row: &[u8], timestamp: i64) -> &mut Self {
         self.container(family, Container::Row, timestamp, row, &[], None)
     }
 
-    /// Deletes the rows between two bounds.
+    /// Adds a deletion of the rows between two bounds.
     pub fn delete_range(
         &mut self,
         family: &StoreFamily,
@@ -175,7 +175,7 @@ impl StoreMutation {
         self.container(family, Container::Range, timestamp, start, end, None)
     }
 
-    /// Deletes all elements of a complex column, by the place of a cell without path.
+    /// Adds a deletion of all elements of a complex column, by the position of a cell without path.
     pub fn delete_complex(
         &mut self,
         family: &StoreFamily,
@@ -185,9 +185,8 @@ impl StoreMutation {
         self.container(family, Container::Complex, timestamp, place, &[], None)
     }
 
-    /// As [`delete_partition`](Self::delete_partition) (`row` is empty) or
-    /// [`delete_row`](Self::delete_row), with its second of deletion: for what comes from another
-    /// store.
+    /// Like [`delete_partition`](Self::delete_partition) (if `row` is empty) or
+    /// [`delete_row`](Self::delete_row), with its second of deletion, for data of another store.
     pub fn delete_as(
         &mut self,
         family: &StoreFamily,
@@ -198,7 +197,7 @@ impl StoreMutation {
         self.container(family, what, deletion.timestamp, row, &[], Some(deletion.local))
     }
 
-    /// As [`delete_complex`](Self::delete_complex), with its second of deletion.
+    /// Like [`delete_complex`](Self::delete_complex), with its second of deletion.
     pub fn delete_complex_as(
         &mut self,
         family: &StoreFamily,
@@ -209,11 +208,11 @@ impl StoreMutation {
         self.container(family, Container::Complex, timestamp, place, &[], Some(local))
     }
 
-    /// What it does to cells and whole rows, in the order in which that was put in. Deletions of
-    /// all else are not among it.
+    /// Iterates over the operations on cells and whole rows, in the order in which they were added.
+    /// Other deletions are omitted.
     ///
     /// # Errors
-    /// `Corrupt` for what was put in as a cell and is none.
+    /// `Corrupt` for a malformed cell.
     pub fn places(&self) -> impl Iterator<Item = Result<MutatedPlace<'_>>> {
         self.ops.iter().filter_map(|op| {
             let value = self.bytes_at(op.value);
@@ -239,7 +238,7 @@ impl StoreMutation {
         })
     }
 
-    /// As [`delete_range`](Self::delete_range), with its second of deletion.
+    /// Like [`delete_range`](Self::delete_range), with its second of deletion.
     pub fn delete_range_as(
         &mut self,
         family: &StoreFamily,

@@ -1,4 +1,4 @@
-//! A store is opened; its families are opened, changed and dropped.
+//! Opens a store; opens, changes and drops its families.
 
 use crate::base::error::{Error, Result, invalid};
 use firn_kv::Env;
@@ -18,12 +18,12 @@ use super::stripes::Stripes;
 use super::trees::{SCHEMA_TREE, TreeName};
 use super::{family, hooks};
 
-/// How a store is opened.
+/// Options of a store.
 #[derive(Clone, Default)]
 pub struct StoreOptions {
-    /// The engine's options.
+    /// Options of the engine.
     pub db: DbOptions,
-    /// The clock; the environment's when there is none.
+    /// Clock; `None` for that of the environment.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -36,11 +36,11 @@ impl std::fmt::Debug for StoreOptions {
     }
 }
 
-/// Clocks of clients may be ahead by so much.
+/// Tolerance for clients' clocks that are ahead.
 const CLOCK_TOLERANCE_MICROS: i64 = 60_000_000;
 
 impl CellStore {
-    /// Opens the store in `dir`, creating it when the directory is missing or empty.
+    /// Opens the store in `dir`, and creates it if the directory is missing or empty.
     ///
     /// # Errors
     /// Those of [`Db::open_with`].
@@ -51,7 +51,7 @@ impl CellStore {
     /// Opens the store in `dir` of another environment.
     ///
     /// # Errors
-    /// As [`open`](CellStore::open).
+    /// Those of [`open`](CellStore::open).
     pub fn open_in(
         env: Arc<dyn Env>,
         dir: impl AsRef<Path>,
@@ -74,40 +74,40 @@ impl CellStore {
         Ok(CellStore(Arc::new(shared), HandleTerms::default()))
     }
 
-    /// The same store, by a handle whose work can be stopped: what reads through it, be it a reader
-    /// that it has given or the building of an index, ends with [`Error::Stopped`] at its next cell
-    /// as soon as `stop` is true. Writes are not stopped. Whoever sets it sets it back.
+    /// Returns a handle of this store whose operations can be stopped. Once `stop` is true, its
+    /// readers and index builds end with [`Error::Stopped`] at their next cell. Writes are not
+    /// stopped. The setter resets the flag.
     pub fn stoppable(&self, stop: Arc<AtomicBool>) -> CellStore {
         CellStore(self.0.clone(), HandleTerms { stop: Some(stop), ..self.1.clone() })
     }
 
-    /// The same store, by a handle that nobody stops, whatever this one is: for what takes back a
-    /// work that was stopped.
+    /// Returns a handle of this store that cannot be stopped, even if this one can: for reverting
+    /// stopped operations.
     pub fn unstoppable(&self) -> CellStore {
         CellStore(self.0.clone(), HandleTerms { stop: None, ..self.1.clone() })
     }
 
-    /// The same store, by a handle that takes this second since 1970 for now: what it reads is
-    /// alive or not, and what it writes expires and was deleted, as of then.
+    /// Returns a handle of this store with a fixed current time, in seconds since 1970. It applies
+    /// to the liveness of cells that are read, and to expiration and deletion times of writes.
     pub fn as_of(&self, second: i64) -> CellStore {
         CellStore(self.0.clone(), HandleTerms { now: Some(second), ..self.1.clone() })
     }
 
-    /// Closes the store for all its handles, and says whether all that was written is safe:
+    /// Closes the store for all its handles, and reports whether all writes are durable:
     /// [`Db::close`].
     ///
     /// # Errors
-    /// As [`Db::close`].
+    /// Those of [`Db::close`].
     pub fn close(&self) -> Result<()> {
         Ok(self.0.db.close()?)
     }
 
-    /// The engine's store beneath.
+    /// Returns the underlying engine.
     pub fn db(&self) -> &Db {
         &self.0.db
     }
 
-    /// The records of the tree of definitions whose keys begin so, in their order.
+    /// Returns the records of the schema tree with this key prefix, in order.
     ///
     /// # Errors
     /// Errors of the engine.
@@ -120,52 +120,50 @@ impl CellStore {
         Ok(all.collect::<firn_kv::Result<_>>()?)
     }
 
-    /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
+    /// Returns a timestamp for a write: microseconds since 1970, larger than all earlier ones.
     pub fn timestamp(&self) -> i64 {
         self.0.ticker.next(self.0.clock.micros())
     }
 
-    /// By how many microseconds the newest timestamp that was written is ahead of the clock; `None`
-    /// where it is not, by more than a few seconds. Then the clock went back, or a client gave the
-    /// timestamp: later writes to such a cell have no effect until the clock has passed it.
+    /// Returns the microseconds by which the newest written timestamp is ahead of the clock; `None`
+    /// if it is not ahead by more than the tolerance. If it is, the clock went back or a client set
+    /// the timestamp. Later writes to such a cell have no effect until the clock has passed it.
     pub fn ahead_of_clock(&self) -> Option<i64> {
         let ahead = self.0.stripes.newest()?.checked_sub(self.0.clock.micros())?;
         (ahead > CLOCK_TOLERANCE_MICROS).then_some(ahead)
     }
 
-    /// Random bits of the environment that the store was opened in: for identities, not for
-    /// secrets.
+    /// Returns random bits of the store's environment, for unique ids, not for secrets.
     pub fn random(&self) -> u64 {
         self.0.env.random()
     }
 
-    /// Seconds since 1970: what expiry goes by.
+    /// Returns the current time for expiration, in seconds since 1970.
     pub fn now(&self) -> i64 {
         self.1.now.unwrap_or_else(|| self.0.clock.micros().div_euclid(1_000_000))
     }
 
-    /// Opens a family, creating it when it is not there. For a family that is open already, its
-    /// indexes, grace and tree options become those of `spec`. Returns when all indexes have been
-    /// built; others may write meanwhile.
+    /// Opens a family, and creates it if it is missing. If the family is already open, its indexes,
+    /// grace and tree options become those of `spec`. Returns when all indexes have been built;
+    /// others may write meanwhile.
     ///
     /// # Errors
-    /// `InvalidRequest` when an open family has another layout or kind of cells; errors of the
-    /// engine. `Stopped`, by a [`stoppable`](CellStore::stoppable) handle: then an index that is
-    /// new is not built, and does not answer; who leaves it out of the `spec` of another call drops
-    /// it, and another opening builds it.
+    /// `InvalidRequest` if the open family has another layout or kind of cells; errors of the
+    /// engine. `Stopped` with a [`stoppable`](CellStore::stoppable) handle: then a new index is not
+    /// built, and queries of it are refused. Another call without it in `spec` drops it, and
+    /// another opening builds it.
     pub fn open_family(&self, spec: FamilySpec) -> Result<StoreFamily> {
         let id = spec.id;
         self.open_families(vec![spec])?.pop().ok_or_else(|| not_open(id))
     }
 
-    /// Opens families in the order given, as [`open_family`](CellStore::open_family) does: any
-    /// number for the price of one, for those that are not there are created at once, all with
-    /// their indexes or none.
+    /// Opens families in this order, like [`open_family`](CellStore::open_family). Missing ones are
+    /// created in one step, all with their indexes or none, so any number has the cost of one.
     ///
     /// # Errors
-    /// Those of [`open_family`](CellStore::open_family), and `InvalidRequest` for a number that is
-    /// there twice. Some may have been opened then, and new ones are empty:
-    /// [`family`](CellStore::family) knows them.
+    /// Those of [`open_family`](CellStore::open_family), and `InvalidRequest` for a duplicate id.
+    /// Some families may be open then; new ones are empty and returned by
+    /// [`family`](CellStore::family).
     pub fn open_families(&self, specs: Vec<FamilySpec>) -> Result<Vec<StoreFamily>> {
         if specs.iter().any(|spec| spec.counter && !spec.indexes.is_empty()) {
             return Err(invalid("a family of counters can't have indexes"));
@@ -185,9 +183,9 @@ impl CellStore {
             let indexes = new.map(|index| (TreeName::Index(index.id).to_string(), hooks::index()));
             std::iter::once((TreeName::Family(spec.id).to_string(), options)).chain(indexes)
         });
-        // Who asks for more waits for a sync of the log at the end.
+        // With a higher durability the log is synced once at the end.
         let mut trees = self.0.db.with(Durability::Process).trees(wanted)?.into_iter();
-        // All are known before the first index is built: who takes them back finds them.
+        // Register all families before the first index is built, so that a revert finds them.
         let mut families = vec![];
         let mut of_indexes = vec![];
         for (spec, before) in specs.iter().zip(&before) {
@@ -204,11 +202,11 @@ impl CellStore {
         Ok(families)
     }
 
-    /// The family of a tree that has been opened, if it is not open yet.
+    /// Registers the family of an opened tree, if it is not open yet.
     fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
         let mut families = self.0.families.write();
         match families.get(&spec.id) {
-            // What is asked for may be what there was before it was extended.
+            // The requested layout may be an earlier one, from before an extension.
             Some(f) if f.0.counter == spec.counter && f.0.layout.extends(&spec.layout) => {
                 Ok(f.clone())
             }
@@ -216,7 +214,7 @@ impl CellStore {
                 let extended = f.with_layout(spec.layout.clone());
                 families.insert(spec.id, extended.clone());
                 drop(families);
-                // Whoever has found it with the layout of before is done after this.
+                // Wait for writers that have found it with the old layout.
                 self.0.stripes.pass_through();
                 Ok(extended)
             }
@@ -251,7 +249,7 @@ impl CellStore {
         })))
     }
 
-    /// The open family of this number.
+    /// Returns the open family with this id.
     pub fn family(&self, id: u32) -> Option<StoreFamily> {
         self.0.families.read().get(&id).cloned()
     }
@@ -259,19 +257,19 @@ impl CellStore {
     /// Drops a family with its indexes. Its handles report errors from now on.
     ///
     /// # Errors
-    /// `InvalidRequest` when it is not open; errors of the engine.
+    /// `InvalidRequest` if it is not open; errors of the engine.
     pub fn drop_family(&self, id: u32) -> Result<()> {
         let family = self.0.families.write().remove(&id).ok_or_else(|| not_open(id))?;
         family.set_access(FamilyAccess::Dropped);
-        // Who found it open has written then, and waits for nobody.
+        // Wait for writers that found it open. They wait for nothing else.
         self.0.stripes.pass_through();
         self.take_indexes(&family, &family.indexes(), &[], vec![])?;
         self.0.db.drop_tree(&TreeName::Family(id).to_string())?;
         self.forget_family(id)
     }
 
-    /// Removes all that a family and its views hold, at once. Writes that come later count, whatever their
-    /// timestamps.
+    /// Deletes all data of a family and its views in one step. Later writes are visible whatever
+    /// their timestamps are.
     ///
     /// # Errors
     /// `InvalidRequest` for a family that has been dropped or belongs to another store; errors of

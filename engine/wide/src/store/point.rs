@@ -1,4 +1,4 @@
-//! Reading single cells, and what deletions cover a place.
+//! Reads of single cells, and lookups of deletions that cover a position.
 
 use std::cell::Cell as Slot;
 
@@ -13,11 +13,11 @@ use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::moment::StoreMoment;
 
 thread_local! {
-    /// The key of the last read of this thread: its memory is used again.
+    /// Key of this thread's last read, reused for its memory.
     static KEY: Slot<Vec<u8>> = const { Slot::new(Vec::new()) };
 }
 
-/// Lends a buffer to `work` that keeps its memory between calls.
+/// Calls `work` with a buffer whose memory is reused between calls.
 #[inline]
 pub(super) fn with_key<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut key = KEY.take();
@@ -27,18 +27,18 @@ pub(super) fn with_key<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     done
 }
 
-/// A live cell that has been read. Holds on to the block or memtable that has its bytes, so keep
-/// many of them only for as long as needed.
+/// A live cell that has been read. It holds the block or memtable with its bytes, so do not hold
+/// many of them longer than necessary.
 #[derive(Clone, Debug)]
 pub struct CellValue {
     stored: Value,
-    /// The cell but for its bytes, which begin here in what is stored.
+    /// The cell without its value, which begins at `value` in the stored bytes.
     cell: Cell<'static>,
     value: usize,
 }
 
 impl CellValue {
-    /// The cell that is stored so.
+    /// Creates the value from stored bytes.
     fn new(stored: Value) -> Result<CellValue> {
         let cell = cell_of(&stored)?;
         let value = stored.len() - cell.value().len();
@@ -46,13 +46,13 @@ impl CellValue {
         Ok(CellValue { stored, cell, value })
     }
 
-    /// The cell.
+    /// Returns the cell.
     #[inline]
     pub fn cell(&self) -> Cell<'_> {
         self.cell.with_value(&self.stored[self.value..])
     }
 
-    /// Its value.
+    /// Returns its value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         self.cell().value()
@@ -69,17 +69,18 @@ fn cell_of(stored: &[u8]) -> Result<Cell<'_>> {
 fn deletion_of(stored: &[u8]) -> Result<CellDeletion> {
     match StoredCell::decode(stored)? {
         StoredCell::Deletion(d) | StoredCell::Range(d, _) => Ok(d),
-        StoredCell::Cell(_) => Err(Error::Corrupt("a cell lies where a deletion belongs".into())),
+        StoredCell::Cell(_) => Err(Error::Corrupt("a cell is in a deletion's position".into())),
     }
 }
 
-/// The timestamp of a deletion, with those that it is compared with.
+/// Returns the newer of two timestamps.
 fn newer(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     a.max(b)
 }
 
 impl CellStore {
-    /// The newest deletion of a container that covers the place `key[partition..]`, its own aside.
+    /// Returns the newest deletion of a container that covers the position `key[partition..]`,
+    /// except one at the position itself.
     pub(super) fn covering(
         &self,
         at: StoreMoment<'_>,
@@ -141,8 +142,8 @@ impl CellStore {
         })
     }
 
-    /// The live cell with this key. Deletions are looked at first: what is then found was alive in
-    /// between, or is.
+    /// Returns the live cell with this key. Deletions are read first: a cell found after that was
+    /// alive at some time in between.
     pub(super) fn get_full(
         &self,
         at: StoreMoment<'_>,
@@ -161,7 +162,7 @@ impl CellStore {
         Ok(live.then_some(found))
     }
 
-    /// Whether a cell is live now. Asks the clock only about cells that expire.
+    /// Reports whether a cell is live now. Reads the clock only for cells that expire.
     #[inline]
     fn is_live(&self, cell: &Cell<'_>) -> bool {
         cell.is_live(if cell.ttl().is_some() { self.now() } else { i64::MIN })

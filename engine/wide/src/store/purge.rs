@@ -1,9 +1,9 @@
-//! The reasons why a family's tombstones and expired cells are not purged (model 2.3, 5.3): a
-//! report from what is known of each table, without reading them.
+//! Reports why a family's tombstones and expired cells are not purged (model 2.3, 5.3), using table
+//! summaries without reading the tables.
 //!
-//! A compaction purges what is past its grace when nothing older can be left beneath it: not in a
-//! table outside of the compaction, and not for a snapshot. Memtables only hold what is newer than
-//! every table, so they block nothing; what is in them is not in the report.
+//! A compaction purges data past its grace if nothing older can be left: neither in a table outside
+//! of the compaction, nor for a snapshot. Memtables contain only data newer than every table, so
+//! they block nothing; the report does not include them.
 
 use firn_kv::TableInfo;
 
@@ -13,26 +13,25 @@ use super::{CellStore, StoreFamily};
 use crate::base::error::{Error, Result};
 use crate::cell::CellFacts;
 
-/// The purgeable part of a family, and what keeps the rest.
+/// Purgeable data of a family, and the reasons why the rest is retained.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PurgeReport {
-    /// The second since 1970 of the report.
+    /// Time of the report, in seconds since 1970.
     pub now: i64,
-    /// How long tombstones are kept, in seconds.
+    /// Time in seconds for which tombstones are retained.
     pub gc_grace: i64,
-    /// The name of the family's tree in the engine.
+    /// Name of the family's tree in the engine.
     pub tree: String,
-    /// Bytes in memtables: newer than all tables.
+    /// Bytes in memtables, which are newer than all tables.
     pub memtable_bytes: u64,
-    /// The tables, newest run first.
+    /// Tables, newest run first.
     pub tables: Vec<TablePurge>,
-    /// What keeps the files of tables that were merged already: readers of old states, and work in
-    /// progress.
+    /// Holders of files of compacted tables: readers of old snapshots, and running jobs.
     pub holders: Vec<Pin>,
 }
 
-/// One table of a [`PurgeReport`].
+/// A table in a [`PurgeReport`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TablePurge {
@@ -42,62 +41,60 @@ pub struct TablePurge {
     pub level: u8,
     /// Bytes of its file.
     pub bytes: u64,
-    /// What is in it. `None` when nobody knows: a program that does not know of families has
-    /// written it from the log. The next compaction of this table will know.
+    /// Summary of its content. `None` if unknown: a program without the hooks of families has
+    /// written it from the log. The next compaction of this table adds it.
     pub facts: Option<CellFacts>,
-    /// How far its tombstones and cells with a time to live are past their grace; `Some` when
-    /// nobody knows.
+    /// State of the grace of its tombstones and cells with TTLs; `Some` if unknown.
     pub grace: Grace,
-    /// What may lie beneath them elsewhere. Empty: the next compaction of this table purges what is
-    /// past grace.
+    /// Possible holders of older data that its tombstones hide. Empty: the next compaction of this
+    /// table purges data past grace.
     pub blocked_by: Vec<Blocker>,
 }
 
-/// How far the grace of what a table could lose has gone by.
+/// State of the grace of a table's droppable data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
-    /// It holds no tombstone, no deletion, and nothing that expires.
+    /// It contains no tombstone, no deletion, and no cell that expires.
     Nothing,
-    /// No tombstone may go before this second since 1970. (A cell with a time to live may go
-    /// earlier, as soon as it has expired, where that time was longer than the grace, which counts
-    /// from its writing.)
+    /// No tombstone may be dropped before this second since 1970. A cell whose TTL is longer than
+    /// the grace may be dropped earlier, when it has expired: its grace counts from its writing.
     Until(i64),
-    /// Some may go; of the rest the facts don't say when.
+    /// Some may be dropped; the summary does not show when the rest may.
     Some,
-    /// All of the table has expired or is a tombstone past grace.
+    /// The whole table has expired or consists of tombstones past grace.
     Whole,
 }
 
-/// Something outside of a table that may hold what its tombstones hide.
+/// A possible holder of data that a table's tombstones hide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocker {
-    /// A table of another run, with keys in the same range and something that was written earlier.
-    /// A compaction of both purges.
+    /// A table of another run, with keys in the same range and older data. A compaction of both
+    /// purges.
     Table {
         /// Number of its file.
         id: u64,
-        /// Its smallest timestamp, where it is known.
+        /// Its smallest timestamp, if known.
         min_timestamp: Option<i64>,
     },
-    /// A snapshot that was taken before all of the table was written. It has to be dropped first.
+    /// A snapshot taken before the whole table was written. It must be dropped first.
     Snapshot(SnapshotInfo),
 }
 
 impl TablePurge {
-    /// The share of what is in it that could go some day: tombstones, deletions, and cells with a
-    /// time to live; 0 when it is not known.
+    /// Returns the share of entries that can be dropped at some time: tombstones, deletions, and
+    /// cells with a TTL; 0 if unknown.
     pub fn droppable_ratio(&self) -> f64 {
         self.facts.map_or(0.0, |f| f.droppable as f64 / f.entries.max(1) as f64)
     }
 }
 
 impl CellStore {
-    /// Says of each table of a family what it could lose, and why it has not yet. `gc_grace` is in
-    /// seconds.
+    /// Reports for each table of a family which data can be dropped, and why it has not been.
+    /// `gc_grace` is in seconds.
     ///
     /// # Errors
-    /// `InvalidRequest` when the family has been dropped; `Corrupt` when a table's facts can't be
-    /// read; errors of the engine.
+    /// `InvalidRequest` if the family has been dropped; `Corrupt` if a table's summary cannot be
+    /// decoded; errors of the engine.
     pub fn purge_report(&self, family: &StoreFamily, gc_grace: i64) -> Result<PurgeReport> {
         self.check_open(family)?;
         let tree = family.tree();
@@ -152,7 +149,7 @@ fn facts_of(table: &TableInfo) -> Result<Option<CellFacts>> {
 }
 
 fn grace(facts: &CellFacts, now: i64, gc_grace: i64) -> Grace {
-    // The first second of which a tombstone is kept.
+    // First second whose tombstones are retained.
     let kept = now.saturating_sub(gc_grace);
     match facts {
         f if f.droppable == 0 => Grace::Nothing,
@@ -162,8 +159,8 @@ fn grace(facts: &CellFacts, now: i64, gc_grace: i64) -> Grace {
     }
 }
 
-/// What the engine asks before it lets a tombstone go: who outside may hold something older under
-/// the same keys.
+/// Returns the holders of older data with the same keys, which the engine checks before it drops a
+/// tombstone.
 fn blockers(
     table: &TableInfo,
     all: &[(&TableInfo, Option<CellFacts>)],

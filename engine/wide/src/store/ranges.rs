@@ -1,15 +1,15 @@
-//! Deleted ranges of rows: how a partition stores them, and which one covers a place.
+//! Range deletions of rows: their storage in a partition, and lookups.
 //!
-//! A partition stores its deleted ranges as fragments: the key has the start bound, the value the
-//! deletion and the end bound.
+//! A partition stores its range deletions as fragments: the key has the start bound, the value has
+//! the deletion and the end bound.
 //!
 //! Invariants:
-//! - R1: fragments of a partition do not overlap. Where deletions overlapped, the newest one has
-//!   the place. So at most one fragment covers a place, and one seek finds it: the cost is
+//! - R1: fragments of a partition do not overlap. Where deletions overlap, the fragment has the
+//!   newest one. So at most one fragment covers a position, and one seek finds it: the cost is
 //!   logarithmic in the number of fragments.
 //! - R2: the writer of a range holds the stripe of its partition, so it sees all fragments. A
-//!   fragment is removed once, so a write costs as many steps as it removes fragments, and as it
-//!   finds newer ones inside its range.
+//!   write takes one step for each fragment that it removes, and for each newer one that it finds
+//!   inside its range. Each fragment is removed only once.
 
 use std::collections::BinaryHeap;
 
@@ -23,10 +23,10 @@ use super::CellStore;
 use super::family::StoreFamily;
 use super::moment::StoreMoment;
 
-/// How many fragments a reader steps over before it seeks.
+/// Number of fragments that a reader skips before it seeks.
 const STEPS: u32 = 8;
 
-/// A range of places, and its deletion.
+/// A range of positions, and its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RangeFragment {
     pub start: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct RangeFragment {
     pub deletion: CellDeletion,
 }
 
-/// Start, end (as places) and deletion of a fragment's entry.
+/// Returns start, end (as positions) and deletion of a fragment's entry.
 pub(super) fn range_at<'a>(
     key: &'a [u8],
     partition: usize,
@@ -49,8 +49,8 @@ pub(super) fn range_at<'a>(
     }
 }
 
-/// Makes fragments of ranges, in ascending order: each place has the newest of the deletions that
-/// cover it. Takes O(n log n).
+/// Converts ranges to fragments, in ascending order: each position has the newest of the deletions
+/// that cover it. Takes O(n log n).
 pub(super) fn fragments(mut ranges: Vec<RangeFragment>) -> Vec<RangeFragment> {
     if ranges.len() < 2 {
         return ranges;
@@ -86,10 +86,11 @@ pub(super) fn fragments(mut ranges: Vec<RangeFragment>) -> Vec<RangeFragment> {
     }
 }
 
-/// Finds the fragment that covers a place, for places in ascending or descending order. Remembers
-/// the last fragment, or the last space between two, so that neighbours cost a comparison.
+/// Finds the fragment that covers a position, for positions in ascending or descending order.
+/// Caches the last fragment, or the last gap between two, so that adjacent positions need only a
+/// comparison.
 pub(super) struct RangeLookup {
-    /// Stands on the fragment that was found, or behind the space that was found.
+    /// At the fragment that was found, or after the gap that was found.
     cursor: Cursor,
     seek: Vec<u8>,
     is_known: bool,
@@ -101,7 +102,8 @@ pub(super) struct RangeLookup {
 }
 
 impl RangeLookup {
-    /// Over a cursor whose range has the fragments of the partitions that are asked for.
+    /// Creates a lookup with a cursor whose range contains the fragments of the partitions to be
+    /// read.
     pub(super) fn new(cursor: Cursor) -> RangeLookup {
         RangeLookup {
             cursor,
@@ -114,17 +116,17 @@ impl RangeLookup {
         }
     }
 
-    /// Forgets the last answer: the next place is in another partition.
+    /// Invalidates the cache: the next position is in another partition.
     pub(super) fn leave(&mut self) {
         self.is_known = false;
     }
 
-    /// How many fragments were read so far.
+    /// Returns the number of fragments read so far.
     pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// The deletion that covers a place of a partition, if any.
+    /// Returns the deletion that covers a position of a partition, if any.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -142,7 +144,7 @@ impl RangeLookup {
         Ok(self.deletion)
     }
 
-    /// Steps forward to a place. False when it is far.
+    /// Steps forward to a position. Returns false if it is far.
     fn step(&mut self, partition: &[u8], place: &[u8]) -> Result<bool> {
         if self.deletion.is_some() {
             self.cursor.next()?;
@@ -162,7 +164,7 @@ impl RangeLookup {
         self.seek.push(RANGES);
         let section = self.seek.len();
         self.seek.extend_from_slice(place);
-        // Before the first bound behind the place.
+        // Before the first bound after the position.
         self.seek.push(0);
         self.is_known = true;
         self.from.clear();
@@ -181,7 +183,7 @@ impl RangeLookup {
             && self.cursor.key().strip_prefix(partition).is_some_and(|p| p.first() == Some(&RANGES))
     }
 
-    /// Looks at the fragment under the cursor. False when it ends before the place.
+    /// Examines the fragment at the cursor. Returns false if it ends before the position.
     fn look(&mut self, partition: &[u8], place: &[u8]) -> Result<bool> {
         if !self.is_inside(partition) {
             (self.until, self.deletion) = (None, None);
@@ -207,7 +209,7 @@ impl RangeLookup {
 }
 
 impl CellStore {
-    /// The deleted range that covers the place `key[partition..]`.
+    /// Returns the range deletion that covers the position `key[partition..]`.
     pub(super) fn covering_range(
         &self,
         at: StoreMoment<'_>,
@@ -220,7 +222,7 @@ impl CellStore {
     }
 }
 
-/// A cursor over the fragments of a partition.
+/// Returns a cursor over the fragments of a partition.
 pub(super) fn section(
     at: StoreMoment<'_>,
     family: &StoreFamily,
@@ -230,7 +232,7 @@ pub(super) fn section(
     at.cursor(family.tree(), bound(RANGES)..bound(RANGES + 1))
 }
 
-/// Merges deletions of ranges into the fragments that a partition stores, and adds the changes to a
+/// Merges range deletions into the stored fragments of a partition, and adds the changes to a
 /// batch. The caller holds the partition's stripe.
 pub(super) fn put_ranges(
     family: &StoreFamily,
@@ -296,7 +298,7 @@ pub(super) fn put_ranges(
     change.write(family, partition, batch)
 }
 
-/// Puts a cursor over a partition's fragments on the first one that ends behind a place.
+/// Moves a cursor over a partition's fragments to the first one that ends after a position.
 fn seek_end_behind(cursor: &mut Cursor, partition: &[u8], place: &[u8]) -> Result<()> {
     cursor.seek_before([partition, &[RANGES], place, &[0]].concat())?;
     if !cursor.valid() {
@@ -312,7 +314,7 @@ fn seek_end_behind(cursor: &mut Cursor, partition: &[u8], place: &[u8]) -> Resul
 /// Changes of a partition's fragments.
 #[derive(Default)]
 struct RangeChange {
-    /// Start bounds of fragments that go.
+    /// Start bounds of removed fragments.
     removed: Vec<Vec<u8>>,
     /// In ascending order.
     put: Vec<RangeFragment>,
@@ -323,7 +325,7 @@ impl RangeChange {
         self.put.push(RangeFragment { start: start.to_vec(), end: end.to_vec(), deletion });
     }
 
-    /// Leaves a fragment as it is.
+    /// Retains a fragment unchanged.
     fn keep(&mut self, (fragment, is_stored): (RangeFragment, bool)) {
         if !is_stored {
             self.put.push(fragment);
@@ -361,7 +363,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fragments ascend, do not overlap, and cover each place with its newest deletion.
+        /// Fragments ascend, do not overlap, and cover each position with its newest deletion.
         #[test]
         fn fragments_have_the_newest_deletion_of_each_place(
             ranges in prop::collection::vec((0u8..40, 1u8..20, 0i64..6), 0..30)

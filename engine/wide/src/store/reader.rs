@@ -1,13 +1,13 @@
-//! A stream over the cells of a slice of one partition, or of many.
+//! Iterator over the cells in a slice of one partition, or of many.
 //!
 //! Invariants:
-//! - Going forward, deletions are met before what they cover; where a slice begins further on, they
-//!   are fetched first. Going backward, a partition's deletion is fetched before its first cell,
-//!   a row's and a complex column's when one of their cells is met. Deleted ranges are looked up
-//!   for each row, but for raw readers, which show them.
-//! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted`
-//!   what covers them.
-//! - Memory does not grow with what is read.
+//! - In forward order, deletions are read before the data that they cover; if a slice begins after
+//!   them, they are fetched first. In reverse order, a partition's deletion is fetched before its
+//!   first cell, that of a row or a complex column when one of its cells is read. Range deletions
+//!   are looked up for each row, except in raw readers, which return them.
+//! - `row` and `column` are the prefixes of the last position read, `row_deleted` and
+//!   `column_deleted` the deletions that cover them.
+//! - Memory does not grow with the amount of data read.
 
 use std::cell::{Cell as Counter, OnceCell};
 use std::ops::Bound;
@@ -27,60 +27,60 @@ use super::point::with_key;
 use super::ranges::{RangeLookup, range_at, section};
 use super::slice::{Partitions, StoreSlice};
 
-/// How many cells are stepped over before a seek is made to what is looked for.
+/// Number of cells that are skipped before a seek.
 const PATIENCE: u32 = 8;
 
-/// Bytes that most places have room in.
+/// Initial capacity of a position.
 const USUAL: usize = 64;
 
-/// An item of a reader.
+/// An item returned by a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowItem<'a> {
-    /// Where it lies. Of a deletion of a partition or range: nowhere.
+    /// Its position. Empty for a deletion of a partition or range.
     pub place: KeyPlace<'a>,
-    /// Whether it is the first that is shown of its row (of the static cells together).
+    /// Whether it is the first returned item of its row (for static cells, of all of them).
     pub new_row: bool,
-    /// The content of the place.
+    /// Content at the position.
     pub body: Body<'a>,
 }
 
-/// The content of a place. Only raw readers return anything but live cells.
+/// Content at a position. Only raw readers return anything but live cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A cell.
     Cell(Cell<'a>),
-    /// The partition was deleted.
+    /// A deletion of the partition.
     PartitionDeletion(CellDeletion),
-    /// The rows between two bounds were deleted.
+    /// A range deletion of rows.
     RangeDeletion {
-        /// The place that it begins at.
+        /// First position of the range.
         start: &'a [u8],
-        /// The place that it ends before.
+        /// Exclusive end position.
         end: &'a [u8],
-        /// When.
+        /// Its deletion.
         deletion: CellDeletion,
     },
-    /// The row (super column) was deleted.
+    /// A deletion of the row (super column).
     RowDeletion(CellDeletion),
-    /// The elements of a complex column were deleted.
+    /// A deletion of the elements of a complex column.
     ComplexDeletion(CellDeletion),
 }
 
 impl<'a> RowItem<'a> {
-    /// The cell, unless it is a deletion.
+    /// Returns the cell, unless it is a deletion.
     pub fn cell(&self) -> Option<Cell<'a>> {
         if let Body::Cell(cell) = self.body { Some(cell) } else { None }
     }
 }
 
-/// A found entry; its bytes are the cursor's.
+/// An entry that was found, at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FoundCell {
     Partition,
     Range,
     /// Length of the row.
     Row(usize),
-    /// Lengths, in the place, of the row and of the name's component.
+    /// Lengths, in the position, of the row and of the name's component.
     Complex(usize, usize),
     Cell(usize, usize),
 }
@@ -89,24 +89,25 @@ enum FoundCell {
 enum ReaderState {
     /// Before the first partition of a scan.
     Start,
-    /// The cursor stands on the next entry of the partition to be looked at.
+    /// The cursor is at the next entry of the partition to be examined.
     Fresh,
-    /// The cursor stands on the entry that was shown last.
+    /// The cursor is at the entry that was returned last.
     Shown,
-    /// Nothing is left of the partition.
+    /// The partition is finished.
     Done,
 }
 
-/// Reads a slice of one partition, or of many: [`next_partition`](SliceReader::next_partition) goes
-/// from one to the next, [`next`](SliceReader::next) from cell to cell. Lends what it shows.
+/// Reads a slice of one partition, or of many: [`next_partition`](SliceReader::next_partition)
+/// moves to the next partition, [`next`](SliceReader::next) to the next cell. Items borrow from the
+/// reader.
 ///
-/// After an error nothing comes any more.
+/// After an error it returns nothing more.
 pub struct SliceReader {
     store: CellStore,
     family: StoreFamily,
     cursor: Cursor,
     snapshot: Option<Snapshot>,
-    /// Of a reader of one partition without bounds where the cursor's range is all that counts.
+    /// For a reader of one partition, without bounds that the cursor's range already enforces.
     slice: StoreSlice,
     kinds: u8,
     now: OnceCell<i64>,
@@ -115,15 +116,15 @@ pub struct SliceReader {
     partition: Vec<u8>,
     key: Vec<u8>,
     deleted: Option<i64>,
-    /// Made at the first look, over `snapshot`.
+    /// Created at first use, on `snapshot`.
     ranges: Option<Box<RangeLookup>>,
-    /// Whether the partition may have deleted ranges.
+    /// Whether the partition may have range deletions.
     has_ranges: bool,
     row: Vec<u8>,
     row_deleted: Option<i64>,
     column: Vec<u8>,
     column_deleted: Option<i64>,
-    /// Whether something was shown of `row`.
+    /// Whether an item of `row` was returned.
     row_shown: bool,
     seek: Vec<u8>,
     tombstones: Counter<u64>,
@@ -146,7 +147,7 @@ impl CellStore {
         let mut partition = Vec::with_capacity(key.len() + 32);
         family.layout().put_partition(key, &mut partition)?;
         let len = partition.len();
-        // Where nothing was ever deleted, nothing that lies before the slice is looked at.
+        // If nothing was ever deleted, nothing before the slice needs to be read.
         let is_whole = slice.is_from_start() || family.kinds() != 0;
         let mut reader = with_key(|until| {
             until.extend_from_slice(&partition);
@@ -185,7 +186,7 @@ impl CellStore {
         range: &Partitions,
         slice: &StoreSlice,
     ) -> Result<SliceReader> {
-        // A bound is a partition part or a token: all that it begins goes on with less than BEYOND.
+        // A bound is a partition part or a token: its keys continue with a byte below BEYOND.
         let after = |b: &Vec<u8>| [b, &[BEYOND][..]].concat();
         let from = match &range.from {
             Bound::Included(b) => Bound::Included(b.clone()),
@@ -224,7 +225,7 @@ impl CellStore {
             Some(s) => StoreMoment::Then(s).cursor(family.tree(), range)?,
             None => at.cursor(family.tree(), range)?,
         };
-        // The state first, then the kinds: they include those of all that can be in it.
+        // Take the snapshot first, then the kinds: they include those of everything in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();
@@ -261,14 +262,14 @@ impl CellStore {
 fn misplaced(key: &[u8]) -> Error {
     let head = &key[..key.len().min(64)];
     Error::Corrupt(format!(
-        "a cell or deletion lies where it can't be, at the key \"{}\"",
+        "a cell or deletion is in an invalid position, at the key \"{}\"",
         head.escape_ascii()
     ))
 }
 
 impl SliceReader {
-    /// To the next partition of a scan. False after the last one. A partition is one when anything
-    /// at all is stored of it, be it deleted or outside of the slice.
+    /// Moves to the next partition of a scan. Returns false after the last one. A partition counts
+    /// if anything of it is stored, even if it is deleted or outside of the slice.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -298,7 +299,7 @@ impl SliceReader {
         Ok(true)
     }
 
-    /// Puts the cursor behind the partition.
+    /// Moves the cursor after the partition.
     fn leave(&mut self) -> Result<()> {
         if !self.slice.reverse {
             for _ in 0..PATIENCE {
@@ -320,14 +321,14 @@ impl SliceReader {
         Ok(self.cursor.seek(&self.seek)?)
     }
 
-    /// Goes to the beginning of the slice in the partition. `at_first`: the cursor stands on the
+    /// Moves to the begin of the slice in the partition. `at_first`: the cursor is at the
     /// partition's first entry.
     fn enter(&mut self, slice: &StoreSlice, at_first: bool) -> Result<()> {
         (self.deleted, self.row_deleted, self.column_deleted) = (None, None, None);
         if let Some(ranges) = &mut self.ranges {
             ranges.leave();
         }
-        // A reader that comes from the partition's start meets the first one.
+        // A reader that begins at the partition's start reads the first range deletion on its way.
         let meets_head = !slice.reverse && slice.is_from_start();
         self.has_ranges = !slice.raw && !meets_head && self.kinds & RANGES != 0;
         self.row.clear();
@@ -368,12 +369,12 @@ impl SliceReader {
         self.seek.clear();
         self.seek.extend_from_slice(&self.partition);
         self.seek.extend_from_slice(&slice.from);
-        // From the partition's start on, the cursor may have come here by steps.
+        // At the partition's start, the cursor may already be here.
         let there = at_first && self.cursor.valid() && self.cursor.key() >= &*self.seek;
         if there { Ok(()) } else { Ok(self.cursor.seek(&self.seek)?) }
     }
 
-    /// Reads the deletion of the partition, where the cursor stands on it.
+    /// Reads the deletion of the partition, if the cursor is at it.
     fn load_head(&mut self) -> Result<()> {
         if self.cursor.valid()
             && let Some([DELETION]) = self.cursor.key().strip_prefix(&*self.partition)
@@ -384,10 +385,10 @@ impl SliceReader {
         Ok(())
     }
 
-    /// Fetches the deletions of the row and the complex column that a slice begins within.
+    /// Fetches the deletions of the row and the complex column in which a slice begins.
     fn load_containers(&mut self, from: &[u8]) -> Result<()> {
         let layout = self.family.layout();
-        // Only deletions that lie before the slice: others are met.
+        // Only deletions before the slice: others are read on the way.
         let within = |container: Option<usize>| container.filter(|&n| from.len() > n);
         let row = within(layout.find_row(from));
         let column =
@@ -406,7 +407,7 @@ impl SliceReader {
         Ok(())
     }
 
-    /// The deletion of a container, going there with the cursor.
+    /// Returns the deletion of a container; moves the cursor to it.
     fn marker_by_seek(&mut self, container: &[u8]) -> Result<Option<i64>> {
         self.seek.clear();
         self.seek.extend_from_slice(&self.partition);
@@ -419,7 +420,7 @@ impl SliceReader {
         Ok(Some(StoredCell::decode(self.cursor.value())?.timestamp()))
     }
 
-    /// The deletion of a container, leaving the cursor where it is.
+    /// Returns the deletion of a container without moving the cursor.
     fn marker_by_get(&mut self, container: &[u8]) -> Result<Option<i64>> {
         let Some(snapshot) = &self.snapshot else { return Ok(None) };
         self.seek.clear();
@@ -430,9 +431,9 @@ impl SliceReader {
         Ok(Some(StoredCell::decode(&v)?.timestamp()))
     }
 
-    /// The deleted range that covers the row at hand with all of its cells. Where cells are looked
-    /// at as rows, ranges of them begin and end between the cells of what is a row here: a range
-    /// that covers the row's place may end before most of them.
+    /// Returns the range deletion that covers the whole current row. Returns `None` for families
+    /// whose cells are seen as rows: there, range deletions may begin and end between the cells of
+    /// a row, so a range that covers the row's position may end before most of its cells.
     fn row_covered_by_range(&mut self) -> Result<Option<i64>> {
         if !self.has_ranges || self.family.layout().has_typed_names() {
             return Ok(None);
@@ -443,7 +444,8 @@ impl SliceReader {
         covered
     }
 
-    /// The deleted range that covers the cell under the cursor, where cells are looked at as rows.
+    /// Returns the range deletion that covers the cell at the cursor, in families whose cells are
+    /// seen as rows.
     fn cell_covered_by_range(&mut self) -> Result<Option<i64>> {
         if !self.has_ranges || !self.family.layout().has_typed_names() {
             return Ok(None);
@@ -475,28 +477,28 @@ impl SliceReader {
         Ok(covering.map(|d| d.timestamp))
     }
 
-    /// The partition part of the present partition.
+    /// Returns the partition part of the current partition.
     pub fn partition(&self) -> &[u8] {
         &self.partition
     }
 
-    /// The key of the present partition.
+    /// Returns the key of the current partition.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// How many deleted rows, and cells that were deleted or have expired, it has stepped over. What
-    /// the engine leaves out by itself is not among them.
+    /// Returns the number of deleted rows, and of deleted or expired cells, that it has skipped.
+    /// Data that the engine itself skips is not counted.
     pub fn tombstones(&self) -> u64 {
         self.tombstones.get()
     }
 
-    /// The second since 1970 as of which cells are alive.
+    /// Returns the time for expiration, in seconds since 1970.
     pub fn now(&self) -> i64 {
         *self.now.get_or_init(|| self.store.now())
     }
 
-    /// The next cell of the partition.
+    /// Returns the next cell of the partition.
     ///
     /// # Errors
     /// Errors of the engine, and `Corrupt`.
@@ -507,11 +509,11 @@ impl SliceReader {
         self.item(found, new_row).map(Some)
     }
 
-    /// To the next static cell of the partition; `None` at the first entry behind them, at which
-    /// [`next`](SliceReader::next) continues. So deleted rows behind the static cells are not read.
+    /// Returns the next static cell of the partition; `None` at the first entry after them, where
+    /// [`next`](SliceReader::next) continues. So deleted rows after the static cells are not read.
     ///
     /// # Errors
-    /// As [`next`](SliceReader::next).
+    /// Those of [`next`](SliceReader::next).
     pub fn next_static(&mut self) -> Result<Option<RowItem<'_>>> {
         let Some((found, new_row)) = self.find(true)? else { return Ok(None) };
         self.item(found, new_row).map(Some)
@@ -545,7 +547,7 @@ impl SliceReader {
         Ok(RowItem { place, new_row, body })
     }
 
-    /// Moves to the next entry that is to be shown; with `statics`, not beyond the static cells.
+    /// Moves to the next entry to be returned; with `statics`, not beyond the static cells.
     fn find(&mut self, statics: bool) -> Result<Option<(FoundCell, bool)>> {
         match std::mem::replace(&mut self.state, ReaderState::Done) {
             ReaderState::Start | ReaderState::Done => return Ok(None),
@@ -559,8 +561,7 @@ impl SliceReader {
                 return Ok(None);
             }
             let Some(place) = key.get(self.partition.len()..) else { return Err(misplaced(key)) };
-            // The other end of the cursor's range ends the slice, except where it ranges over many
-            // partitions.
+            // The end of the cursor's range ends the slice, except if it spans many partitions.
             let beyond = if self.slice.reverse {
                 place < &*self.slice.from
             } else {
@@ -597,8 +598,7 @@ impl SliceReader {
         Ok(None)
     }
 
-    /// Takes in the cell under the cursor, at a place in a row of this length, which no deletion
-    /// covers.
+    /// Examines the cell at the cursor, in a row of this length, which no deletion covers.
     #[inline]
     fn look_at_cell(&self, key: &[u8], place: &[u8], row: usize) -> Result<Option<FoundCell>> {
         let name = self.family.layout().name_len(&place[row..])?;
@@ -606,7 +606,7 @@ impl SliceReader {
             return Err(misplaced(key));
         };
         let is_live = match cell.state {
-            // Only what expires needs the clock.
+            // Only expiring cells need the clock.
             CellState::Expiring { expires, .. } => expires > self.now(),
             _ => cell.is_live(i64::MIN),
         };
@@ -626,7 +626,7 @@ impl SliceReader {
         Ok(())
     }
 
-    /// Takes in the entry under the cursor: what it is, when it is to be shown.
+    /// Examines the entry at the cursor; returns it if it is to be returned.
     fn look(&mut self) -> Result<Option<FoundCell>> {
         let (key, raw, forward) = (self.cursor.key(), self.slice.raw, !self.slice.reverse);
         let place = &key[self.partition.len()..];
@@ -689,8 +689,8 @@ impl SliceReader {
         self.look_at_cell(key, &key[at..], row)
     }
 
-    /// Looks at what covers the complex column of the place under the cursor, when it is another
-    /// than before.
+    /// Looks up the deletions of the complex column at the cursor, if it is another one than
+    /// before.
     fn enter_column(&mut self, len: usize) -> Result<()> {
         let place = &self.cursor.key()[self.partition.len()..];
         if *self.column == place[..len] {
@@ -707,8 +707,8 @@ impl SliceReader {
         Ok(())
     }
 
-    /// The length of the row at the start of the place under the cursor; looks at what covers it
-    /// when it is another than before.
+    /// Returns the length of the row at the cursor; looks up its deletions if it is another one
+    /// than before.
     fn enter_row(&mut self) -> Result<usize> {
         let place = &self.cursor.key()[self.partition.len()..];
         if !self.row.is_empty() && place.starts_with(&self.row) {
@@ -731,11 +731,11 @@ impl SliceReader {
         Ok(len)
     }
 
-    /// Leaves the row (super column) of the cell that was shown last, so that [`next`](Self::next)
-    /// gives the first of another.
+    /// Skips the rest of the row (super column) of the cell returned last, so that
+    /// [`next`](Self::next) returns the first cell of the next one.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Those of [`next`](Self::next).
     pub fn skip_row(&mut self) -> Result<()> {
         if self.state != ReaderState::Shown {
             return Ok(());
@@ -743,7 +743,7 @@ impl SliceReader {
         self.state = ReaderState::Done;
         for _ in 0..PATIENCE {
             self.step()?;
-            // The next partition may have a row of the same clustering.
+            // The next partition may have a row with the same clustering.
             let place = Some(&self.cursor)
                 .filter(|c| c.valid())
                 .and_then(|c| c.key().strip_prefix(&*self.partition));
@@ -758,7 +758,7 @@ impl SliceReader {
         if self.slice.reverse {
             self.cursor.seek_before(&self.seek)?;
         } else {
-            // All of the row continues with less.
+            // All keys of the row continue with a smaller byte.
             self.seek.push(BEYOND);
             self.cursor.seek(&self.seek)?;
         }
@@ -766,10 +766,10 @@ impl SliceReader {
         Ok(())
     }
 
-    /// Counts the live cells of what is left of the partition, up to `limit`.
+    /// Counts the live cells in the rest of the partition, up to `limit`.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Those of [`next`](Self::next).
     pub fn count_cells(&mut self, limit: usize) -> Result<usize> {
         let mut n = 0;
         while n < limit && self.find(false)?.is_some() {
@@ -778,11 +778,10 @@ impl SliceReader {
         Ok(n)
     }
 
-    /// Counts the rows (super columns) with live cells in what is left of the partition, up to
-    /// `limit`.
+    /// Counts the rows (super columns) with live cells in the rest of the partition, up to `limit`.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Those of [`next`](Self::next).
     pub fn count_rows(&mut self, limit: usize) -> Result<usize> {
         let mut n = 0;
         while n < limit

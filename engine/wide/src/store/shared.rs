@@ -1,4 +1,4 @@
-//! An open store: what all its clones share.
+//! State that all clones of an open store share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::clock::{Clock, Ticker};
 use super::family::{FamilyAccess, StoreFamily, StoreMark};
 use super::stripes::Stripes;
 
-/// An open store. Cheap to clone; all clones are one.
+/// An open store. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) HandleTerms);
 
-/// What one handle of a store does otherwise than another.
+/// Settings of one handle of a store.
 #[derive(Clone, Default)]
 pub(super) struct HandleTerms {
-    /// Whoever sets it wants the work of the handle to end.
+    /// When set, the operations of the handle end.
     pub stop: Option<Arc<AtomicBool>>,
-    /// The second since 1970 that it takes for now. `None`: the clock's.
+    /// Current time in seconds since 1970. `None`: the clock's.
     pub now: Option<i64>,
 }
 
-/// The state that all clones of a store share.
+/// State that all clones of a store share.
 pub(super) struct SharedStore {
-    /// Families know by it whose they are.
+    /// Identifies the store in its families.
     pub mark: Arc<StoreMark>,
     pub env: Arc<dyn Env>,
     pub db: Db,
@@ -39,7 +39,7 @@ pub(super) struct SharedStore {
     pub families: RwLock<HashMap<u32, StoreFamily>>,
 }
 
-/// The record that a family may hold deletions of one kind.
+/// Returns the key of the record that a family may contain deletions of one kind.
 pub(super) fn kind_record(id: u32, kind: u8) -> Vec<u8> {
     [&b"\0kind"[..], &id.to_be_bytes(), &[kind]].concat()
 }
@@ -51,12 +51,12 @@ impl std::fmt::Debug for CellStore {
 }
 
 impl CellStore {
-    /// The tree `system.schema`. Keys that begin with a zero byte are the store's own.
+    /// Returns the tree `system.schema`. Keys that begin with a zero byte belong to the store.
     pub fn schema_tree(&self) -> &Tree {
         &self.0.schema
     }
 
-    /// An error when somebody wants the work of this handle to end.
+    /// Returns an error if the operations of this handle are stopped.
     #[inline]
     pub(super) fn check_stop(&self) -> Result<()> {
         match &self.1.stop {

@@ -1,8 +1,7 @@
-//! 256 locks over the partitions, each with the largest timestamp that was written to a partition
-//! of its.
+//! 256 locks for the partitions. Each has the largest timestamp written to one of its partitions.
 //!
-//! Invariants: stripes are locked in ascending order; the bound on record (in the schema tree,
-//! raised in steps) is never below `newest` of anything committed.
+//! Invariants: stripes are locked in ascending order. The recorded bound (in the schema tree,
+//! raised in steps) is never below `newest` of any committed write.
 
 use firn_kv::{Batch, Tree};
 use parking_lot::{Mutex, MutexGuard};
@@ -10,13 +9,13 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::base::error::{Error, Result};
 
 const COUNT: usize = 256;
-/// How far ahead of a timestamp the bound is raised: 10 s in microseconds.
+/// Distance by which the bound is raised above a timestamp: 10 s in microseconds.
 const AHEAD: i64 = 10_000_000;
 
 pub(super) struct Stripe {
     /// Largest timestamp that may be stored.
     newest: i64,
-    /// The bound on record.
+    /// Recorded bound.
     bound: i64,
     /// Largest timestamp that is being written, or was when a write failed.
     announced: i64,
@@ -36,7 +35,8 @@ pub(super) struct LockedStripes<'a> {
     rest: Vec<(usize, MutexGuard<'a, Stripe>)>,
 }
 
-/// Adds to a batch what puts all bounds on record above `newest`; those that are higher stay.
+/// Adds to a batch the changes that raise all recorded bounds above `newest`; higher ones are
+/// unchanged.
 pub(super) fn raise_all(schema: &Tree, newest: i64, batch: &mut Batch) -> Result<()> {
     for number in 0..COUNT {
         let key = record(number);
@@ -57,14 +57,14 @@ impl Stripes {
         Ok(Stripes((0..COUNT).map(stripe).collect::<Result<_>>()?))
     }
 
-    /// The stripe of a row. The bounds that are stored are those of stripes, so this may not
+    /// Returns the stripe of a key. The stored bounds belong to stripes, so this function must not
     /// change.
     #[inline]
     pub fn of(key: &[u8]) -> usize {
         xxhash_rust::xxh3::xxh3_64(key) as usize % COUNT
     }
 
-    /// Locks the stripes of these keys; at least that of the first.
+    /// Locks the stripes of these keys, in ascending order.
     pub fn lock<'a, 'k>(
         &'a self,
         mut keys: impl Iterator<Item = &'k [u8]>,
@@ -86,8 +86,8 @@ impl Stripes {
         self.0.iter().map(Mutex::lock).collect()
     }
 
-    /// A timestamp that something stored has, at most [`AHEAD`] below it: the largest that there
-    /// is; `None` in a store without.
+    /// Returns the largest stored timestamp, or a value at most [`AHEAD`] below it; `None` in an
+    /// empty store.
     pub fn newest(&self) -> Option<i64> {
         let newest = |s: &Mutex<Stripe>| {
             let s = s.lock();
@@ -96,7 +96,7 @@ impl Stripes {
         self.0.iter().filter_map(newest).max()
     }
 
-    /// Returns when everybody who holds a lock now has let go of it.
+    /// Returns when all current holders of a lock have released it.
     pub fn pass_through(&self) {
         self.0.iter().for_each(|s| drop(s.lock()));
     }
@@ -112,22 +112,22 @@ impl LockedStripes<'_> {
         Some(&mut self.rest[at].1)
     }
 
-    /// The largest timestamp that may be stored in a stripe; `None` when it isn't held.
+    /// Returns the largest timestamp that may be stored in a stripe; `None` if it is not locked.
     #[inline]
     pub fn newest(&mut self, number: usize) -> Option<i64> {
         self.stripe(number).map(|s| s.newest)
     }
 
-    /// Whether a stripe is held and its bound on record covers a timestamp.
+    /// Reports whether a stripe is locked and its recorded bound covers a timestamp.
     #[inline]
     pub fn is_within(&mut self, number: usize, timestamp: i64) -> bool {
         self.stripe(number).is_some_and(|s| timestamp <= s.bound)
     }
 
-    /// A timestamp is about to be written.
+    /// Announces a timestamp that is about to be written.
     pub fn announce(&mut self, number: usize, timestamp: i64) {
         let s = self.stripe(number);
-        debug_assert!(s.is_some(), "who writes a partition holds its stripe");
+        debug_assert!(s.is_some(), "the writer of a partition must hold its stripe");
         if let Some(s) = s {
             s.announced = s.announced.max(timestamp);
         }
@@ -137,7 +137,7 @@ impl LockedStripes<'_> {
         std::iter::once(&mut self.first).chain(&mut self.rest).map(|(n, s)| (*n, &mut **s))
     }
 
-    /// Adds to a batch what puts the bounds on record above all that was announced.
+    /// Adds to a batch the changes that raise the recorded bounds above all announced timestamps.
     pub fn raise(&mut self, schema: &Tree, batch: &mut Batch) -> Result<()> {
         for (number, s) in self.all().filter(|(_, s)| s.announced > s.bound) {
             batch.put(schema, &record(number), &s.announced.saturating_add(AHEAD).to_le_bytes())?;
@@ -145,7 +145,7 @@ impl LockedStripes<'_> {
         Ok(())
     }
 
-    /// What was announced has been committed, with the bounds.
+    /// Notes that the announced timestamps, and their bounds, are committed.
     pub fn committed(&mut self) {
         for (_, s) in self.all() {
             s.newest = s.newest.max(s.announced);
@@ -155,18 +155,18 @@ impl LockedStripes<'_> {
         }
     }
 
-    /// A timestamp within the bound on record has been committed.
+    /// Notes that a timestamp within the recorded bound is committed.
     #[inline]
     pub fn committed_one(&mut self, number: usize, timestamp: i64) {
         let s = self.stripe(number);
-        debug_assert!(s.is_some(), "who writes a partition holds its stripe");
+        debug_assert!(s.is_some(), "the writer of a partition must hold its stripe");
         if let Some(s) = s {
             s.newest = s.newest.max(timestamp);
         }
     }
 }
 
-/// A recorded number.
+/// Decodes a recorded number.
 fn recorded(bytes: &[u8]) -> Result<i64> {
     let n = bytes.try_into().map(i64::from_le_bytes);
     n.map_err(|_| {

@@ -1,17 +1,16 @@
-//! The names of a store's trees in the engine.
+//! Names of a store's trees in the engine.
 //!
-//! Invariant: of two names one never stands for the other's tree, and a name that is not of this
-//! form is nobody's here: trees of other names are left alone.
+//! Invariant: different names denote different trees. Trees with names of another form are ignored.
 
 use std::fmt;
 
-/// The tree of definitions and of the store's own records.
+/// Name of the tree of schema records and of the store's own records.
 pub const SCHEMA_TREE: &str = "system.schema";
 
 const FAMILY: &str = "cf-";
 const INDEX: &str = "ix-";
 
-/// The role of a tree of the engine in the data model.
+/// Role of a tree of the engine in the data model.
 ///
 /// ```
 /// use firn_wide::internals::store::TreeName;
@@ -23,14 +22,14 @@ const INDEX: &str = "ix-";
 pub enum TreeName {
     /// [`SCHEMA_TREE`].
     Schema,
-    /// That of the family or CQL table of this number.
+    /// Tree of the family or CQL table with this id.
     Family(u32),
-    /// That of the index of this number.
+    /// Tree of the index with this id.
     Index(u32),
 }
 
 impl TreeName {
-    /// The role of the tree of this name; `None` where it is none of the data model's.
+    /// Returns the role of the tree with this name; `None` if it is not part of the data model.
     pub fn parse(name: &str) -> Option<TreeName> {
         let number = |prefix: &str| name.strip_prefix(prefix)?.parse().ok();
         match name {

@@ -1,4 +1,4 @@
-//! At what state a read looks: the newest, or a frozen one.
+//! State for reads: the newest, or a snapshot.
 
 use firn_kv::{Seq, Snapshot};
 
@@ -9,22 +9,22 @@ use super::moment::StoreMoment;
 use super::point::CellValue;
 use super::{CellStore, IndexRange, IndexScan, IndexWalk, Partitions, SliceReader, StoreSlice};
 
-/// One state of all families that is read: a frozen one, or the newest at each look. While a frozen
-/// one lives, compactions keep what it can see; drop it when done. Cheap to clone.
+/// A state of all families for reads: a snapshot, or the newest state at each read. Compactions
+/// retain the data that a snapshot can see, so drop it when done. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoreView {
     store: CellStore,
-    /// `None`: the newest.
+    /// `None`: the newest state.
     snapshot: Option<Snapshot>,
 }
 
 impl CellStore {
-    /// The state of all families now, frozen.
+    /// Returns a snapshot of the current state of all families.
     pub fn view(&self) -> StoreView {
         StoreView { store: self.clone(), snapshot: Some(self.0.db.snapshot()) }
     }
 
-    /// The newest state of all families at each look: what one look sees, another need not.
+    /// Returns the newest state of all families at each read: two reads may see different states.
     pub fn latest(&self) -> StoreView {
         StoreView { store: self.clone(), snapshot: None }
     }
@@ -33,7 +33,7 @@ impl CellStore {
 macro_rules! reads {
     ($who:ty, $self:ident, $store:expr, $at:expr) => {
         impl $who {
-            /// The live cell at a place.
+            /// Returns the live cell at a position.
             ///
             /// # Errors
             /// Errors of the engine, and `Corrupt`.
@@ -42,45 +42,46 @@ macro_rules! reads {
                 $store.get_at($at, family, key, place)
             }
 
-            /// The live cells at several places of a partition, of one moment.
+            /// Returns the live cells at several positions of a partition, from one snapshot.
             ///
             /// # Errors
-            /// As [`get`](Self::get).
+            /// Those of [`get`](Self::get).
             pub fn get_many<P: AsRef<[u8]>>(&$self, family: &StoreFamily, key: &[u8], places: &[P]) -> Result<Vec<Option<CellValue>>> {
                 $store.get_many_at($at, family, key, places)
             }
 
-            /// A reader of a slice of one partition. It stands in the partition from the start.
+            /// Returns a reader of a slice of one partition. It is positioned in the partition from
+            /// the start.
             ///
             /// # Errors
-            /// As [`get`](Self::get).
+            /// Those of [`get`](Self::get).
             pub fn read(&$self, family: &StoreFamily, key: &[u8], slice: &StoreSlice) -> Result<SliceReader> {
                 $store.read_at($at, family, key, slice)
             }
 
-            /// A reader of a slice of each partition of a range, in the order of their tokens.
+            /// Returns a reader of a slice of each partition in a range, in token order.
             ///
             /// # Errors
-            /// As [`get`](Self::get).
+            /// Those of [`get`](Self::get).
             pub fn scan(&$self, family: &StoreFamily, range: &Partitions, slice: &StoreSlice) -> Result<SliceReader> {
                 $store.scan_at($at, family, range, slice)
             }
 
-            /// The rows whose indexed column has this value, from the partition of a key on, in the
-            /// order of tokens.
+            /// Returns the rows whose indexed column has this value, from the partition of a key
+            /// on, in token order.
             ///
             /// # Errors
-            /// `InvalidRequest` when the family has no such index, or it is being built; else as
+            /// `InvalidRequest` if the family has no such index, or if it is being built; those of
             /// [`get`](Self::get).
             pub fn index(&$self, family: &StoreFamily, index: u32, value: &[u8], from: Option<&[u8]>) -> Result<IndexScan> {
                 $store.index_at($at, family, index, value, from)
             }
 
-            /// The entries of an index whose values are in a range, in the order of values, none
-            /// looked at.
+            /// Returns the entries of an index with values in a range, in the order of values,
+            /// without checking them.
             ///
             /// # Errors
-            /// As [`index`](Self::index).
+            /// Those of [`index`](Self::index).
             pub fn walk_index(&$self, family: &StoreFamily, index: u32, range: IndexRange<'_>) -> Result<IndexWalk> {
                 $store.walk_index_at($at, family, index, range)
             }
@@ -97,12 +98,12 @@ reads!(
 );
 
 impl StoreView {
-    /// The sequence number of the state that is frozen; `None`: it reads the newest.
+    /// Returns the sequence number of the snapshot; `None` if it reads the newest state.
     pub fn seq(&self) -> Option<Seq> {
         self.snapshot.as_ref().map(Snapshot::seq)
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &CellStore {
         &self.store
     }

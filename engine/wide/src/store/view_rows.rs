@@ -1,39 +1,40 @@
-//! How the rows of a family make those of a materialized view: whoever defines the view says it.
+//! Computation of a materialized view's rows from those of its base, implemented by the layer that
+//! defines the view.
 
 use std::collections::BTreeMap;
 
 use crate::base::error::Result;
 
-/// Cells of a row: what of their places follows the row's, and what is stored there.
+/// Cells of a row: the part of their positions after the row, and the stored values.
 pub type RowParts = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The row of a view, by the key of its partition and its clustering values.
+/// Row of a view: the key of its partition, and its clustering values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewPlace {
-    /// The partition's key.
+    /// Key of the partition.
     pub key: Vec<u8>,
-    /// The values of all clustering columns.
+    /// Values of all clustering columns.
     pub clustering: Vec<Vec<u8>>,
 }
 
-/// How the rows of a base make those of a view. Equal rows always make equal ones.
+/// Computes rows of a view from those of its base. The result depends only on the row.
 pub trait ViewRows: Send + Sync {
-    /// What follows the row in the places of the base's column whose value is part of the view's
-    /// key.
+    /// Returns the part after the row in the positions of the base column whose value is part of
+    /// the view's key.
     fn key_column(&self) -> Option<&[u8]>;
 
-    /// Where the row of the view lies that is made of the base's row with this partition key, this
-    /// place in the partition, and this value of the [`key_column`](ViewRows::key_column). `None`:
-    /// none is made of it.
+    /// Returns the position of the view row for the base row with this partition key, this position
+    /// in the partition, and this value of the [`key_column`](ViewRows::key_column). `None`: there
+    /// is no view row.
     ///
     /// # Errors
-    /// `InvalidRequest` for a row that the view can't have.
+    /// `InvalidRequest` for a row that the view cannot contain.
     fn place(&self, key: &[u8], row: &[u8], value: Option<&[u8]>) -> Result<Option<ViewPlace>>;
 
-    /// The cells of the view's row, of the cells of the base's that have values, also those that have
-    /// expired. None: there is no row.
+    /// Returns the cells of the view row for the base cells with values, including expired ones.
+    /// Empty: there is no row.
     ///
     /// # Errors
-    /// `Corrupt` for cells that can't be.
+    /// `Corrupt` for invalid cells.
     fn cells(&self, parts: &RowParts) -> Result<RowParts>;
 }

@@ -1,12 +1,13 @@
-//! Writing mutations.
+//! Writes of mutations.
 //!
-//! Under the locks of the stripes concerned: each operation becomes an entry with its full key and
-//! stored value; of several for one key the winner stays; what may lose against what is there is
-//! compared with it (see the [module](super)); the rest is one engine batch, in this order:
-//! 1. physical deletions of what a deleted container covers, when nothing in it can be newer,
+//! Under the locks of their stripes, each operation becomes an entry with its full key and stored
+//! value. If several entries have the same key, only the winner is retained. An entry that may
+//! lose against existing data is compared with it (see the [module](super)). The rest is one
+//! engine batch, in this order:
+//! 1. physical deletions of data that a deleted container covers, if nothing in it can be newer,
 //! 2. cells,
-//! 3. deletions, so that they are newer than all that they cover,
-//! 4. counters, whose deletions come last,
+//! 3. deletions, so that they are newer than everything that they cover,
+//! 4. counters, whose deletions are last,
 //! 5. rows of [views](super::materialized).
 
 use std::sync::Arc;
@@ -27,17 +28,19 @@ use super::view::StoreView;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 use super::{CellStore, kind_record};
 
-/// Up to this many entries under a deleted container are removed one by one, or left to compactions.
+/// Maximum number of entries of a deleted container that are removed one by one, or left to
+/// compactions.
 const FEW: usize = 64;
-/// Values up to this length are put behind their key in a buffer that the thread keeps.
+/// Maximum bytes of a value that is appended to its key in a buffer of the thread.
 const SHORT: usize = 16 << 10;
 
 impl CellStore {
-    /// Writes mutations: all of them or, after an error, none.
+    /// Writes mutations atomically: all of them or, after an error, none.
     ///
     /// # Errors
-    /// `InvalidRequest` for an operation that its family doesn't take, a range whose bounds are not
-    /// in order, a family that has been dropped; errors of the engine.
+    /// - `InvalidRequest` for an operation that its family does not support, for a range whose
+    ///   bounds are not in order, and for a family that has been dropped.
+    /// - Errors of the engine.
     pub fn apply(&self, mutations: &[StoreMutation], durability: Durability) -> Result<()> {
         if let Some(mut held) = self.0.stripes.lock(mutations.iter().map(StoreMutation::key)) {
             self.commit(&mut held, mutations)?;
@@ -45,12 +48,12 @@ impl CellStore {
         self.sync_if(durability)
     }
 
-    /// Reads and writes partitions without other writers in between: `work` sees their
-    /// state and says what to write, which may concern these partitions only.
+    /// Reads and writes partitions under their locks, so that no other writer interferes. `work`
+    /// reads their state and returns the writes, which may only concern these partitions.
     ///
     /// # Errors
-    /// Those of `work` (nothing is written then), `InvalidRequest` for a mutation of another
-    /// partition; else as [`apply`](CellStore::apply).
+    /// Those of `work`, with which nothing is written; `InvalidRequest` for a mutation of another
+    /// partition; those of [`apply`](CellStore::apply).
     pub fn update<T>(
         &self,
         keys: &[&[u8]],
@@ -79,7 +82,7 @@ impl CellStore {
         }
         let mut plan = self.plan(held, mutations)?;
         self.drop_shadowed_ops(&mut plan)?;
-        // Beside key and value an operation has its kind, its tree and two lengths.
+        // Besides key and value an operation has its kind, its tree and two lengths.
         let mut batch = Batch::with_capacity(plan.bytes.len() + plan.entries.len() * 12);
         let kinds = self.fill(&plan, &mut batch)?;
         self.write_views(&plan, &mut batch)?;
@@ -97,11 +100,11 @@ impl CellStore {
         Ok(())
     }
 
-    /// Writes one value: what [`apply`](CellStore::apply) does with a mutation of one
+    /// Writes one value, like [`apply`](CellStore::apply) with a mutation of one
     /// [`put`](StoreMutation::put).
     ///
     /// # Errors
-    /// As [`apply`](CellStore::apply).
+    /// Those of [`apply`](CellStore::apply).
     pub fn put(
         &self,
         family: &StoreFamily,
@@ -142,8 +145,8 @@ impl CellStore {
         })
     }
 
-    /// The short way for one cell that is newer than everything in its stripe. False when it must
-    /// go the long one.
+    /// Fast path for one cell that is newer than everything in its stripe. Returns false if the
+    /// slow path is needed.
     #[inline]
     fn commit_cell(
         &self,
@@ -172,7 +175,7 @@ impl CellStore {
         Ok(true)
     }
 
-    /// Full keys and stored values, the winners of each key.
+    /// Returns the entries with full keys and stored values; only the winner for each key.
     fn plan<'a>(
         &self,
         held: &mut LockedStripes<'_>,
@@ -211,7 +214,7 @@ impl CellStore {
         Ok(plan)
     }
 
-    /// Leaves out what loses against what is there.
+    /// Removes entries that lose against existing data.
     fn drop_shadowed_ops(&self, plan: &mut WritePlan<'_>) -> Result<()> {
         let mut entries = std::mem::take(&mut plan.entries);
         let mut failed = None;
@@ -229,7 +232,7 @@ impl CellStore {
 
     fn wins(&self, plan: &WritePlan<'_>, e: &WriteEntry<'_>) -> Result<bool> {
         let key = plan.key(e);
-        // A range is compared with others piece by piece.
+        // A range is compared with others fragment by fragment.
         if e.kind != WriteKind::Deletion(Container::Range)
             && let Some(there) = e.family.tree().get(key)?
             && !StoredCell::decode(plan.value(e))?.beats(&StoredCell::decode(&there)?)
@@ -240,7 +243,7 @@ impl CellStore {
         Ok(covered.is_none_or(|t| e.timestamp > t))
     }
 
-    /// Puts entries into a batch. Returns the kinds of deletions that it puts on record.
+    /// Adds entries to a batch. Returns the kinds of deletions that it records.
     fn fill<'a>(
         &self,
         plan: &WritePlan<'a>,
@@ -286,10 +289,10 @@ impl CellStore {
         Ok(kinds)
     }
 
-    /// Removes what a deletion covers when nothing there can be newer, so that no read steps over
-    /// it: one by one while it is little, else with a range deletion. The cells of a row that are
-    /// few stay for a compaction: each read passes them at most once. Takes the cells that it meets
-    /// out of the indexes.
+    /// Removes data that a deletion covers if nothing there can be newer, so that reads need not
+    /// skip it. Removes little data one by one, and more with a range deletion. A few cells of a
+    /// row are left to a compaction: each read skips them at most once. Removes the cells that it
+    /// reads from the indexes.
     fn erase_beneath(
         &self,
         plan: &WritePlan<'_>,
@@ -325,7 +328,7 @@ impl CellStore {
         few.iter().try_for_each(|key| Ok(batch.delete(tree, key)?))
     }
 
-    /// Makes it known that a family holds a kind of deletions.
+    /// Records that a family contains a kind of deletion.
     fn note_kind<'a>(
         &self,
         family: &'a StoreFamily,
@@ -348,7 +351,7 @@ impl CellStore {
     }
 }
 
-/// Removes the keys of a range: one by one while they are few.
+/// Removes the keys of a range: one by one if they are few.
 fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()> {
     let mut cursor = tree.cursor(start..end)?;
     cursor.first()?;
@@ -379,7 +382,7 @@ impl MutationOp {
 }
 
 impl StoreMutation {
-    /// Its largest timestamp.
+    /// Returns its largest timestamp.
     fn newest(&self) -> Option<i64> {
         self.ops.iter().filter(|op| !op.is_increment()).map(|op| op.timestamp).max()
     }
@@ -482,7 +485,7 @@ impl<'a> WritePlan<'a> {
         }
     }
 
-    /// Of several cells or deletions for one key, keeps the one that counts.
+    /// Retains only the winner of several cells or deletions for one key.
     fn keep_winners(&mut self) {
         let id = |e: &WriteEntry<'_>| Arc::as_ptr(&e.family.0) as usize;
         let WritePlan { entries, bytes, .. } = self;

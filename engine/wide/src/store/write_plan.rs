@@ -1,4 +1,4 @@
-//! The entries that a call is about to write, each with its full key and stored value.
+//! Pending entries of a call, each with its full key and stored value.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::family::StoreFamily;
 use super::mutation::Container;
 use super::ranges::{RangeFragment, put_ranges, range_at};
 
-/// One entry to be written.
+/// An entry to be written.
 pub(super) struct WriteEntry<'a> {
     pub family: &'a StoreFamily,
     pub kind: WriteKind,
@@ -35,13 +35,13 @@ pub(super) enum WriteKind {
     RemoveCounters,
 }
 
-/// The entries of a call.
+/// Pending entries of a call.
 pub(super) struct WritePlan<'a> {
     pub entries: Vec<WriteEntry<'a>>,
     pub bytes: Vec<u8>,
-    /// Microseconds since 1970, where an operation asks for the time.
+    /// Microseconds since 1970, if an operation needs the time.
     pub now: i64,
-    /// The second since 1970 that expiry goes by, where an operation asks for the time.
+    /// Time for expiration in seconds since 1970, if an operation needs the time.
     pub second: i64,
 }
 
@@ -54,7 +54,7 @@ impl WritePlan<'_> {
         &self.bytes[e.value.0..e.value.1]
     }
 
-    /// Adds to a batch what the deletions of ranges change in what is stored of them.
+    /// Adds to a batch the changes of stored fragments by range deletions.
     pub fn put_ranges(&self, batch: &mut Batch) -> Result<()> {
         let is_range = |e: &WriteEntry<'_>| e.kind == WriteKind::Deletion(Container::Range);
         let partition = |e: &WriteEntry<'_>| &self.key(e)[..e.partition];
@@ -77,7 +77,7 @@ impl WritePlan<'_> {
     }
 }
 
-/// The key range that the container of a deletion with this key covers.
+/// Returns the key range of the container of a deletion with this key.
 pub(super) fn container_range(
     key: &[u8],
     partition: usize,

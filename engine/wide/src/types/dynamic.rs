@@ -86,9 +86,9 @@ fn simple_name(full: &str) -> &str {
     class.rsplit(['.', '$']).next().unwrap_or_default()
 }
 
-/// Returns the names by which a component's type is ordered: the simple name of its class (for a
-/// reversed type, followed by that of the inner type), then the full name, which identifies the
-/// type.
+/// Returns the names by which a component's type is ordered. The first is the simple name of its
+/// class; for a reversed type, that of the inner type follows. The last is the full name, which
+/// identifies the type.
 pub(super) fn ordering_names(of: &Type) -> Vec<String> {
     let inner = of.unreversed().full_name();
     let mut names = vec![];

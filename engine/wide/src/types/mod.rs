@@ -4,9 +4,9 @@
 //! Invariants:
 //! - `encode(a) < encode(b)` exactly if `a < b`. Forms are prefix-free if followed by a separator
 //!   of a sequence (0x20..=0x60).
-//! - Values that compare equal have one form, and `decode` returns one canonical spelling: the
-//!   shortest varint, decimals without trailing zeros in the fraction, `00`/`01` for booleans,
-//!   `7fc00000` for every NaN, tuples without trailing nulls.
+//! - Values that compare equal have one form, and `decode` returns one canonical spelling. For
+//!   varints it is the shortest; for booleans `00` or `01`; for every NaN `7fc00000`. Decimals have
+//!   no trailing zeros in the fraction, and tuples no trailing nulls.
 //! - No bytes and no text make a function of this module panic.
 //!
 //! Where Cassandra versions differ, the newest is followed, with these exceptions:

@@ -1,5 +1,4 @@
-//! A comparator of a user: text without regard to the case of letters, so that names have several
-//! spellings.
+//! A custom comparator: case-insensitive text, so that names have several spellings.
 
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ impl Comparator for AnyCase {
     }
 }
 
-/// The built-in types and `com.example.AnyCase`.
+/// Returns the built-in types and `com.example.AnyCase`.
 pub fn registry() -> Arc<Registry> {
     let mut registry = Registry::new();
     registry.register(Arc::new(AnyCase));

@@ -1,4 +1,4 @@
-//! Counters: no increment is lost, none counted twice; deleting starts from nothing.
+//! Counters: no increment is lost or counted twice; after a deletion they start at zero.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! After a crash at any place of a history, each call is there with all its rows and families, or
-//! not at all; and what is there wins and loses as before.
+//! After a crash at any point of a history, each call is applied completely or not at all, with all
+//! its rows and families. Existing data wins and loses as before the crash.
 
 use std::sync::Arc;
 
@@ -93,7 +93,8 @@ fn a_call_is_whole_or_absent_after_a_crash_anywhere() {
                 hits += 1;
             }
             assert_eq!(hits, if n == 0 { 0 } else { 2 });
-            // Late writes lose, though nobody has seen the newer ones since the store was opened.
+            // Late writes lose, although the newer ones have not been read since the store was
+            // opened.
             let mut m = StoreMutation::new(b"a");
             m.put(&f, &column(&f, b"n"), n, &[0; 8]).put(&f, &column(&f, b"new"), 1000, b"x");
             store.apply(&[m], Durability::Process).unwrap();

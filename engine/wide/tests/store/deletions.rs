@@ -1,5 +1,4 @@
-//! Deletions of containers: how far they reach, what they cost, when they may be forgotten; expiry;
-//! truncation.
+//! Deletions of containers: their extent, their cost, and their purge; expiration; truncation.
 
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ fn a_deletion_is_kept_while_anything_that_it_covers_is_in_another_table() {
     });
     f.tree().flush().unwrap();
     env.advance(Duration::from_secs(900_000));
-    // The table with the deletion only: the other begins after it.
+    // Only the table with the deletion: the other one begins after it.
     let marker = partition(&f, b"k", &[0x20]);
     f.tree().compact_range(&marker..=&marker).unwrap();
     assert!(store.get(&f, b"k", &a).unwrap().is_none());
@@ -176,7 +175,7 @@ fn raw_readers_show_deletions_and_dead_cells() {
     f.layout().put_bound(&[b"a"], false, &mut bounds.0).unwrap();
     f.layout().put_bound(&[b"c"], true, &mut bounds.1).unwrap();
     put(&store, &f, b"k", &cell(&f, b"b", b"n"), 1);
-    // What may be newer than a deletion is not removed with it.
+    // Data that may be newer than a deletion is not removed with it.
     put(&store, &f, b"k", &cell(&f, b"d", b"n"), 10);
     write(&store, b"k", |m| {
         m.delete_as(&f, &[], CellDeletion { timestamp: 3, local: 77 })

@@ -1,5 +1,5 @@
-//! Families are those of their store: what is dropped, or another store's, is refused whichever way
-//! a write takes.
+//! Families belong to their store: dropped ones, and those of another store, are refused on every
+//! write path.
 
 use firn_kv::Durability;
 use firn_kv::MemEnv;
@@ -23,7 +23,7 @@ fn a_family_of_another_store_is_refused_by_the_short_way_too() {
     let own = a.open_family(spec(1, standard())).unwrap();
     let foreign = b.open_family(spec(1, standard())).unwrap();
     refused(put(&a, &foreign, 1));
-    // From the second put on the stripe's bound on record covers the timestamps.
+    // From the second put on, the stripe's recorded bound covers the timestamps.
     (1..4).for_each(|t| put(&a, &own, t).unwrap());
     refused(put(&a, &foreign, 5));
     let mut m = StoreMutation::new(b"row");
@@ -43,7 +43,7 @@ fn a_dropped_family_is_refused_by_the_short_way_too() {
     store.drop_family(1).unwrap();
     refused(put(&store, &family, 5));
     refused(store.truncate(&family));
-    // Of writers beside a drop, too, each is acknowledged or refused.
+    // Each write concurrent with a drop is acknowledged or refused.
     for id in 2..30 {
         let family = store.open_family(spec(id, standard())).unwrap();
         std::thread::scope(|s| {
@@ -76,7 +76,7 @@ fn truncation_removes_the_greatest_keys_too() {
     assert!(store.get(&family, b"row", &column(&family, b"c")).unwrap().is_some());
 }
 
-/// Bytes that are no cell are an error, never a live empty cell.
+/// Bytes that are not a cell are an error, never a live empty cell.
 #[test]
 fn what_does_not_decode_is_an_error() {
     let store = open(&MemEnv::new(1));

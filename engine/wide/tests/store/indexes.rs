@@ -1,5 +1,5 @@
-//! Indexes: they find exactly the rows whose column has the value, whatever was written, deleted,
-//! expired, and by whom.
+//! Indexes find exactly the rows whose column has the value, after any writes, deletions and
+//! expiration.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
@@ -40,7 +40,7 @@ fn hits(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// The keys that entries name whose values are in a range, some perhaps in vain.
+/// Returns the keys in entries with values in a range; some entries may be stale.
 fn walked(
     store: &CellStore,
     f: &StoreFamily,
@@ -59,7 +59,7 @@ fn walked(
     keys
 }
 
-/// The keys that have the value, by looking at everything.
+/// Returns the keys that have the value, by a full scan.
 fn by_scan(store: &CellStore, f: &StoreFamily, value: &[u8]) -> Vec<Vec<u8>> {
     let mut reader = store.scan(f, &Partitions::all(), &StoreSlice::all()).unwrap();
     let mut keys = vec![];
@@ -80,7 +80,7 @@ fn check(store: &CellStore, f: &StoreFamily) {
     for v in 0..4u8 {
         assert_eq!(hits(store, f, &[v]), by_scan(store, f, &[v]));
     }
-    // Every row with a value of the range has an entry in it.
+    // Every row with a value in the range has an entry in it.
     for (from, until) in [
         (Bound::Unbounded, Bound::Unbounded),
         (Bound::Included(1), Bound::Excluded(3)),

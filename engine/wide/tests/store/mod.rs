@@ -1,4 +1,5 @@
-//! The store against simple oracles: convergence, deletions and expiry, counters, indexes, crashes.
+//! The store compared with simple oracles: convergence, deletions and expiration, counters,
+//! indexes, crashes.
 
 mod counters;
 mod crash;
@@ -67,14 +68,14 @@ fn table() -> Layout {
     Layout::table(Partitioner::Murmur3, vec![Type::Bytes])
 }
 
-/// The place of a column of a Standard family.
+/// Returns the position of a column of a Standard family.
 fn column(f: &StoreFamily, name: &[u8]) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_cell(&[], name, &mut place).unwrap();
     place
 }
 
-/// The place of a cell in a row of one clustering component.
+/// Returns the position of a cell in a row with one clustering component.
 fn cell(f: &StoreFamily, row: &[u8], name: &[u8]) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_cell(&[row], name, &mut place).unwrap();
@@ -87,7 +88,7 @@ fn row(f: &StoreFamily, row: &[u8]) -> Vec<u8> {
     place
 }
 
-/// Keys of different lengths, so that a place begins elsewhere in the next key.
+/// The keys have different lengths, so that positions begin elsewhere in the next key.
 #[test]
 fn leaving_the_last_row_of_a_partition_leaves_no_other_partition_out() {
     use firn_kv::Durability;

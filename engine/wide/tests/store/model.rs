@@ -1,5 +1,5 @@
-//! The same operations in any order, with flushes, compactions and reopenings anywhere, read the
-//! same.
+//! The same operations in any order, with flushes, compactions and reopening at any point, have the
+//! same result.
 
 use std::time::Duration;
 
@@ -79,8 +79,8 @@ fn any_order_of_arrival_reads_the_same() {
     }
 }
 
-/// Time passes, writes are late by less than the grace, and compactions forget what they may: no
-/// reader can tell.
+/// Time passes, writes are late by less than the grace, and compactions purge; readers see no
+/// difference.
 fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
     const GRACE: u64 = 30;
     let mut rng = Rng::new(seed);
@@ -129,7 +129,7 @@ fn what_compactions_forget_nobody_misses() {
         purged += forgets(seed, tiered.clone(), 3, 400);
         purged += forgets(100 + seed, leveled.clone(), 3, 400);
     }
-    // Many tables in a run, and partitions that lie in several of them.
+    // Many tables in a run, and partitions in several of them.
     purged += forgets(7, leveled, 6000, 600);
     assert!(purged > 1000, "{purged}");
 }

@@ -1,5 +1,5 @@
-//! All of a family is put into another one: cells and deletions with their times, and no write that
-//! was taken is left behind.
+//! Copies a family to another one: cells and deletions with their times, without losing an accepted
+//! write.
 
 use firn_kv::{Durability, MemEnv};
 use firn_testkit::rng::Rng;
@@ -11,12 +11,12 @@ use firn_wide::{Error, Partitioner, Result, Type};
 
 use super::{open, spec, standard, table};
 
-/// The section, the end of the row, and what begins and ends a column's name.
+/// The section, the end of the row, and the start and end of a column's name.
 const ROWS: u8 = 0x40;
 const END: u8 = 0x38;
 const COLUMN: [u8; 4] = [0x40, 0, 1, END];
 
-/// The cells of a Standard family as rows of a table with one clustering column.
+/// Maps the cells of a Standard family to rows of a table with one clustering column.
 struct Rows {
     fails: bool,
 }
@@ -39,7 +39,7 @@ impl MovedPlaces for Rows {
 /// Key, name, timestamp and value of a cell.
 type SeenCell = (Vec<u8>, Vec<u8>, i64, Vec<u8>);
 
-/// A family's live cells.
+/// Returns a family's live cells.
 fn seen(store: &CellStore, f: &StoreFamily) -> Vec<SeenCell> {
     let mut reader = store.scan(f, &Partitions::all(), &StoreSlice::all()).unwrap();
     let mut all = vec![];
@@ -47,7 +47,7 @@ fn seen(store: &CellStore, f: &StoreFamily) -> Vec<SeenCell> {
         let key = reader.key().to_vec();
         while let Some(item) = reader.next().unwrap() {
             let cell = item.cell().unwrap();
-            // Of the family the name, of the table the row.
+            // The name in the family, the row in the table.
             let name = [item.place.row, item.place.name].concat();
             let name = name.strip_suffix(&COLUMN[..3]).unwrap_or(&name).to_vec();
             all.push((key.clone(), name, cell.timestamp, cell.value().to_vec()));
@@ -87,7 +87,7 @@ fn what_is_moved_is_what_was_there_and_goes_on_as_it_would_have() {
         let mut rng = Rng::new(seed);
         let env = MemEnv::new(seed);
         let mut store = open(&env);
-        // The twin is a table from the beginning.
+        // The twin is a table from the start.
         let [mut from, mut twin] =
             [(1, standard()), (2, table())].map(|(id, l)| store.open_family(spec(id, l)).unwrap());
         let both =
@@ -115,7 +115,7 @@ fn what_is_moved_is_what_was_there_and_goes_on_as_it_would_have() {
         }
         assert_eq!(seen(&store, &from), seen(&store, &twin), "seed {seed}, before");
         let to = store.open_family(spec(3, table())).unwrap();
-        // What fails leaves the family as it was; what was taken back, too.
+        // A failed or reverted copy leaves the family unchanged.
         let failed = store.move_all(&from, &to, &Rows { fails: true });
         assert!(failed.is_err() || seen(&store, &from).is_empty(), "seed {seed}");
         both(&mut rng, &store, (&from, false), &twin);

@@ -1,5 +1,5 @@
-//! What a family holds, the simple way: every operation ever made, and the rules of the model (2.2,
-//! 2.3) applied to all of them at each read.
+//! A simple model of a family: all operations ever made, to which each read applies the rules of
+//! the data model (2.2, 2.3).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use firn_wide::internals::store::{
 
 use firn_testkit::rng::Rng;
 
-/// A cell's value as the oracle keeps it.
+/// Value of a cell in the oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     Live(Vec<u8>),
@@ -20,7 +20,7 @@ pub enum Held {
     Tombstone(i64),
 }
 
-/// One operation on one partition.
+/// An operation on one partition.
 #[derive(Clone, Debug)]
 pub enum Do {
     Cell(Vec<u8>, Held),
@@ -37,7 +37,7 @@ pub struct Step {
     pub what: Do,
 }
 
-/// Place, value, timestamp, ttl.
+/// Position, value, timestamp, TTL.
 pub type Shown = (Vec<u8>, Vec<u8>, i64, Option<u32>);
 
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ fn rank(held: &Held) -> (u8, i64, Vec<u8>, u32) {
 }
 
 impl Oracle {
-    /// The live cells of a partition at second `now`.
+    /// Returns the live cells of a partition at second `now`.
     pub fn read(&self, key: u8, now: i64) -> Vec<Shown> {
         let mine = || self.steps.iter().filter(move |s| s.key == key);
         let mut cells: BTreeMap<&Vec<u8>, (i64, &Held)> = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Oracle {
                     Do::Cell(..) => false,
                     Do::Partition => true,
                     Do::Row(row) => place.starts_with(row),
-                    // A simple cell of the same name is no element.
+                    // A simple cell with the same name is not an element.
                     Do::Complex(column) => place.starts_with(column) && place.len() > column.len(),
                     Do::Range(start, end) => start <= place && place < end,
                 };
@@ -91,7 +91,7 @@ impl Oracle {
     }
 }
 
-/// The operation as a mutation.
+/// Adds the operation to a mutation.
 pub fn mutate(m: &mut StoreMutation, f: &StoreFamily, s: &Step) {
     match &s.what {
         Do::Cell(place, Held::Live(v)) => m.put(f, place, s.timestamp, v),
@@ -133,14 +133,14 @@ pub fn place_in(f: &StoreFamily, rng: &mut Rng) -> Vec<u8> {
         let row = [rng.below(5) as u8];
         f.layout().put_cell(&[&row], if rng.one_in(8) { b"" } else { &name }, &mut place).unwrap();
     }
-    // The column 2 is complex.
+    // Column 2 is complex.
     if place.ends_with(&[0x40, 0, 2, 0x38]) {
         f.layout().put_path(&Type::Bytes, &[rng.below(4) as u8], &mut place).unwrap();
     }
     place
 }
 
-/// A random operation on a table with one clustering component.
+/// Returns a random operation on a table with one clustering component.
 pub fn step(f: &StoreFamily, rng: &mut Rng, timestamp: i64, now: i64, value_len: usize) -> Step {
     let row = [rng.below(5) as u8];
     let value = |rng: &mut Rng| {
@@ -176,7 +176,7 @@ pub fn step(f: &StoreFamily, rng: &mut Rng, timestamp: i64, now: i64, value_len:
     Step { key: rng.below(3) as u8, timestamp, what }
 }
 
-/// What is left of a reader's partition.
+/// Returns the rest of a reader's partition.
 pub fn drain(reader: &mut SliceReader) -> Vec<Shown> {
     let mut out = vec![];
     while let Some(item) = reader.next().unwrap() {
@@ -240,7 +240,7 @@ fn check_slice(
     assert_eq!(rows, rows_of(f, &want));
 }
 
-/// Compares everything that can be read with the oracle.
+/// Compares all reads with the oracle.
 pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng, now: i64) {
     assert_eq!(store.now(), now);
     let view = store.view();
@@ -282,7 +282,7 @@ pub fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, rng: &mut Rng,
         let mut seen = vec![];
         while reader.next_partition().unwrap() {
             let key = reader.key().to_vec();
-            // Sometimes a partition is left before its end.
+            // Sometimes leave a partition before its end.
             let mut cells = if rng.one_in(5) { vec![] } else { drain(&mut reader) };
             if !cells.is_empty() {
                 let (_, want) = all.iter().find(|(k, _)| *k == key).unwrap();

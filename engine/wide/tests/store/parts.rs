@@ -1,6 +1,6 @@
-//! Indexes over collections and key columns: they find exactly the rows that reading everything
-//! finds, each once and in order, whatever was written, deleted, expired, compacted, reopened and
-//! built anew.
+//! Indexes on collections and key columns find exactly the rows that a full scan finds, each once
+//! and in order. This holds after writes, deletions, expiration, compactions, reopening and
+//! rebuilding.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use firn_wide::internals::store::{
 use super::oracle::{Oracle, Step, mutate, step};
 use super::{cell, open, row, spec, table};
 
-/// A key of two parts.
+/// Returns a key with two parts.
 fn key_of(key: u8) -> Vec<u8> {
     vec![0, 1, key / 2, 0, 0, 1, key % 2, 0]
 }
 
-/// Column 1 has one cell, column 2 has elements; both are also static ones.
+/// Column 1 has one cell, column 2 has elements; both exist as static columns too.
 fn indexes() -> Vec<IndexSpec> {
     let entry = || IndexPart::Entry { path: Type::Bytes };
     let columns = [
@@ -59,7 +59,7 @@ fn tuple(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// Partition part, key, row.
 type Found = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// What an index has to find: every value that is there, and the rows with it in order.
+/// Returns the expected content of an index: every existing value, with its rows in order.
 fn wanted(
     f: &StoreFamily,
     oracle: &Oracle,
@@ -114,7 +114,7 @@ fn find(
     let mut scan = store.index(f, index, value, from).unwrap();
     let mut found = vec![];
     if let Some((_, key, row)) = after {
-        // From anywhere in the scan.
+        // From any position of the scan.
         if row.len() % 2 == 0 {
             scan.next().unwrap();
         }
@@ -126,13 +126,13 @@ fn find(
     found
 }
 
-/// Compares all indexes with the oracle. How many rows they found.
+/// Compares all indexes with the oracle. Returns the number of rows found.
 fn check(store: &CellStore, f: &StoreFamily, oracle: &Oracle, now: i64) -> usize {
     let mut count = 0;
     for index in indexes() {
         let wanted = wanted(f, oracle, &index, now);
         let mut values: BTreeSet<Vec<u8>> = wanted.iter().map(|(value, _)| value.clone()).collect();
-        // What is not there now, but may have been.
+        // Values that do not exist now, but may have existed.
         values.extend([vec![], vec![0], vec![3], b"a".to_vec(), b"bx".to_vec()].map(|v| {
             match index.part {
                 IndexPart::Entry { .. } => tuple(&[1], &v),
@@ -208,7 +208,7 @@ fn history(seed: u64) -> usize {
             7 => store.rebuild_index(&f, index).unwrap(),
             8 => store.db().existing_tree(&format!("ix-{index}")).unwrap().compact().unwrap(),
             9 => {
-                // Dropped, and built again over what was written meanwhile.
+                // Drop it, and build it again from data written in the meantime.
                 let mut spec = with_indexes();
                 spec.indexes.retain(|i| i.id != index);
                 store.open_family(spec).unwrap();
@@ -264,7 +264,7 @@ fn entries(store: &CellStore, index: u32) -> usize {
     store.db().existing_tree(&format!("ix-{index}")).unwrap().iter().count()
 }
 
-/// The place of an element of column 2.
+/// Returns the position of an element of column 2.
 fn element(f: &StoreFamily, r: u8, path: &[u8]) -> Vec<u8> {
     let mut place = cell(f, &[r], &[0, 2]);
     f.layout().put_path(&Type::Bytes, path, &mut place).unwrap();
@@ -283,7 +283,7 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
         change(&mut m);
         store.apply(&[m], Durability::Process).unwrap();
     };
-    // More in one row than are stepped over.
+    // More in one row than are skipped before a seek.
     apply(&|m| {
         for p in 0..30 {
             m.put(&f, &element(&f, 1, &[p]), 5, b"same");
@@ -301,7 +301,7 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
         m.put(&f, &element(&f, 1, &[0]), 7, b"other");
     });
     assert_eq!((hits(), entries(&store, 23)), (1, 2));
-    // The whole collection anew: its deletion and its elements in one call.
+    // Replace the whole collection: its deletion and its elements in one call.
     apply(&|m| {
         m.delete_complex(&f, &cell(&f, &[2], &[0, 2]), 9).put(
             &f,

@@ -1,4 +1,4 @@
-//! The report of what keeps tombstones: it says what the engine then does.
+//! The report of retained tombstones predicts what the engine then does.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn tombstones_wait_for_their_grace_and_for_what_lies_beneath() {
     );
     assert_eq!((live.droppable_ratio(), deleted.droppable_ratio()), (0.0, 1.0));
 
-    // One second before the time of the report nothing goes, then it does.
+    // One second before the reported time nothing is purged; then it is.
     env.advance(Duration::from_secs(GRACE as u64));
     assert_eq!(report(&store, &f).tables[1].grace, Grace::Until(now + GRACE + 1));
     f.tree().compact().unwrap();
@@ -64,7 +64,7 @@ fn tombstones_wait_for_their_grace_and_for_what_lies_beneath() {
     assert!(f.tree().iter().next().is_none());
     assert!(
         report(&store, &f).tables.is_empty(),
-        "what was expired went by the time of its writing"
+        "expired cells are dropped by the time of their writing"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What reads and writes cost in a partition with many deleted ranges: no more than beside few.
+//! Costs of reads and writes in a partition with many range deletions: no more than with few.
 
 use firn_kv::{Durability, MemEnv};
 use firn_wide::internals::key::Layout;
@@ -9,7 +9,7 @@ use super::{open, spec};
 
 const KEY: &[u8] = b"k";
 
-/// A table with the clustering columns `day` and `n`.
+/// Returns the layout of a table with the clustering columns `day` and `n`.
 fn days() -> Layout {
     Layout::table(Partitioner::Murmur3, vec![Type::Bytes, Type::Bytes])
 }
@@ -18,7 +18,7 @@ fn day(i: u32) -> [u8; 4] {
     i.to_be_bytes()
 }
 
-/// The place of the only cell of a day.
+/// Returns the position of the only cell of a day.
 fn place(f: &StoreFamily, i: u32) -> Vec<u8> {
     let mut place = vec![];
     f.layout().put_cell(&[&day(i)[..], b"n"], &[0, 1], &mut place).unwrap();
@@ -43,7 +43,7 @@ fn delete(store: &CellStore, f: &StoreFamily, i: u32, timestamp: i64) {
     apply(store, |m| _ = m.delete_range(f, &start, &end, timestamp));
 }
 
-/// How many entries the engine looks at for this work, done once before.
+/// Returns the number of entries that the engine reads for this work, after a first run.
 fn entries(store: &CellStore, mut work: impl FnMut()) -> u64 {
     work();
     let recording = store.db().record_reads();
@@ -52,8 +52,8 @@ fn entries(store: &CellStore, mut work: impl FnMut()) -> u64 {
     reads.iter().map(|r| r.found + r.total().entries.all()).sum()
 }
 
-/// Reads and writes behind and between `n` deleted days, of which each had a row; every
-/// `alive`th day has one after its deletion. Entries looked at, by operation.
+/// Reads and writes after and between `n` deleted days, each of which had a row; every `alive`th
+/// day has one after its deletion. Returns the entries read by each operation.
 fn costs(n: u32, compacted: bool) -> Vec<(&'static str, u64)> {
     let env = MemEnv::new(1);
     let store = open(&env);
@@ -89,7 +89,7 @@ fn costs(n: u32, compacted: bool) -> Vec<(&'static str, u64)> {
     type RangeOp<'a> = (&'static str, Box<dyn FnMut() + 'a>);
     let mut ops: Vec<RangeOp<'_>> = vec![
         ("the first row", Box::new(|| first(StoreSlice::rows(), 0))),
-        ("the first row behind", Box::new(|| first(slice(1), n + 1))),
+        ("the first row after", Box::new(|| first(slice(1), n + 1))),
         ("the last row", Box::new(|| first(StoreSlice::rows().reversed(), n + 1))),
         ("all rows", Box::new(|| all(StoreSlice::all()))),
         (
@@ -102,7 +102,7 @@ fn costs(n: u32, compacted: bool) -> Vec<(&'static str, u64)> {
         ),
         ("a write that a range covers", Box::new(|| put(&store, &f, late, 5))),
         ("a deletion that another covers", Box::new(|| delete(&store, &f, late, 6))),
-        ("a deletion of what is new", Box::new(|| delete(&store, &f, n + 2, 1 << 40))),
+        ("a deletion of new rows", Box::new(|| delete(&store, &f, n + 2, 1 << 40))),
     ];
     ops.iter_mut().map(|(name, op)| (*name, entries(&store, op))).collect()
 }

@@ -1,5 +1,5 @@
-//! Materialized views: after each write, and however it was written, a view holds what its base
-//! makes of it.
+//! Materialized views: after each write, of any kind, a view contains exactly the rows computed
+//! from its base.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::{cell, open, row, spec, table};
 
 /// The column whose value is the key of the view's partitions.
 const GROUP: &[u8] = &[0, 1];
-/// What is behind the row in the places of its cells.
+/// The part of its cells' positions after the row.
 const GROUP_PART: &[u8] = &[0x40, 0, 1, 0x38];
 const OTHER: &[u8] = &[0, 2];
 
-/// Rows by the value of a column; a row is there while that one is, with all of its cells.
+/// Groups rows by the value of a column; a row exists while that value does, with all of its cells.
 struct ByGroup(Layout);
 
 impl ViewRows for ByGroup {
@@ -63,7 +63,7 @@ fn pair(env: &MemEnv, build: bool) -> Pair {
     Pair { store, base, view }
 }
 
-/// Where the rows of a family lie, with their cells.
+/// Rows of a family by position, with their cells.
 type Seen = BTreeMap<(Vec<u8>, Vec<u8>), BTreeMap<Vec<u8>, (i64, Vec<u8>)>>;
 
 fn seen(store: &CellStore, f: &StoreFamily) -> Seen {
@@ -80,7 +80,7 @@ fn seen(store: &CellStore, f: &StoreFamily) -> Seen {
     all
 }
 
-/// The view as it should be.
+/// Returns the expected view.
 fn made(pair: &Pair) -> Seen {
     let group = [&[0x40], GROUP].concat();
     let mut all = Seen::new();
@@ -97,7 +97,7 @@ fn made(pair: &Pair) -> Seen {
 }
 
 fn check(pair: &Pair, words: &str) {
-    // Cells that are left of an expired row may be there while nothing tells of the row.
+    // Remains of an expired row may exist after the value that identified it is gone.
     let group = [&[0x40], GROUP].concat();
     let mut view = seen(&pair.store, &pair.view);
     view.retain(|_, cells| cells.contains_key(&group));
@@ -175,7 +175,7 @@ fn a_value_goes_the_short_way_only_where_no_view_follows() {
         check(&now, "a value by itself");
     }
     assert_eq!(seen(&now.store, &now.view).len(), 20);
-    // Who leaves has no trace of the old place, whichever timestamp brought it.
+    // A row that moves leaves nothing in its old position, whatever the timestamp is.
     let at = cell(&now.base, &[3], GROUP);
     now.store.put(&now.base, b"k", &at, 90, b"h", Durability::Process).unwrap();
     check(&now, "moved");

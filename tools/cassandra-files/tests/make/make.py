@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Has a real node write the files that the tests read, and keeps what its own tools say of them.
+"""Makes a real node write the files that the tests read, and saves the output of its own tools for them.
 
   make.py HOST:PORT NODE-DATA OUT TABLES SSTABLEDUMP…
 
-NODE-DATA is the node's data directory, on this machine. TABLES are those that the node's version
-can have, with commas, or `all`. SSTABLEDUMP is the command of the node's version, with its options;
-it is called once a file. OUT gets a folder for each table, with the files of each version of it,
-`*.jsonl`, what `sstabledump -t` printed, a line for each partition, and the answers of SELECTs as
-`*.rows`. Needs the package cassandra-driver.
+NODE-DATA is the node's data directory, on this machine. TABLES is a comma-separated
+list of tables that the node's version supports, or `all`. SSTABLEDUMP is the command of the node's
+version, with its options; it runs once for each file. OUT gets a directory for each table, with the
+files of each version, the output of `sstabledump -t` as `*.jsonl` with a line for each partition, and
+the results of SELECTs as `*.rows`. Needs the package cassandra-driver.
 """
 
 import json
@@ -21,7 +21,7 @@ import time
 from cassandra.cluster import Cluster
 
 KEPT = ("Data.db", "Statistics.db", "CompressionInfo.db", "CRC.db", "Digest.crc32", "TOC.txt")
-# Of these tables also what finds partitions.
+# Tables whose partition index files are saved, too.
 INDEXED = ("blocks",)
 INDEXES = ("Index.db", "Summary.db", "Filter.db")
 LONG = "x" * 4000

@@ -58,9 +58,9 @@ pub(super) const PAPER: Paper = Paper {
                 (format!("{most:.1} fragments at most"), most <= 2.0)
             },
             differs: "there versions have timestamps, and an input goes as soon as its keys have been \
-                      passed. Here the order of runs distinguishes old from new, and inputs go where the \
-                      fragments of all of them end: at least one of each run, and what a small run \
-                      in between has in one table",
+                      passed. Here the order of runs distinguishes old from new, and inputs go \
+                      where the fragments of all of them end: at least one of each run, and what a \
+                      small run in between has in one table",
         },
         PaperClaim {
             section: "Choose a compaction strategy",

@@ -21,10 +21,10 @@ pub use args::ModelBenchArgs;
 pub use firn_bench::{given, is_of_a_bench};
 
 const MODEL_EXAMPLES: &str = "
-  firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
+  firn bench --model wide --rows 1m                        rows of columns, compared with puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
-  firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them
-  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, beside a fresh store";
+  firn bench --model cql --rows 1m                         statements, compared with the operations on columns
+  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, compared with a fresh store";
 
 /// Returns the examples of the help text.
 pub fn examples() -> String {

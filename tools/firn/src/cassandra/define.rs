@@ -53,7 +53,7 @@ fn parts_of(class: &MarshalClass, file: &Path) -> Done<Vec<Type>> {
     })
 }
 
-/// Adds the user types in `of`, each after the types that it contains. Of several types with one
+/// Adds the user types in `of`, each after the types that it contains. If several types have one
 /// name, it uses the one with the most fields: `ALTER TYPE` has added them.
 fn collect_types(of: &Type, into: &mut Vec<Arc<UserType>>) {
     match of {

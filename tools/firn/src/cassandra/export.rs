@@ -222,8 +222,8 @@ fn check_place(into: &Path, stage: &Path) -> Done {
         return Err(Failure::with_next(what, "name a directory that is new or empty"));
     }
     if io::is_taken(stage) {
-        let what = format!("{} is there, as an export leaves it that was cut off", stage.display());
-        return Err(Failure::with_next(what, "remove it: nothing in it is whole"));
+        let what = format!("{} exists, left by an interrupted export", stage.display());
+        return Err(Failure::with_next(what, "remove it: its files are incomplete"));
     }
     Ok(())
 }
@@ -288,7 +288,7 @@ fn tell(
         }
         t.totals.losses().into_iter().for_each(|loss| note(format!("{name}: {loss}")));
         if t.schema.is_counter() && t.totals.cells > 0 {
-            note(format!("{name}: counters are right in a table that has none of them yet"));
+            note(format!("{name}: load counters only into a table that does not have them yet"));
         }
     }
     if left.views > 0 {
@@ -396,7 +396,7 @@ impl TableExport<'_> {
             Ok(())
         })?;
         files.end()?;
-        debug_assert_eq!(again.cells, totals.cells, "both looks are at one moment");
+        debug_assert_eq!(again.cells, totals.cells, "both passes read one snapshot");
         Ok((files.number, totals))
     }
 }

@@ -109,7 +109,7 @@ fn sources(import: &NodeImport<'_>) -> Done<BTreeMap<(String, String), Vec<NodeS
         let table = import.table.map(str::to_owned).or(table);
         let Some(place) = keyspace.zip(table) else {
             return Err(Failure::with_next(
-                format!("the folder of {} does not say which table it is of", file.display()),
+                format!("the folder of {} does not name a table", file.display()),
                 "name it with --keyspace and --family",
             ));
         };

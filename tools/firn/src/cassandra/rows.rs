@@ -154,7 +154,7 @@ impl<'a> NodeWriter<'a> {
     pub fn refuse(&self, position: u64, why: &str) -> Failure {
         Failure::with_next(
             format!("{}, decompressed byte {position}: {why}", self.file.display()),
-            "the row is none that the table can have; `sstable-dump cassandra FILE` shows it",
+            "the table cannot have such a row; `sstable-dump cassandra FILE` shows it",
         )
     }
 

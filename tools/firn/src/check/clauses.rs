@@ -24,8 +24,8 @@ use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
 const BY_PARTITION: &str =
-    "name the whole partition key, or keep a table whose partition key is what is asked for";
-const ONE_BY_ONE: &str = "send one statement for each partition, several at once, and bound how many; the driver sends each to a node that has it";
+    "name the whole partition key, or keep a table with the queried columns as its partition key";
+const ONE_BY_ONE: &str = "send one statement per partition, with a limited number at once; the driver sends each to a replica";
 
 /// Judges texts against the schema of a store.
 pub struct ClauseJudge<'a> {
@@ -49,11 +49,7 @@ impl<'a> ClauseJudge<'a> {
         let parsed = match parse(text) {
             Ok(parsed) => parsed,
             Err(e) => {
-                found.unjudged(
-                    NO_PLACE,
-                    "unreadable",
-                    format!("it is no CQL that Firn reads: {e}"),
-                );
+                found.unjudged(NO_PLACE, "unreadable", format!("Firn cannot parse it: {e}"));
                 return found;
             }
         };
@@ -93,7 +89,7 @@ impl<'a> ClauseJudge<'a> {
             found.unjudged(
                 &place,
                 "refused-here",
-                format!("this store refuses it itself: {}", e.text()),
+                format!("this store refuses it too: {}", e.text()),
             );
             return found;
         }
@@ -142,20 +138,20 @@ impl<'a> ClauseJudge<'a> {
                 FindingGravity::Differs,
                 "filters-partition",
                 &place,
-                "ALLOW FILTERING within one partition: all of it is read, and what does not fit is left out",
-                "it is as good as the partition is small; a clustering column would seek",
+                "ALLOW FILTERING within one partition: the whole partition is read and filtered",
+                "the cost grows with the partition; a clustering column would allow a seek",
             ),
             (false, true) => found.said(
                 FindingGravity::Badly,
                 "filters",
                 &place,
-                "ALLOW FILTERING without the partition: every node reads all that it has of the table",
+                "ALLOW FILTERING without the partition: every node reads all of its rows of the table",
                 BY_PARTITION,
             ),
             (false, false) if by_token => {}
             (false, false) if asks_index => {
                 if self.target.indexes_ask_every_node {
-                    let what = "it asks an index and names no partition: node after node is asked, until there are rows enough";
+                    let what = "it uses an index without a partition: nodes are queried one after the other until there are enough rows";
                     found.said(FindingGravity::Badly, "asks-every-node", &place, what, BY_PARTITION);
                 }
             }
@@ -163,8 +159,8 @@ impl<'a> ClauseJudge<'a> {
                 FindingGravity::Badly,
                 "reads-all",
                 &place,
-                "it names no partition: every node reads all that it has of the table",
-                "where all of it is wanted, go through it by ranges of token(), a page at a time; else name the partition key",
+                "it names no partition: every node reads all of its rows of the table",
+                "to read the whole table, scan ranges of token() page by page; otherwise name the partition key",
             ),
             (true, false) => {}
         }
@@ -194,7 +190,7 @@ impl<'a> ClauseJudge<'a> {
             };
             let what = match of_partition {
                 true => format!(
-                    "IN of {}, a part of the partition key: one node asks for all of it, and holds it",
+                    "IN of {}, a part of the partition key: one coordinator queries all partitions, and holds the results",
                     column.name
                 ),
                 false => format!("IN of the clustering column {}", column.name),
@@ -230,7 +226,7 @@ impl<'a> ClauseJudge<'a> {
                 FindingGravity::Differs,
                 "condition",
                 &place,
-                "a condition: the replicas agree on it in several rounds, and where no answer comes it may have happened or not",
+                "a condition: the replicas agree in several rounds, and after a timeout the outcome is unknown",
                 "use conditions where they are needed, and read with SERIAL after a timeout; never mix them with plain writes of the same cells",
             );
         }
@@ -260,15 +256,15 @@ impl<'a> ClauseJudge<'a> {
                     FindingGravity::Differs,
                     "not-twice",
                     &place,
-                    "it adds to a list: sent again after a timeout, it may add twice",
-                    "a set, or a map by time, takes the same element twice without harm",
+                    "it adds to a list: a retry after a timeout may add the element twice",
+                    "use a set, or a map with a time as key: adding the same element twice has no effect",
                 ),
                 Assign::Append(_) | Assign::Remove(_) if is_counter => found.said(
                     FindingGravity::Differs,
                     "not-twice",
                     &place,
-                    "it adds to a counter: after a timeout nobody knows whether it has counted",
-                    "let the driver not repeat it by itself, or count rows of a table that take the same write twice",
+                    "it adds to a counter: after a timeout the outcome is unknown",
+                    "disable automatic retries, or count rows of a table with idempotent writes",
                 ),
                 Assign::Set(term)
                 | Assign::Append(term)
@@ -311,7 +307,7 @@ impl<'a> ClauseJudge<'a> {
                 "conditions-span",
                 place,
                 "a batch with a condition over several partitions",
-                "put what is decided together into one partition, or write the rest when the condition has held",
+                "put data under one condition into one partition, or write the rest after the condition succeeded",
             );
         }
         found.batch = Some(batch.kind);
@@ -357,7 +353,7 @@ impl<'a> ClauseJudge<'a> {
                 };
                 if is_whole || *about == About::MaxWriteTime {
                     let what = "writetime, ttl or maxwritetime of a whole collection or user type";
-                    let next = "keep the time in a column of its own";
+                    let next = "store the time in its own column";
                     let support = self.target.functions_of_5;
                     found.feature(self.target, support, "native-function", &place, what, next);
                 }
@@ -377,7 +373,7 @@ impl<'a> ClauseJudge<'a> {
         });
         if of_user {
             let what = format!(
-                "it calls {word}, a function of this store: its body is in a language that the target has not"
+                "it calls {word}, a function of this store: its body is in a language that the target does not have"
             );
             let next = "compute it in the program";
             found.said(FindingGravity::Refused, "calls-function", place, &what, next);
@@ -410,8 +406,8 @@ fn reads_list(found: &mut JudgedText, place: &str) {
         FindingGravity::Badly,
         "reads-list",
         place,
-        "it changes elements of a list by their number or value: the list is read before it is written, and two writers at once may hit another element",
-        "a map or a set, whose elements have names",
+        "it changes elements of a list by index or value: this reads the list first, and concurrent writers may change the wrong element",
+        "use a map or a set, whose elements have keys",
     );
 }
 

@@ -9,9 +9,9 @@ use super::target::TargetTable;
 
 const SPLIT: &str = "put a part of the clustering, or a bucket of time or of a hash, into the partition key, so that partitions stay small";
 const APART: &str =
-    "keep such values elsewhere and their place here, or cut them over several rows";
+    "store such values elsewhere with a reference here, or split them over several rows";
 const AS_ROWS: &str = "make a row of each element, in a table with a clustering column for it";
-const FEWER: &str = "delete ranges or whole partitions instead of cells, write no nulls, and let time to live end whole partitions; or compact the \
+const FEWER: &str = "delete ranges or whole partitions instead of cells, write no nulls, and let whole partitions expire; or compact the \
                      store with `firn compact` when their grace is over";
 
 const LIVES_SHORTER: &str = "write it with a shorter time to live, or set storage_compatibility_mode: NONE where the target is 5.0 and has no older nodes";
@@ -20,7 +20,7 @@ const LIVES_SHORTER: &str = "write it with a shorter time to live, or set storag
 pub fn judge_ttl(target: &TargetTable, now: u64, ttl: u64, place: &str) -> Option<CheckFinding> {
     let until = Some(ttl).filter(|ttl| *ttl > 0)?.saturating_add(now);
     let (gravity, figure) = beyond(target.last_expiry, FigureUnit::Second, until)?;
-    let what = "what is written with this time to live would expire";
+    let what = "data written with this time to live would expire";
     let mut finding = CheckFinding::new(gravity, "time-to-live", place, what, LIVES_SHORTER);
     finding.figure = Some(figure);
     Some(finding)
@@ -39,13 +39,13 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
             FEWER,
         ),
         (t.row_bytes, FigureUnit::Bytes, "its largest row", APART),
-        (t.cell_bytes, FigureUnit::Bytes, "its largest value, a collection being one", APART),
+        (t.cell_bytes, FigureUnit::Bytes, "its largest value; a collection counts as one", APART),
         (t.collection_elements, FigureUnit::Things, "elements of a collection", AS_ROWS),
         (
             t.key_bytes,
             FigureUnit::Bytes,
             "its longest partition key",
-            "shorten the key: its hash as the key, and itself in a column",
+            "shorten the key: use its hash as the key, and store the full key in a column",
         ),
         (t.last_expiry, FigureUnit::Second, "what expires last", LIVES_SHORTER),
     ];
@@ -67,13 +67,13 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
             &sizes.mixed_lists,
             FindingGravity::Differs,
             "list-times",
-            "expire at different times along the list: `firn migrate` appends them one by one, which keeps their times to live, and not always their write times",
+            "expire at different times: `firn migrate` appends them one by one, which preserves their times to live, but not always their write times",
         ),
         (
             &sizes.whole_lists,
             FindingGravity::Badly,
             "list-lives-longer",
-            "expire at too many different times: `firn migrate` writes the list whole: all its elements live as long as the one that lives longest",
+            "expire at too many different times: `firn migrate` writes the list whole, and all elements get the longest time to live",
         ),
     ];
     for (found, gravity, rule, what) in lists.into_iter().filter(|l| l.0.figure > 0) {

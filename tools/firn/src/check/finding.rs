@@ -131,12 +131,12 @@ impl CheckFinding {
             ),
             FeatureSupport::Off(setting) => (
                 FindingGravity::Refused,
-                format!("{what}: {title} refuses it while {setting} is off, as it is at first"),
+                format!("{what}: {title} refuses it while {setting} is off, the default"),
                 format!("set {setting}: true on every node, or {next}"),
             ),
             FeatureSupport::Unsure => (
                 FindingGravity::Unjudged,
-                format!("{what}: whether {title} takes it depends on its version and settings"),
+                format!("{what}: whether {title} supports it depends on its version and settings"),
                 format!("try it there; else {next}"),
             ),
         };
@@ -171,7 +171,7 @@ impl CheckFinding {
             // Close numbers may look equal.
             let exact =
                 if measured == limit { format!(" ({})", f.measured) } else { String::new() };
-            let _ = write!(out, ": {measured}{exact}, and {limit} is the bound ({})", f.source);
+            let _ = write!(out, ": {measured}{exact}, the bound is {limit} ({})", f.source);
         }
         if let Some(times) = self.times.filter(|times| *times > 1) {
             let _ = write!(out, "; seen {} times", count(times));

@@ -35,13 +35,13 @@ use statements::StatementJudge;
 use target::CheckTarget;
 
 pub const EXAMPLES: &str = "\
-Says what the target would refuse, what it would do badly, and what it does otherwise, each with its place, the figure that was measured
-beside the bound and where that is from, and what to do. It looks at the definitions, reads all tables (or a part of them with --sample),
-and judges the statements of --statements: the log of an application (firn_cql::StatementLog), of `firn serve --log-statements`, of
-`firn cql --log`, or a script of CQL. Such a log has the texts of statements and the sizes of values, never what was bound.
-Nothing is written, and it may run beside a program that writes. Exit code 1 if anything would be refused, done badly, or could not be judged.
+Reports what the target would refuse, handle badly or handle differently. Each finding has its location, the measured figure, the bound
+and its source, and advice. The check examines the definitions, reads all tables (or a part of them with --sample), and judges the
+statements of --statements: the log of an application (firn_cql::StatementLog), of `firn serve --log-statements`, of `firn cql --log`,
+or a CQL script. Such a log has the texts of statements and the sizes of values, never the values. Nothing is written, and a program may
+write to the store meanwhile. Exit code 1 if a finding is refused, handled badly, or could not be judged.
 
-What is known of the targets stands for their releases with the settings that these come with; a cluster may be set otherwise.
+The bounds are those of the targets' releases with default settings; a cluster may have other settings.
 
 Examples:
   firn check --for cassandra-5 shop
@@ -222,7 +222,7 @@ fn print(global: &Global, args: &OutgrowCheckArgs, report: &CheckReport) -> Done
         n => format!("; {} judged", things(n, "statement", "statements")),
     };
     if report.failed > 0 {
-        asked.push_str(&format!("; {} passed over that had been refused", count(report.failed)));
+        asked.push_str(&format!("; {} skipped that had been refused", count(report.failed)));
     }
     let verdict = match report.is_clean() {
         true => style.good("nothing stands in the way"),

@@ -12,10 +12,10 @@ use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
 const DROP_COMPACT: &str = "ALTER TABLE … DROP COMPACT STORAGE here makes it an ordinary table, which is carried as any other";
-const AS_TABLE: &str = "make a table of CQL for it, and copy its rows with a program or with COPY: `firn cql -e \"SELECT …\"` reads it as a table";
+const AS_TABLE: &str = "create a CQL table for it, and copy its rows with a program or with COPY: `firn cql -e \"SELECT …\"` reads it as a table";
 const OWN_TABLE: &str =
-    "keep a table of your own by that key, which the program writes beside this one";
-const OTHER_INDEX: &str = "keep a table by that column, which the program writes beside this one, or make an index that the target has";
+    "maintain your own table with that key, which the program writes together with this one";
+const OTHER_INDEX: &str = "maintain a table with that column as key, which the program writes together with this one, or create an index that the target supports";
 const NO_FUNCTION: &str = "leave it out, and compute in the program";
 
 /// Judges all definitions.
@@ -31,14 +31,14 @@ pub fn judge(
             FindingGravity::Differs,
             "partitioner",
             "the store",
-            format!("its partitioner is {partitioner}, and a new cluster has Murmur3Partitioner: partitions come in another order, and token() gives other numbers"),
-            "ask for nothing by the order of partitions; what needs an order gets it from clustering columns",
+            format!("its partitioner is {partitioner}, and a new cluster has Murmur3Partitioner: the order of partitions and the values of token() differ"),
+            "do not depend on the order of partitions; use clustering columns for an order",
         ));
     }
     let count = catalog.tables().count() as u64;
     if let Some((gravity, figure)) = beyond(target.tables, FigureUnit::Things, count) {
         let what = "its tables and views: each takes memory on every node";
-        let next = "put tables of one form into one, with a column that distinguishes them as the first of the partition key";
+        let next = "merge tables with the same columns into one, with a distinguishing column as the first of the partition key";
         let mut finding = CheckFinding::new(gravity, "tables", "the store", what, next);
         finding.figure = Some(figure);
         all.push(finding);
@@ -64,7 +64,7 @@ fn judge_keyspace(
             FindingGravity::Differs,
             "one-replica",
             &name,
-            "its replication asks for one copy: on a cluster a node that is down takes its rows with it",
+            "its replication has one copy: on a cluster the rows of a node that is down are unavailable",
             "define it there with replication_factor 3, or 2 on two nodes (`--replication` of `firn migrate`)",
         ));
     }
@@ -131,10 +131,9 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
     if let Some(family) = table.family() {
         let (rule, what) = match family.is_super() {
             true => ("super-columns", "a family of super columns, which CQL can't define"),
-            false => (
-                "family",
-                "a column family of the interface before CQL, which no target speaks any more",
-            ),
+            false => {
+                ("family", "a column family of the Thrift interface, which no target supports")
+            }
         };
         let what = format!("{what}; `firn migrate` and `firn export --cassandra` leave it out");
         all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
@@ -153,7 +152,7 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
     }
     let columns = table.columns().len() as u64;
     if let Some((gravity, figure)) = beyond(target.columns, FigureUnit::Things, columns) {
-        let next = "put what is read together into a map or a user type";
+        let next = "put columns that are read together into a map or a user type";
         let mut finding = CheckFinding::new(gravity, "columns", &place, "its columns", next);
         finding.figure = Some(figure);
         all.push(finding);
@@ -182,9 +181,9 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
         ));
         if target.views != FeatureSupport::Missing {
             let what = format!(
-                "{what}: there it follows its table later, and may stay different after a failure"
+                "{what}: there it is updated asynchronously, and may remain inconsistent after a failure"
             );
-            let next = "don't read your own writes from it; a table that the program writes itself is surer";
+            let next = "don't read your own writes from it; a table that the program writes itself is more reliable";
             all.push(CheckFinding::new(
                 FindingGravity::Differs,
                 "view-follows",
@@ -235,14 +234,14 @@ fn judge_column(
         all.extend(CheckFinding::of_feature(target, target.vectors, "vector", place, &what, next));
     }
     if is(&|of| matches!(of, Type::Custom(_))) {
-        let what = format!("the column {name} has an order of the program's own, {}", column.of);
-        let next = "a column of a type of CQL whose order is the one that is wanted: a number or bytes made for it";
+        let what = format!("the column {name} has a custom comparator, {}", column.of);
+        let next =
+            "use a column of a CQL type with the desired order, such as a computed number or blob";
         all.push(CheckFinding::new(FindingGravity::Refused, "comparator", place, what, next));
     }
     if is(&|of| matches!(of, Type::Composite(_) | Type::Dynamic(_))) {
-        let what =
-            format!("the column {name} has a composite of the time before CQL, {}", column.of);
-        let next = "a frozen tuple, or columns of their own";
+        let what = format!("the column {name} has a composite type from before CQL, {}", column.of);
+        let next = "use a frozen tuple, or separate columns";
         let gravity = FindingGravity::Differs;
         all.push(CheckFinding::new(
             gravity,
@@ -292,16 +291,18 @@ fn judge_index(
     if support == FeatureSupport::There {
         let what = match local {
             true => {
-                "each node indexes its own rows: a question that names no partition asks many nodes"
+                "each node indexes its own rows: a query without a partition goes to many nodes"
             }
             false => {
-                "there it is a view over all nodes, which each write pays for and which follows later"
+                "there it is a global view, which costs time at each write and is updated asynchronously"
             }
         };
         let next = match local {
-            true => "name the partition beside the indexed column, or keep a table by that column",
+            true => {
+                "name the partition together with the indexed column, or maintain a table with that column as key"
+            }
             false => {
-                "keep it where questions need it; with the partition key in the question a local index is cheaper"
+                "use it only for queries that need it; with the partition key in the query, a local index is cheaper"
             }
         };
         let what = format!("{name}: {what}");

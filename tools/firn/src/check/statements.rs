@@ -33,7 +33,7 @@ const REFUSALS: [&str; 2] = ["SyntaxException", "InvalidRequest"];
 const CELL: u64 = 20;
 
 const APART: &str =
-    "write the statements of one partition together, and others by themselves, several at once";
+    "batch only statements of one partition, and send the others separately and concurrently";
 
 /// Findings with the same severity, rule, table and text are one finding.
 type FindingKey = (FindingGravity, &'static str, String, String);
@@ -114,7 +114,7 @@ impl<'a> StatementJudge<'a> {
                         FindingGravity::Unjudged,
                         "no-line",
                         place,
-                        "it is no line of a log of statements",
+                        "it is not a line of a statement log",
                         next,
                     );
                     self.add(of, &what);
@@ -241,7 +241,7 @@ impl<'a> StatementJudge<'a> {
             // The application may bind any number of values.
             None if matches!(amount, InAmount::Bound(_)) => {
                 finding.rule = "in-unbounded";
-                finding.what.push_str(", and as many values as are bound");
+                finding.what.push_str(", with any number of bound values");
                 Some(finding)
             }
             None => None,
@@ -251,7 +251,8 @@ impl<'a> StatementJudge<'a> {
     /// Judges the size of a bound value of a write.
     fn value(&mut self, bytes: u64, elements: Option<u64>, place: &str, text: &str) {
         let (cell, collection) = (self.target.cell_bytes, self.target.collection_elements);
-        let next = "keep such values elsewhere and their place here, or cut them over several rows";
+        let next =
+            "store such values elsewhere with a reference here, or split them over several rows";
         self.bound(
             cell,
             (FigureUnit::Bytes, bytes),
@@ -282,8 +283,8 @@ impl<'a> StatementJudge<'a> {
         (batch, cells): (Option<&str>, u64),
         partitions: Option<u64>,
     ) {
-        let next = "write less at once: cut the value, or write it in several statements";
-        let what = "what a statement writes at once";
+        let next = "write less at once: split the value, or write it in several statements";
+        let what = "bytes that a statement writes at once";
         self.bound(
             self.target.write_bytes,
             (FigureUnit::Bytes, bytes),

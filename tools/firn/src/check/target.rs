@@ -145,7 +145,7 @@ const CASSANDRA_5: TargetTable = TargetTable {
     ),
     collection_elements: warns(
         65_535,
-        "what older versions of the native protocol could count; a collection is read as a whole",
+        "the limit of older versions of the native protocol; a collection is read as a whole",
     ),
     key_bytes: fails(65_535, "the length of a key has two bytes"),
     last_expiry: fails(
@@ -161,7 +161,7 @@ const CASSANDRA_5: TargetTable = TargetTable {
     write_bytes: fails(16 * MIB, "cassandra.yaml: half of commitlog_segment_size, 32 MiB"),
     in_values: warns(
         100,
-        "this check's own: there each partition is a read of its own, and nothing bounds them",
+        "chosen by this check: there each partition is a separate read, without a limit on their number",
     ),
     tables: warns(150, "cassandra.yaml of 4.0: table_count_warn_threshold"),
     columns: NONE,

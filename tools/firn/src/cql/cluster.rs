@@ -89,7 +89,7 @@ impl ShellBackend for ClusterBackend {
                 self.session.with_serial_consistency(name)
             }
             ShellSetting::Tracing(Some(true)) => {
-                return Err("a conversation with a cluster is not traced: `firn cql --connect HOST` asks one node"
+                return Err("a session with a cluster cannot be traced: connect to one node with `firn cql --connect HOST`"
                     .to_owned());
             }
             _ => Ok(self.session.clone()),
@@ -108,7 +108,7 @@ impl ShellBackend for ClusterBackend {
     }
 
     fn login(&mut self, _: &str, _: String) -> Result<String, String> {
-        Err("a conversation with a cluster keeps its login: begin another one, `firn cql --connect cassandra://ROLE@HOST`"
+        Err("a session with a cluster cannot change its login: start another one, `firn cql --connect cassandra://ROLE@HOST`"
             .to_owned())
     }
 

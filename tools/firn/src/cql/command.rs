@@ -66,7 +66,7 @@ fn only(
 ) -> Result<Option<ShellCommand>, String> {
     match words.next() {
         None => Ok(Some(command)),
-        Some((extra, _)) => Err(format!("nothing is known to follow here, but '{extra}' does")),
+        Some((extra, _)) => Err(format!("unexpected word '{extra}' after the command")),
     }
 }
 
@@ -98,7 +98,7 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
             Some((word, _)) => match (on_or_off(&word), word.parse()) {
                 (Some(on), _) => Some(Paging::On(on)),
                 (None, Ok(rows)) if rows > 0 => Some(Paging::Rows(rows)),
-                _ => return Err("PAGING is ON, OFF or how many rows a page has".into()),
+                _ => return Err("PAGING takes ON, OFF or the number of rows of a page".into()),
             },
         }),
         "SHOW" if words.eat("VERSION") => ShellCommand::ShowVersion,
@@ -109,7 +109,7 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
         },
         "SHOW" => {
             return Err(
-                "SHOW knows VERSION, HOST and SESSION; DESCRIBE TABLES lists tables, and HELP DESCRIBE what else there is"
+                "SHOW takes VERSION, HOST or SESSION; DESCRIBE TABLES lists tables, HELP DESCRIBE explains more"
                     .into(),
             );
         }

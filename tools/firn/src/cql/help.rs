@@ -7,13 +7,13 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "SELECT",
         "SELECT [JSON] [DISTINCT] columns | * FROM table [WHERE relations] [GROUP BY columns]\n  [ORDER BY columns | ORDER BY column ANN OF vector] [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]",
-        "Reads rows. A partition key, or an index, finds them without looking at all of the table; anything else needs ALLOW FILTERING.",
+        "Reads rows. A partition key or an index finds them without a scan of the table; other conditions need ALLOW FILTERING.",
         "SELECT title, tags FROM posts WHERE author = 'ann' ORDER BY published DESC LIMIT 10;",
     ),
     (
         "INSERT",
         "INSERT INTO table (columns) VALUES (values) | JSON '{…}' [IF NOT EXISTS] [USING TTL seconds AND TIMESTAMP micros]",
-        "Writes a row, over one that is there.",
+        "Writes a row, and overwrites an existing one.",
         "INSERT INTO users (login, emails) VALUES ('ann', {'ann@example.com'}) USING TTL 86400;",
     ),
     (
@@ -31,13 +31,13 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "BATCH",
         "BEGIN [UNLOGGED | COUNTER] BATCH [USING TIMESTAMP micros] changes APPLY BATCH",
-        "Several changes at one timestamp, all of them or none.",
+        "Makes several changes atomically, with one timestamp.",
         "BEGIN BATCH INSERT INTO a (k) VALUES (1); DELETE FROM b WHERE k = 1; APPLY BATCH;",
     ),
     (
         "COUNTERS",
         "UPDATE table SET c = c + n WHERE key",
-        "Columns of the type counter are only added to; a table has counters or other columns, not both.",
+        "Adds to columns of the type counter. A table has counters or other columns, not both.",
         "UPDATE songs_data SET likes = likes + 1 WHERE song = 4f2d3f50-0000-11e0-8000-000000000001;",
     ),
     (
@@ -58,11 +58,11 @@ const STATEMENTS: [CqlTopic; 35] = [
         "Removes it with all its tables.",
         "DROP KEYSPACE shop;",
     ),
-    ("USE", "USE keyspace", "Chooses the keyspace of names without one.", "USE shop;"),
+    ("USE", "USE keyspace", "Selects the keyspace for names without one.", "USE shop;"),
     (
         "CREATE TABLE",
         "CREATE TABLE [IF NOT EXISTS] name (column type [STATIC] [PRIMARY KEY], …, PRIMARY KEY ((partition), clustering))\n  [WITH CLUSTERING ORDER BY (c DESC) AND …]",
-        "The partition key says where rows are, the clustering columns in which order.",
+        "The partition key determines the location of rows, the clustering columns their order.",
         "CREATE TABLE posts (author text, published timestamp, title text, tags set<text>, PRIMARY KEY (author, published));",
     ),
     (
@@ -81,7 +81,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "CREATE INDEX",
         "CREATE [CUSTOM] INDEX [IF NOT EXISTS] [name] ON table (column | KEYS(c) | VALUES(c) | ENTRIES(c) | FULL(c))\n  [USING 'sai' | 'org.apache.cassandra.index.sasi.SASIIndex'] [WITH OPTIONS = {…}]",
-        "Finds rows by a column that is not of the key. 'sai' finds ranges, several indexes together and the nearest vectors; SASI answers LIKE 'a%', and with the mode CONTAINS '%a%'.",
+        "Finds rows by a column outside of the key. 'sai' supports ranges, several indexes in a query, and nearest vectors; SASI answers LIKE 'a%', and with the mode CONTAINS '%a%'.",
         "CREATE INDEX ON users (country);",
     ),
     (
@@ -93,7 +93,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "MATERIALIZED VIEW",
         "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT * | columns FROM table WHERE c IS NOT NULL AND …\n  PRIMARY KEY ((partition), clustering) [WITH …]\n  ALTER MATERIALIZED VIEW name WITH …\n  DROP MATERIALIZED VIEW [IF EXISTS] name",
-        "The rows of a table under another key: all columns of the table's, and at most one more. It changes with the table, in the same batch.",
+        "Stores the rows of a table under another key: all columns of the table's key, and at most one more. It changes with the table, in the same batch.",
         "CREATE MATERIALIZED VIEW by_country AS SELECT * FROM users WHERE login IS NOT NULL AND country IS NOT NULL PRIMARY KEY (country, login);",
     ),
     (
@@ -117,7 +117,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "CREATE FUNCTION",
         "CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name (argument type, …) CALLED | RETURNS NULL ON NULL INPUT\n  RETURNS type LANGUAGE rhai AS $$ body $$",
-        "A function of the keyspace. Several may have a name, with other types of arguments. docs/cql.md says how values come to a body.",
+        "A function of the keyspace. Several functions may have one name, with different argument types. docs/cql.md describes how a body gets its values.",
         "CREATE FUNCTION twice (v int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE rhai AS $$ v * 2 $$;",
     ),
     (
@@ -129,7 +129,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "CREATE AGGREGATE",
         "CREATE [OR REPLACE] AGGREGATE [IF NOT EXISTS] name (type, …) SFUNC function STYPE type [FINALFUNC function] [INITCOND value]",
-        "One value of many rows: SFUNC makes of a state and a row's values the next state, FINALFUNC of the last one the value.",
+        "Computes a value from many rows: SFUNC computes the next state from a state and a row's values, FINALFUNC the value from the last state.",
         "CREATE AGGREGATE total (int) SFUNC plus STYPE int INITCOND 0;",
     ),
     (
@@ -147,7 +147,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "ALTER ROLE",
         "ALTER ROLE [IF EXISTS] name WITH …",
-        "Changes a password, or what the role may.",
+        "Changes the password or the options of a role.",
         "ALTER ROLE ann WITH PASSWORD = 'changed' AND SUPERUSER = true;",
     ),
     ("DROP ROLE", "DROP ROLE [IF EXISTS] name", "Removes it.", "DROP ROLE ann;"),
@@ -166,7 +166,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     (
         "TYPES",
         "ascii bigint blob boolean counter date decimal double duration float inet int smallint text time timestamp\n  timeuuid tinyint uuid varchar varint list<t> set<t> map<k, v> tuple<…> vector<t, n> frozen<t>",
-        "Collections that are not frozen are changed element by element.",
+        "Elements of collections that are not frozen can be changed individually.",
         "CREATE TABLE t (k int PRIMARY KEY, m map<text, frozen<list<int>>>);",
     ),
     (
@@ -205,32 +205,32 @@ const COMMANDS: [CqlTopic; 19] = [
     (
         "DESCRIBE",
         "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | MATERIALIZED VIEW name\n  | FUNCTION name | AGGREGATE name | SCHEMA | CLUSTER | name]",
-        "Definitions, as the statements that make them. DESC is short for it.",
+        "Shows definitions as statements. DESC is a short form.",
         "DESCRIBE TABLE users;",
     ),
     (
         "SOURCE",
         "SOURCE 'file'",
-        "Runs the statements of a file; it goes on after one that fails.",
+        "Runs the statements of a file; continues after a failed one.",
         "SOURCE 'schema.cql'",
     ),
     (
         "COPY",
         "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
-        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), DATETIMEFORMAT, BOOLSTYLE = 'True,False',\n  DECIMALSEP, THOUSANDSSEP. FROM: CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0, SKIPCOLS = 'a,b', MAXROWS = n, TTL = seconds, ERRFILE = 'file'\n  (rows that are refused go there), MAXPARSEERRORS, MAXINSERTERRORS, FORMAT = csv | tsv | json | deb822 (all but csv find columns by their\n  names). TO: PAGESIZE, BEGINTOKEN, ENDTOKEN, MAXOUTPUTSIZE (rows of a file), FLOATPRECISION, DOUBLEPRECISION. Others of cqlsh change nothing.",
+        "Imports rows from a file, or exports them. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (text of null; reading it does not change the column), DATETIMEFORMAT, BOOLSTYLE = 'True,False',\n  DECIMALSEP, THOUSANDSSEP. FROM: CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0, SKIPCOLS = 'a,b', MAXROWS = n, TTL = seconds, ERRFILE = 'file'\n  (for refused rows), MAXPARSEERRORS, MAXINSERTERRORS, FORMAT = csv | tsv | json | deb822 (all but csv find columns by their\n  names). TO: PAGESIZE, BEGINTOKEN, ENDTOKEN, MAXOUTPUTSIZE (rows of a file), FLOATPRECISION, DOUBLEPRECISION. Other options of cqlsh have no effect.",
         "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
     ),
     (
         "EXPAND",
         "EXPAND [ON | OFF]",
-        "A row as a list of its columns, nothing cut. Rows much wider than the terminal are shown so anyway.",
+        "Shows each row as a list of its columns, without cutting values. Rows much wider than the terminal always have this form.",
         "EXPAND ON",
     ),
     (
         "PAGING",
         "PAGING [ON | OFF | rows]",
-        "How many rows are asked for at once; a screen of them is shown at a time, by $PAGER or with space, Enter and q. OFF: all rows at once, which \
-         some ORDER BY need.",
+        "Sets the number of rows of a page. A screen is shown at a time, by $PAGER or with space, Enter and q. OFF fetches all rows at once, which \
+         some ORDER BY clauses need.",
         "PAGING 50",
     ),
     (
@@ -239,11 +239,11 @@ const COMMANDS: [CqlTopic; 19] = [
         "Appends the results of statements to a file instead of showing them.",
         "CAPTURE 'results.txt'",
     ),
-    ("ELAPSED", "ELAPSED [ON | OFF]", "Says how long each statement took.", "ELAPSED ON"),
+    ("ELAPSED", "ELAPSED [ON | OFF]", "Shows the time of each statement.", "ELAPSED ON"),
     (
         "LOGIN",
         "LOGIN role ['password']",
-        "Logs in to the server as another role. On a terminal the password is asked for where it is left out.",
+        "Logs in to the server as another role. On a terminal it asks for a missing password.",
         "LOGIN ann",
     ),
     ("SHOW HOST", "SHOW HOST", "Shows the store, server or cluster.", "SHOW HOST"),
@@ -258,25 +258,25 @@ const COMMANDS: [CqlTopic; 19] = [
     (
         "CONSISTENCY",
         "CONSISTENCY [level]",
-        "How many nodes of a server must have answered: ANY, ONE (which it is at first), TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, LOCAL_ONE. \
-         On a store, and on a server of Firn, every level is the same: there is one node.",
+        "Sets the number of replicas that must answer: ANY, ONE (the default), TWO, THREE, QUORUM, ALL, LOCAL_QUORUM, EACH_QUORUM, LOCAL_ONE. \
+         On a store and on a Firn server all levels are equivalent, because there is one node.",
         "CONSISTENCY QUORUM",
     ),
     (
         "SERIAL CONSISTENCY",
         "SERIAL CONSISTENCY [SERIAL | LOCAL_SERIAL]",
-        "The same for conditions (IF …).",
+        "Sets the consistency level of conditions (IF …).",
         "SERIAL CONSISTENCY LOCAL_SERIAL",
     ),
     (
         "TRACING",
         "TRACING [ON | OFF]",
-        "Has a server write down how each statement goes, and shows it.",
+        "Makes the server trace each statement, and shows the trace.",
         "TRACING ON",
     ),
     ("CLEAR", "CLEAR", "Empties the screen.", "CLEAR"),
     ("HELP", "HELP [topic]", "This.", "HELP UPDATE"),
-    ("EXIT", "EXIT", "Leaves; QUIT and Ctrl-D do, too.", "EXIT"),
+    ("EXIT", "EXIT", "Exits, like QUIT and Ctrl-D.", "EXIT"),
     ("QUIT", "QUIT", "Leaves.", "QUIT"),
 ];
 

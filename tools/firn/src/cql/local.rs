@@ -130,13 +130,13 @@ impl ShellBackend for LocalBackend {
     fn set(&mut self, setting: &ShellSetting) -> Result<String, String> {
         match setting {
             ShellSetting::Tracing(None | Some(false)) => Ok("tracing is off".to_owned()),
-            ShellSetting::Tracing(Some(true)) => Err(
-                "only a server writes down how statements go: `firn serve`, and `firn cql --connect`"
-                    .to_owned(),
-            ),
-            ShellSetting::Consistency(_) | ShellSetting::SerialConsistency(_) => Ok(
-                "there is one node: what it has written, every read finds, at every level".to_owned(),
-            ),
+            ShellSetting::Tracing(Some(true)) => {
+                Err("only a server can trace statements: use `firn serve` and `firn cql --connect`"
+                    .to_owned())
+            }
+            ShellSetting::Consistency(_) | ShellSetting::SerialConsistency(_) => {
+                Ok("there is one node, so every read sees all writes at every level".to_owned())
+            }
         }
     }
 
@@ -145,7 +145,7 @@ impl ShellBackend for LocalBackend {
     }
 
     fn login(&mut self, _: &str, _: String) -> Result<String, String> {
-        Err("a store asks for no login: the process that opens it may do everything; `firn cql --connect` speaks to a server"
+        Err("a store has no logins: the process that opens it has all permissions; use `firn cql --connect` with a server"
             .to_owned())
     }
 

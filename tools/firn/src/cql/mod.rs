@@ -44,25 +44,24 @@ use remote::RemoteBackend;
 use shell::{Shell, ShellOutcome};
 
 pub const EXAMPLES: &str = "\
-Statements end with ';', comments are //, -- and /* */. HELP lists what there is, HELP UPDATE explains one. Without -f and -e, statements come
-from the terminal (with completion by tab, and a history), or from whatever is piped in. The shell has commands of its own: DESCRIBE, SOURCE,
-COPY, CAPTURE, EXPAND, PAGING, SHOW, LOGIN, CLEAR, CONSISTENCY, TRACING, ELAPSED, EXIT.
+Statements end with ';', comments are //, -- and /* */. HELP lists the topics, HELP UPDATE explains one. Without -f and -e, statements
+come from the terminal (with completion by tab, and a history) or from a pipe. The shell has its own commands: DESCRIBE, SOURCE, COPY,
+CAPTURE, EXPAND, PAGING, SHOW, LOGIN, CLEAR, CONSISTENCY, TRACING, ELAPSED, EXIT.
 
-With --connect the statements go to a server, Firn's or Cassandra's (3.0 and newer), and all else is the same. The password of
---user is asked for, or read from --password-file or from $FIRN_PASSWORD. A connection that is lost is made again by the next
-statement. A URL names a cluster: cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…], with the options consistency,
-serial_consistency, request_timeout, connect_timeout, compression, page_size and datacenter. Statements go to whichever of its nodes
-is up, and no password stands in it.
+With --connect the statements go to a server: Firn, or Cassandra 3.0 and newer. The password of --user is asked for, or read from
+--password-file or from $FIRN_PASSWORD. After a lost connection, the next statement reconnects. A URL names a cluster:
+cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…], with the options consistency, serial_consistency, request_timeout,
+connect_timeout, compression, page_size and datacenter. Statements go to any available node. The URL must not contain a password.
 
-On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
-wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
-script (130). A store that cannot be written to (a read-only file system, files of another user, a damaged
-table) is opened for reading, with a notice. With --json every row is an object on a line of its own. The history is stored in
-$FIRN_HISTORY, else in ~/.firn_history, without statements that give a password.
+On a terminal, results are shown a screen at a time: by the program in $PAGER, or with space, Enter and q. Wider rows are cut, or shown
+as lists of their columns; EXPAND ON shows all values. Ctrl-C stops a statement in the shell, and ends a script (130). A store that
+cannot be written (on a read-only file system, with files of another user, with a damaged table) is opened for reading, with a notice.
+With --json every row is a JSON object on its own line. The history is in $FIRN_HISTORY, else in ~/.firn_history, without statements that
+contain a password.
 
 Examples:
   firn --db shop cql                              a shell
-  firn --db shop cql -f schema.cql                a script; it goes on after statements that fail, and ends with 1 then
+  firn --db shop cql -f schema.cql                a script; it continues after failed statements, and then exits with 1
   firn --db shop cql -f schema.cql --stop-on-error
   firn --db shop cql -k shop -e \"SELECT * FROM items;\"
   firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id

@@ -288,7 +288,7 @@ impl ShellBackend for RemoteBackend {
             }
             Err(ShellRefusal::Refused {
                 class: "TraceUnavailable".to_owned(),
-                text: "the server has not written down the trace yet".to_owned(),
+                text: "the server has not written the trace yet".to_owned(),
                 help: Some(format!(
                     "SELECT * FROM system_traces.events WHERE session_id = {}",
                     trace::name(id)

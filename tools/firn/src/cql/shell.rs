@@ -429,7 +429,8 @@ impl<B: ShellBackend> Shell<B> {
                 return Ok(ShellOutcome::Failed);
             }
             ShellRefusal::Lost(text) => {
-                let help = "whether the statement was carried out is not known; the next one connects again";
+                let help =
+                    "it is unknown whether the statement was executed; the next one reconnects";
                 ("ConnectionLost".to_owned(), text, Some(help.to_owned()))
             }
             ShellRefusal::Refused { class, text, help } => (class, text, help),

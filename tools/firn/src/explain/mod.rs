@@ -28,12 +28,12 @@ use crate::names::StoreNames;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
-Says of one read which memtables and runs were there, which were skipped and by what (bounds, filter, prefix), what each filter said and
-whether that was right, which blocks came from the cache, the file or its map, what was passed on the way (tombstones, old versions,
-what range deletions cover) and in which files, and how long each part took; then what stands out, and what to do about it.
+Reports for one read which memtables and runs existed, which ones were skipped and why (bounds, filter, prefix), the answer of each
+filter and whether it was right, which blocks came from the cache, the file or its memory map, the entries passed on the way (tombstones,
+old versions, entries under range deletions) and their files, and the time of each part; then notable costs, with advice.
 
-The store is opened for reading only and its cache is empty: these are the costs of a first read. With --warm the read is made once
-before. Times have the counting in them. Of a statement of CQL every read is told that it asks the engine for; it is one page long.
+The store is opened for reading only and its cache is empty, so these are the costs of a first read. With --warm the read is executed
+once before. The times include the overhead of counting. For a CQL statement, the report has every read of the engine for one page.
 
 Examples:
   firn explain apple
@@ -178,7 +178,7 @@ fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
         }
         None if args.range.is_empty() => {
             let next = "give a key, --prefix, --from and --to, or --cql; `firn explain --help` has examples";
-            return Err(Failure::with_next("nothing is named to be read", next));
+            return Err(Failure::with_next("no key, range or statement to read is given", next));
         }
         None => {
             let range = args.range.range(args.hex)?;

@@ -28,7 +28,7 @@ fn written(tree: usize, version: u64) -> String {
 fn found(tree: usize, bytes: &[u8]) -> String {
     match (tree, LayoutVersion::of(bytes)) {
         (SUMS, Some(v)) => format!("the number {}", v.0),
-        (_, Some(v)) => format!("what {v} wrote ({} bytes)", bytes.len()),
+        (_, Some(v)) => format!("the value that {v} wrote ({} bytes)", bytes.len()),
         (_, None) => format!("{} bytes that nobody wrote", bytes.len()),
     }
 }
@@ -204,7 +204,7 @@ pub fn resolve_open_step(
                 } else {
                     let key = name(t, *shard, index);
                     return wrong(format!(
-                        "after opening, {step} was not done, and {key} is neither as before it nor as after it"
+                        "after opening, {step} was not done, and {key} has neither the state before it nor after it"
                     ));
                 }
             }
@@ -258,7 +258,7 @@ pub fn check_twins(
     Ok(())
 }
 
-/// Checks that transfers have kept the total amount of money.
+/// Checks that transfers have not changed the total amount of money.
 pub fn check_bank(what: &str, snapshot: &Snapshot, bank: &Tree) -> Checked {
     let mut sum = 0i64;
     for n in 0..ACCOUNTS {
@@ -305,13 +305,10 @@ pub fn check_scratch(what: &str, k: &[u8], v: &[u8]) -> Checked {
         Some(of) => of,
         None => {
             return wrong(format!(
-                "{what}: a tree that comes and goes has a key of {} bytes that nobody wrote",
+                "{what}: a temporary tree has a key of {} bytes that nobody wrote",
                 k.len()
             ));
         }
     };
-    wrong(format!(
-        "{what}: a tree that comes and goes has, for shard {shard} key {index}, {}",
-        found(0, v)
-    ))
+    wrong(format!("{what}: a temporary tree has, for shard {shard} key {index}, {}", found(0, v)))
 }

@@ -51,22 +51,22 @@ const STORE: &str = "store";
 const NEXT: &str = "next";
 
 pub const EXAMPLES: &str = "\
-Each cycle is a process of its own. It opens the store with options drawn anew, compares all of it with what is expected, and lets
-threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, make and drop trees, speak CQL to
-tables with an index, counters and roles, and make checkpoints, until it is killed (seven times in ten), dies at some operation on its
-files, or closes. In half of the cycles a server runs over the store: most of CQL goes through connections to it then, with and without
-logins, beside clients that go in the middle of a request or do not read; and of such cycles that close, some stop their server while
-all threads work.
+Each cycle is a separate process. It opens the store with randomly drawn options and compares all of it with the expected state. Its
+threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, create and drop trees, use CQL on
+tables with an index, counters and roles, and make checkpoints. Then the process is killed (seven times in ten), dies at an operation on
+its files, or closes the store. In half of the cycles a server runs over the store, and most CQL statements use connections to it, with
+and without logins. Other clients disconnect in the middle of a request or do not read. Some of the cycles that close stop their server
+while all threads work.
 
-The expected state lies beside the store, in DIR, and the run goes on with it when the command is given again. --seed repeats options
-and steps; the moments of kills and the order of threads are the machine's (with --threads 1 less of that is left).
+The expected state is next to the store, in DIR, and a later run continues with it. --seed repeats options and steps; the moments of
+kills and the order of threads depend on the machine (less with --threads 1).
 
-When anything differs, the run ends with exit code 1, says what was expected and what was found, and keeps DIR as it is.
+After a difference, the run ends with exit code 1, prints the expected and the found data, and leaves DIR unchanged.
 
 Examples:
-  firn --db /tmp/torture torture                            a minute of it
-  firn --db /tmp/torture torture --seconds 7200             go on for two hours
-  firn --db /tmp/full torture --faults full --seed 7        with a disk that is full now and then
+  firn --db /tmp/torture torture                            one minute
+  firn --db /tmp/torture torture --seconds 7200             continue for two hours
+  firn --db /tmp/full torture --faults full --seed 7        with a disk that is sometimes full
   firn --db /tmp/bad torture --faults all --keep            with failing syncs and writes; copies the store before each opening";
 
 /// Arguments of `firn torture`.

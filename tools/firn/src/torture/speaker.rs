@@ -119,7 +119,10 @@ impl SpeakerLine {
                 done => return Ok(done?.rows),
             }
         }
-        Err(SpeechError::Refused(-1, format!("it was never found prepared: {text}")))
+        Err(SpeechError::Refused(
+            -1,
+            format!("the server always evicted the prepared statement: {text}"),
+        ))
     }
 }
 

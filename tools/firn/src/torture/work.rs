@@ -743,14 +743,7 @@ fn scratch(
             got => got?,
         };
         if s.drops[which].load(Ordering::SeqCst) == drops {
-            check_value(
-                "in a tree that comes and goes",
-                0,
-                shard,
-                i,
-                Some(version.0),
-                got.as_deref(),
-            )?;
+            check_value("in a temporary tree", 0, shard, i, Some(version.0), got.as_deref())?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A directory of a test's own, and the `firn` binary run in it.
+//! A temporary directory for a test, and the `firn` binary run in it.
 #![allow(clippy::disallowed_methods, reason = "temporary directories, and what feeds a command")]
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 pub struct Temp(pub PathBuf);
 
-/// The directories that are in use.
+/// Directories in use.
 static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 impl Temp {
-    /// `kind` is the test file's, `name` the test's.
+    /// Creates a directory. `kind` names the test file, `name` the test.
     pub fn new(kind: &str, name: &str) -> Temp {
         let dir = std::env::temp_dir().join(format!("firn-{kind}-{name}-{}", std::process::id()));
         assert!(
@@ -31,12 +31,12 @@ impl Temp {
         self.0.join(name)
     }
 
-    /// Runs `firn --db DB ARGS` in this directory, and types `input`.
+    /// Runs `firn --db DB ARGS` in this directory, with `input` on standard input.
     pub fn run(&self, db: &str, args: &[&str], input: &[u8]) -> Output {
         self.firn_with(&[&["--db", db], args].concat(), input)
     }
 
-    /// Runs `firn ARGS` in this directory, and types `input`.
+    /// Runs `firn ARGS` in this directory, with `input` on standard input.
     pub fn firn_with(&self, args: &[&str], input: &[u8]) -> Output {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
             .args(args)
@@ -60,7 +60,7 @@ impl Temp {
         Ran::of(self.run("db", args, b""))
     }
 
-    /// Runs `firn --db db ARGS`, which prints JSON.
+    /// Runs `firn --db db ARGS` and parses its output as JSON.
     #[track_caller]
     pub fn json(&self, args: &[&str]) -> serde_json::Value {
         let text = self.firn(args).good();
@@ -77,24 +77,25 @@ impl Drop for Temp {
     }
 }
 
-/// What a command that ended has left: exit code, standard output, standard error.
+/// Result of a command: exit code, standard output, standard error.
 pub struct Ran(pub i32, pub String, pub String);
 
 impl Ran {
-    /// Of a command that printed text.
+    /// Converts the output of a command that printed text.
     pub fn of(done: Output) -> Ran {
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         Ran(done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     }
 
-    /// It went well; what it printed.
+    /// Asserts success; returns standard output.
     #[track_caller]
     pub fn good(self) -> String {
         assert_eq!(self.0, 0, "{}{}", self.1, self.2);
         self.1
     }
 
-    /// It ended with `code` and said all of `parts`; what it printed.
+    /// Asserts that it exited with `code` and printed all of `parts` on standard error; returns
+    /// standard output.
     #[track_caller]
     pub fn said(self, code: i32, parts: &[&str]) -> String {
         assert_eq!(self.0, code, "{}{}", self.1, self.2);

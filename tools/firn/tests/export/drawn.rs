@@ -1,4 +1,5 @@
-//! A table of drawn columns: every type, as a key, static, or with a cell for each element.
+//! A table of randomly drawn columns: every type, as a key, static, or with a cell for each
+//! element.
 
 use firn_cql::Session;
 use firn_testkit::rng::Rng;
@@ -47,7 +48,7 @@ const OTHERS: [Drawn; 7] = [
     ("list<frozen<place>>", |n| format!("[{{number: {n}}}]")),
 ];
 
-/// The columns of the table.
+/// Columns of the table.
 pub struct DrawnTable {
     partition: Vec<Drawn>,
     clustering: Vec<(Drawn, bool)>,
@@ -106,7 +107,7 @@ impl DrawnTable {
         )
     }
 
-    /// Makes and fills it.
+    /// Creates and fills the table.
     pub fn fill(&self, session: &Session, rng: &mut Rng, count: u64) {
         session.execute(&self.create(), ()).unwrap_or_else(|e| panic!("{}: {e}", self.create()));
         for _ in 0..count {
@@ -153,7 +154,7 @@ impl DrawnTable {
         }
     }
 
-    /// What is asked of it.
+    /// Returns the query that the test compares.
     pub fn select(&self) -> String {
         let times = names("v", &self.regulars).chain(names("s", &self.statics));
         let times: String = times.map(|n| format!(", writetime({n}), ttl({n})")).collect();

@@ -1,4 +1,4 @@
-//! `firn export --cassandra`: what is written is imported again as it was, cell by cell; real nodes
+//! Tests `firn export --cassandra`: the exported files are imported again, cell by cell. Real nodes
 //! have read such files (`docs/cassandra-files.md`).
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests read and damage what a user would name
 
@@ -21,7 +21,7 @@ use firn_wide::internals::store::ManualClock;
 use firn_wide::{Options, StoreOptions};
 use serde_json::Value;
 
-/// When the stores of tests are written, in microseconds since 1970.
+/// Time of the writes to the stores of tests, in microseconds since 1970.
 const NOW: i64 = 1_795_660_000_000_000;
 
 fn open(temp: &Temp, db: &str) -> Session {
@@ -35,7 +35,7 @@ fn run(temp: &Temp, db: &str, args: &[&str]) -> Ran {
     Ran::of(temp.run(db, args, b""))
 }
 
-/// The folders of tables below a folder, sorted.
+/// Returns the folders of tables below a folder, sorted.
 fn folders(dir: &Path) -> Vec<PathBuf> {
     let list = |dir: &Path| -> Vec<PathBuf> {
         fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect()
@@ -45,7 +45,7 @@ fn folders(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// What the files of an export have, by their tables: headers, and what is in them in order.
+/// Content of the files of an export by table: headers, and events in order.
 type Exported = BTreeMap<String, (Vec<NodeHeader>, Vec<NodeEvent>)>;
 
 fn read(dir: &Path) -> Exported {
@@ -69,7 +69,7 @@ fn read(dir: &Path) -> Exported {
                     NodeEvent::Row(r) => {
                         r.position = 0;
                         for cell in r.columns.iter_mut().flat_map(|c| &mut c.cells) {
-                            // Each store counts as another one.
+                            // Each store counts as another node.
                             if let NodeCellState::Live(v) = &mut cell.state
                                 && name == "counted"
                             {
@@ -85,7 +85,7 @@ fn read(dir: &Path) -> Exported {
     all
 }
 
-/// Answers to `SELECT`s of everything, with timestamps and times to live.
+/// Returns the answers to `SELECT`s of all data, with timestamps and times to live.
 fn answers(session: &Session, drawn: &DrawnTable) -> Vec<String> {
     let select = |columns: &str, table: &str| {
         let all = session.execute(&format!("SELECT JSON {columns} FROM way.{table}"), ());
@@ -112,7 +112,7 @@ const TABLES: [&str; 5] = [
     "CREATE TABLE way.keyed (k text, t frozen<tuple<int, text>>, f frozen<map<int, frozen<place>>>, vec vector<float, 2>, PRIMARY KEY (k, t))",
 ];
 
-/// A statement about the wide table.
+/// Returns a statement about the wide table.
 fn statement(rng: &mut Rng) -> String {
     let timestamp = 1_700_000_000_000_000 + rng.below(500);
     let mut using = format!("USING TIMESTAMP {timestamp}");
@@ -219,7 +219,7 @@ fn what_is_exported_is_imported_as_it_was() {
         drop(copy);
         run(&temp, "copy", &["export", "--cassandra", "nb", "again"]).good();
         assert_eq!(read(&temp.path("again")), first, "seed {seed}");
-        // What is said is what is there.
+        // The reported figures match the files.
         let cells = |r: &NodeEvent| match r {
             NodeEvent::Row(r) => r.columns.iter().map(|c| c.cells.len() as u64).sum(),
             _ => 0,
@@ -238,7 +238,7 @@ fn what_is_exported_is_imported_as_it_was() {
     assert!(dropped > 0);
 }
 
-/// Nothing in a file is deleted by the file itself: nodes take that for granted.
+/// No file has an entry that the file itself deletes: nodes rely on this.
 #[test]
 fn what_a_deletion_covers_is_left_out() {
     let temp = Temp::new("export", "covered");
@@ -329,10 +329,7 @@ fn files_end_when_they_are_large_and_nothing_is_half_there() {
         .said(0, &["way.wide has 60 partitions, 60 rows, 60 cells and 0 deletions"]);
     assert!(!temp.path("out").exists());
     fs::create_dir(temp.path("out.unfinished")).unwrap();
-    export(&[]).said(
-        2,
-        &["out.unfinished is there, as an export leaves it that was cut off", "remove it"],
-    );
+    export(&[]).said(2, &["out.unfinished exists, left by an interrupted export", "remove it"]);
     fs::remove_dir(temp.path("out.unfinished")).unwrap();
     fs::create_dir(temp.path("out")).unwrap();
     export(&["--max-size", "1"])
@@ -371,7 +368,7 @@ fn an_export_that_is_killed_leaves_nothing_that_looks_whole() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Later from round to round: how many files there are then is chance.
+        // Kills later from round to round; the number of files at that time is random.
         let stage = temp.path("out.unfinished/way");
         let seen = || fs::read_dir(&stage).map_or(0, |all| all.count() as u32);
         while child.try_wait().unwrap().is_none() && seen() < round % 4 {}
@@ -386,7 +383,7 @@ fn an_export_that_is_killed_leaves_nothing_that_looks_whole() {
     assert!(killed > 0);
 }
 
-/// Whether a filter takes a key for one that is there.
+/// Reports whether a filter may contain a key.
 fn holds(filter: &[u8], key: &[u8]) -> bool {
     let [first, second] = murmur3(key);
     let bits = 8 * (filter.len() as i64 - 8);
@@ -431,7 +428,7 @@ fn filters_are_those_of_nodes() {
         (from..to).filter(|k| holds(&filter, k.to_string().as_bytes())).count()
     };
     assert_eq!(found(0, 500), 500);
-    // One of a hundred is wrong.
+    // The false positive rate is 1 %.
     assert!(found(500, 5500) < 150, "{}", found(500, 5500));
 }
 
@@ -462,7 +459,7 @@ fn what_stays_behind_is_said() {
     done.said(
         0,
         &[
-            "note: way.counted: counters are right in a table that has none of them yet",
+            "note: way.counted: load counters only into a table that does not have them yet",
             "note: 1 view left to the node",
             "note: 2 compact tables and families left out: way.\"Fam\", way.old",
         ],

@@ -28,9 +28,9 @@ use operations::{LineOperation, OPERATIONS};
 
 const EXAMPLES: &str = "\
 Examples:
-  micro-lines count                        the lines of every operation, with who touches them
+  micro-lines count                        the lines of every operation, with the code that accesses them
   micro-lines count --json put > put.json  those whose names contain \"put\", for `model`
-  micro-lines time --json > times.json     what each operation takes here, on one thread and on two
+  micro-lines time --json > times.json     the time of each operation here, on one thread and on two
   micro-lines model --counts put.json --times times.json
 
 `count` needs valgrind and addr2line, and line numbers: cargo build --profile profiling -p firn-micro.
@@ -48,53 +48,53 @@ struct LinesCli {
 enum LinesCommand {
     /// Count the lines that move between threads in each operation
     Count {
-        /// Only operations whose names contain this
+        /// Operations whose names contain this
         #[arg(default_value = "")]
         filter: String,
-        /// So many threads take turns
+        /// Number of threads, which take turns
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=16))]
         threads: u8,
-        /// So many operations of each thread, of which the second half counts
+        /// Operations per thread; only the second half counts
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=10_000))]
         operations: u32,
-        /// Count what another build of this program does, to compare two commits
+        /// Count the operations of another build of this program, to compare two commits
         #[arg(long, value_name = "FILE")]
         program: Option<PathBuf>,
-        /// An object a line instead of text
+        /// Print one JSON object per line instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Measure what an operation takes here, on one thread and on two
+    /// Measure the time of an operation on one thread and on two
     Time {
-        /// Only operations whose names contain this
+        /// Operations whose names contain this
         #[arg(default_value = "")]
         filter: String,
-        /// Milliseconds for each
+        /// Milliseconds per measurement
         #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
         millis: u64,
-        /// An object a line instead of text
+        /// Print one JSON object per line instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Say what 1 to 64 threads would do, by counts and times
+    /// Estimate the rates of 1 to 64 threads from counts and times
     Model {
-        /// What `count --json` printed
+        /// Output of `count --json`
         #[arg(long, value_name = "FILE")]
         counts: PathBuf,
-        /// What `time --json` printed
+        /// Output of `time --json`
         #[arg(long, value_name = "FILE")]
         times: PathBuf,
-        /// Nanoseconds that a line takes from one core of a socket to another
+        /// Nanoseconds to move a line from one core of a socket to another
         #[arg(long, value_name = "N", default_value_t = 60.0)]
         near: f64,
-        /// Nanoseconds from one socket to another, for a column of its own
+        /// Nanoseconds to move a line between sockets, for a separate column
         #[arg(long, value_name = "N", default_value_t = 200.0)]
         far: f64,
-        /// An object a line instead of text
+        /// Print one JSON object per line instead of text
         #[arg(long)]
         json: bool,
     },
-    /// What `count` runs under valgrind
+    /// Run the operations that `count` traces under valgrind
     #[command(hide = true)]
     Trace {
         name: String,

@@ -3,7 +3,6 @@
 //! The threads of the run take turns, one operation each, so that all accesses between the marks of
 //! an operation belong to it. A mark is a store to a byte. The run prints the byte's address before
 //! it continues.
-//! on.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

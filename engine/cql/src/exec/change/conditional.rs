@@ -3,7 +3,6 @@
 //!
 //! Invariant: an applied change is visible whatever the clock does. Its timestamp is larger than
 //! those of all rows that were read.
-//! the rows that were looked at.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -88,8 +88,8 @@ fn with_index(catalog: &Catalog, table: &TableSchema, text: &str) -> Option<Arc<
     catalog.create_index(create, &table.keyspace).ok().flatten().map(Arc::new)
 }
 
-/// Returns a primary key with which the relations name one range of rows: first columns with
-/// equality, then columns with ranges, then the rest of the old key.
+/// Returns a primary key with which the relations name one range of rows. Columns with equality
+/// come first, then columns with ranges, then the rest of the old key.
 fn key(table: &TableSchema, relations: &[Relation<'_>]) -> Option<String> {
     let (mut equal, mut ranges): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (vec![], vec![]);
     for relation in relations {

@@ -35,7 +35,7 @@ impl<'a> CqlParser<'a> {
 
     /// Parses `[WITH …]`: returns the properties, whether `COMPACT STORAGE` is set, and the
     /// clustering order.
-    #[allow(clippy::type_complexity)] // three things that only come together here
+    #[allow(clippy::type_complexity)] // three results used only together
     pub(super) fn table_options(
         &mut self,
     ) -> Rule<(Vec<TableProperty<'a>>, bool, Vec<Ordering<'a>>)> {

@@ -151,7 +151,8 @@ pub struct TreeOptions {
     pub memtable_size: usize,
     /// Size in bytes from which values are stored in blob files, separate from their keys.
     /// Compactions do not rewrite blobs. 0 (the default) disables blob files; otherwise at least
-    /// 16. Ignored in trees with a [`merge_operator`](TreeOptions::merge_operator), [`compaction_filter`](TreeOptions::compaction_filter) or
+    /// 16. Ignored in trees with a [`merge_operator`](TreeOptions::merge_operator),
+    ///     [`compaction_filter`](TreeOptions::compaction_filter) or
     /// [`summary`](TreeOptions::summary) hook, because these read values.
     ///
     /// The idea is WiscKey's (Lu and others, FAST '16): a long value is written once to the log and

@@ -83,7 +83,8 @@ impl ProbeSchedule {
         deletes >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Claims the due probe for the caller. The caller must report its result with [`done`](Self::done).
+    /// Claims the due probe for the caller. The caller must report its result with
+    /// [`done`](Self::done).
     pub fn claim(&self, deletes: u64) -> Option<TombstoneProbe> {
         let due = self.due.load(Ordering::Relaxed);
         let is_mine = deletes >= due

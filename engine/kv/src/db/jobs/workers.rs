@@ -22,8 +22,8 @@
 //! - A worker starts when there is work, and exits after a while without any. So a small or idle
 //!   store has no thread. Code that creates work, or changes a tree so that time will create some
 //!   ([`crate::db::jobs::pick::can_age`]), finds a running worker or calls one
-//!   ([`WorkerPoolHandle::start_missing`]). The set of workers changes under the lock of the signals, so an
-//!   exiting worker has seen the last signal.
+//!   ([`WorkerPoolHandle::start_missing`]). The set of workers changes under the lock of the
+//!   signals, so an exiting worker has seen the last signal.
 
 use std::sync::Arc;
 use std::time::Duration;

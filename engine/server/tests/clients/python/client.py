@@ -1,8 +1,8 @@
-"""The Python driver against a server: connects, reads the schema, writes and reads every type, pages,
-batches, conditions, prepared statements over an ALTER, tracing, events, errors, a restart of the server;
-logs in, and may do what the role may; speaks TLS, with and without a certificate of its own. cqlsh does that, too.
+"""Tests the Python driver against a server: connection, schema, all types, pages, batches, conditions,
+prepared statements across an ALTER, tracing, events, errors, and a restart of the server. Also logins with
+the permissions of roles, and TLS with and without a client certificate. cqlsh is tested, too.
 
-    client.py FIRN    FIRN is the command; cqlsh is looked for beside Python
+    client.py FIRN    FIRN is the command; cqlsh must be in the directory of the Python executable
 """
 
 import datetime
@@ -150,7 +150,7 @@ def conversation(port, version, compression, context=None):
 
 
 def restart(store, port, server):
-    """A client whose server is killed goes on when another one is there."""
+    """A client continues after its server was killed and another one has started."""
     cluster = Cluster(["127.0.0.1"], port=port, reconnection_policy=ConstantReconnectionPolicy(0.2, None))
     session = cluster.connect("py")
     count = session.prepare("SELECT count(*) FROM rows")
@@ -172,7 +172,7 @@ def restart(store, port, server):
 
 
 def logins(store, port):
-    """Without a server roles are made; from then on clients must log in."""
+    """Creates roles without a server; from then on clients must log in."""
     roles = """
         CREATE ROLE admin WITH PASSWORD = 'a' AND LOGIN = true AND SUPERUSER = true;
         CREATE ROLE reader WITH PASSWORD = 'r' AND LOGIN = true;
@@ -206,7 +206,7 @@ def logins(store, port):
 
 
 def certify(folder, name, by=None):
-    """A certificate and its key, signed by that of this name."""
+    """Creates a certificate and its key, signed by the certificate named by `by`."""
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -243,7 +243,7 @@ def encrypted(port):
             cqlsh = os.path.join(os.path.dirname(sys.executable), "cqlsh")
             if os.path.exists(cqlsh):
                 def shell(*words, **environment):
-                    # cqlsh takes localhost for an address, and asks for the name of the certificate.
+                    # cqlsh accepts localhost as an address, and requires that name in the certificate.
                     command = [cqlsh, "127.0.0.1", str(port), *words, "-e", "SELECT ssl_protocol FROM system_views.clients"]
                     environment = {**os.environ, "HOME": folder, **environment}
                     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
@@ -252,7 +252,7 @@ def encrypted(port):
                 assert done.returncode == 0 and "TLSv1.3" in done.stdout, done
                 assert shell().returncode != 0, "without TLS"
                 print("cqlsh: over TLS: good")
-            # The server's new certificate is seen by who comes then.
+            # New connections get the server's new certificate.
             before = ssl.get_server_certificate(("127.0.0.1", port))
             certify(folder, "server", by="authority")
             server.send_signal(signal.SIGHUP)

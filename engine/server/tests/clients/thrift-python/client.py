@@ -1,7 +1,7 @@
-"""PyPI's thrift, with bindings that its compiler made of cassandra.thrift, against a server that is started,
-killed and started again.
+"""Tests PyPI's thrift package, with bindings generated from cassandra.thrift, against a server that is
+started, killed and restarted.
 
-    client.py FIRN    FIRN is the command; the bindings are found by PYTHONPATH
+    client.py FIRN    FIRN is the command; PYTHONPATH must contain the bindings
 """
 
 import socket
@@ -45,7 +45,7 @@ from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TT
 FIRN = sys.argv[1]
 ONE = ConsistencyLevel.ONE
 ALL = SlicePredicate(slice_range=SliceRange(b"", b"", False, 100))
-# Each validator, and a value as its bytes.
+# Each validator, with the bytes of a value.
 TYPES = [
     ("AsciiType", b"plain"),
     ("BooleanType", b"\x01"),

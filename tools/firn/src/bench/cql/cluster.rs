@@ -44,7 +44,9 @@ impl BenchSide {
         let keyspace = format!("CREATE KEYSPACE {KEYSPACE} WITH replication = {replication}");
         session.execute(&keyspace, ()).map_err(|e| match e {
             firn_cql::Error::AlreadyExists { .. } => Failure::with_next(
-                format!("the cluster has a keyspace {KEYSPACE}; it is left alone"),
+                format!(
+                    "the cluster already has a keyspace {KEYSPACE}, which the bench does not change"
+                ),
                 format!("DROP KEYSPACE {KEYSPACE}, where an earlier bench has left it"),
             ),
             other => refused(other),
@@ -110,12 +112,12 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs, url: ClusterUrl) -> Don
     dropped?;
     let (consistency, _) = cluster.consistencies().unwrap_or_default();
     report.notes.push(format!(
-        "One statement at a time, and each waits for its answer: with more at once a cluster does more of them. Consistency {consistency}, replication {}.",
+        "One statement at a time; a cluster completes more statements per second with concurrent clients. Consistency {consistency}, replication {}.",
         args.replication
     ));
     let rows = count(args.rows);
     let head = format!(
-        "{rows} rows of 4 columns at {nodes}, beside a store of this machine; its memory {}",
+        "{rows} rows of 4 columns at {nodes}, compared with a local store; its memory {}",
         bytes(args.engine.budget)
     );
     let options = json!({

@@ -277,8 +277,8 @@ pub fn judge_row_reads(report: &mut DuelReport) {
     }
     let [walk, slice] = [cells, columns].map(|ns| nanos(ns.round() as u64));
     report.notes.push(format!(
-        "The aim of a row's read is 1.5 gets and its decoding: {walk}, what 10 steps of the walk take, and for get_slice() {slice}, what 10 \
-         columns of a slice of {} take.",
+        "The target for reading a row is 1.5 gets plus its decoding: {walk}, the time of 10 scan steps, and for get_slice() {slice}, the time of 10 \
+         columns of a slice of {}.",
         count(SLICE)
     ));
 }

@@ -48,8 +48,8 @@ fn name(word: Option<(String, bool)>) -> Result<String, String> {
         Some((word, false)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             Ok(word.to_ascii_lowercase())
         }
-        Some((word, _)) => Err(format!("a name was expected, not '{word}'")),
-        None => Err("a name was expected; COPY table (columns) FROM 'file' is the form".into()),
+        Some((word, _)) => Err(format!("expected a name, not '{word}'")),
+        None => Err("expected a name, as in COPY table (columns) FROM 'file'".into()),
     }
 }
 
@@ -73,9 +73,7 @@ impl Copy {
         }
         let is_into_table = words.eat("FROM");
         if !is_into_table && !words.eat("TO") {
-            return Err(
-                "FROM or TO was expected; COPY table (columns) FROM 'file' is the form".into()
-            );
+            return Err("expected FROM or TO, as in COPY table (columns) FROM 'file'".into());
         }
         let file = match words.next() {
             Some((file, true)) => Some(PathBuf::from(file)),
@@ -84,7 +82,7 @@ impl Copy {
             {
                 None
             }
-            _ => return Err("the name of a file in quotes was expected, or STDIN or STDOUT".into()),
+            _ => return Err("expected the name of a file in quotes, or STDIN or STDOUT".into()),
         };
         let mut how = CopyMode::default();
         if words.eat("WITH") {
@@ -102,7 +100,7 @@ impl Copy {
         }
         how.values.check()?;
         if file.is_none() && how.max_lines.is_some() {
-            return Err("MAXOUTPUTSIZE is for files: STDOUT is one".into());
+            return Err("MAXOUTPUTSIZE works only with files, not with STDOUT".into());
         }
         Ok(Copy { keyspace, table, columns, is_into_table, file, how })
     }

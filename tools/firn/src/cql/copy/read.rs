@@ -74,7 +74,7 @@ impl Copy {
             match values {
                 Ok(values) => {
                     if rows.is_head {
-                        eprintln!("warning: a row is made of line {line}; {HEAD}");
+                        eprintln!("warning: line {line} is imported as a row; {HEAD}");
                     }
                     rows.target.cells.extend(values);
                     rows.add(line, is_tolerant.then(|| source.row(&cells, null)))?;

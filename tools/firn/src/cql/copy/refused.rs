@@ -43,10 +43,7 @@ impl<'a> RefusedRows<'a> {
         let path = mode.refusals.file.clone().unwrap_or_else(usual);
         if mode.refusals.is_tolerant() && io::is_taken(&path) {
             return Err(Failure::with_next(
-                format!(
-                    "{} is there already: rows that are refused go to a new file",
-                    path.display()
-                ),
+                format!("{} exists already: refused rows go to a new file", path.display()),
                 "name another file WITH ERRFILE, or remove this one",
             ));
         }
@@ -77,7 +74,7 @@ impl<'a> RefusedRows<'a> {
         let count = &mut self.counts[usize::from(kind == RefusalKind::Insert)];
         *count += 1;
         if limit.is_some_and(|limit| *count > limit) {
-            return Err((line, format!("{why}; more rows than {option} are refused")));
+            return Err((line, format!("{why}; the number of refused rows exceeds {option}")));
         }
         if all < SHOWN {
             eprintln!("{}:{line}: {why}", self.source.display());

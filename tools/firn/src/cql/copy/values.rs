@@ -82,10 +82,10 @@ impl ValueForms {
         let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+');
         match self.thousands {
             Some(sign) if sign == self.decimal => {
-                Err("DECIMALSEP and THOUSANDSSEP are the same sign".to_owned())
+                Err("DECIMALSEP and THOUSANDSSEP must be different characters".to_owned())
             }
             sign if sign.is_some_and(is_part) || is_part(self.decimal) => {
-                Err("DECIMALSEP and THOUSANDSSEP are no parts of a number".to_owned())
+                Err("DECIMALSEP and THOUSANDSSEP must not be letters, digits or signs".to_owned())
             }
             _ => Ok(()),
         }

@@ -74,7 +74,7 @@ impl Copy {
             if interrupt::is_set() {
                 writer.flush()?;
                 return Err(Failure::new(format!(
-                    "it was stopped: {} are written",
+                    "it was stopped after {}",
                     things(rows, "row", "rows")
                 )));
             }
