@@ -316,6 +316,28 @@ fn space_comes_back_and_whole_tables_go_unread() {
     );
 }
 
+/// A snapshot that may see an expired table delays the drop of that table, but no other compaction
+/// of the tree.
+#[test]
+fn a_snapshot_over_expired_tables_delays_no_other_compaction() {
+    let (env, db) = store();
+    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 });
+    let tree = db.ttl_tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
+    tree.put_for(key(0), "short", Duration::from_secs(1)).unwrap();
+    tree.tree().flush().unwrap();
+    let snapshot = db.snapshot();
+    env.advance(Duration::from_secs(2));
+    for n in 1..40 {
+        tree.put(key(n), "for ever").unwrap();
+        tree.tree().flush().unwrap();
+    }
+    let runs = |db: &Db| db.stats().trees[0].runs.len();
+    assert!(runs(&db) <= 5, "{} runs", runs(&db));
+    assert_eq!(tree.iter().count(), 39);
+    drop(snapshot);
+    assert!(tree.get(key(0)).unwrap().is_none());
+}
+
 #[test]
 fn a_tree_is_of_values_that_expire_or_it_is_not() {
     let (_env, db) = store();
