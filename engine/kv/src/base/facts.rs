@@ -1,7 +1,7 @@
 //! Facts about a table file, which its writer counts and the manifest records.
 //!
 //! A new fact is a field here. Add it to the two encoders as well: the properties of the table
-//! (`sstable/properties.rs`) and the table of the manifest (`manifest/state.rs`).
+//! (`sstable/properties.rs`) and the table of the manifest (`manifest/table.rs`).
 
 use crate::base::blob_ref::BlobUse;
 use crate::base::identity::TableIdentity;

@@ -1,4 +1,4 @@
-//! Process-wide table cache: limits open table files and closes one when the limit is reached.
+//! Limit on open table files (RocksDB: `max_open_files`), of one Db or shared by several.
 //!
 //! An open table has its index and filter in memory; its file is only needed to read blocks. So a
 //! file may be closed at any time, and the next reader opens it again (`env::closable`). Reads of

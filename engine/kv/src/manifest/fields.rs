@@ -1,8 +1,8 @@
 //! Encodes a manifest as tagged fields, so that later versions can add fields.
 //!
 //! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field of a list
-//! may be repeated. A field with an *even* tag is required: a reader that does not know it must
-//! refuse the file. A field with an *odd* tag may be skipped. Numbers are varints that fill their
+//! may be repeated. A field with an *even* tag is critical: a reader that does not know the tag must
+//! refuse the file. A field with an *odd* tag is ignorable. Numbers are varints that fill their
 //! field, texts are UTF-8, and a nested message is its bytes.
 //!
 //! A stored type lists its fields once, as [`Message::FIELDS`]. Encoding and decoding follow this

@@ -29,7 +29,7 @@ const DEFAULT_BLOB_GC_PERCENT: u8 = 30;
 
 /// Options of a tree without the hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // the fields have the names of TreeOptions
+#[allow(missing_docs)] // the fields have the meaning of those of TreeOptions
 pub struct PersistedOptions {
     pub compression: Vec<Compression>,
     pub filter: Vec<FilterKind>,

@@ -50,7 +50,7 @@ impl Manifest {
     /// Writes a new manifest that begins with `state`, and makes it the one in use. Everything is
     /// durable when this returns, and older manifests can be removed. `number` must be new. The
     /// first state of a new Db must have no trees. Otherwise the remains of a crash would look like
-    /// a Db without its `CURRENT`.
+    /// a Db without its `CURRENT`. A checkpoint is such a case: opening its directory then fails.
     ///
     /// # Errors
     /// I/O errors of the environment. Then the previous manifest or this one may be in use: retain

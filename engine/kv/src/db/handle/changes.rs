@@ -6,7 +6,8 @@
 //!   number belongs to a batch, or to a change that reports it as missing from the log. The feed
 //!   skips no number silently.
 //! - F2: a feed reports a change only after readers can see it.
-//! - F3: a feed takes a lock of the writers only at the end of a log segment.
+//! - F3: a feed takes the write lock only when it is created, at the end of a log segment, and when
+//!   the log has no record of the next number (an ingestion, or a dropped tree).
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -50,9 +51,11 @@ impl Change {
         self.first..=self.last
     }
 
-    /// Reports whether the data bypassed the log: through [`ingest`](crate::Tree::ingest) or
-    /// [`import`](crate::Tree::import), each of which has one number. The change has no operations
-    /// then. The consumer of the feed must read the affected trees again.
+    /// Reports whether the change bypassed the log: [`ingest`](crate::Tree::ingest),
+    /// [`import`](crate::Tree::import), or [`Db::drop_tree`], each of which has one number. The
+    /// change has no operations then and names no tree. The consumer of the feed must copy all
+    /// trees again, or compare [`ChangeFeed::trees`] and copy those that it expects to be ingested
+    /// into.
     pub fn is_loaded(&self) -> bool {
         self.bytes.is_none()
     }
@@ -221,9 +224,10 @@ impl ChangeFeed {
         self.next - 1
     }
 
-    /// Returns the names and numbers of the present trees. Creating or dropping a tree takes no
-    /// sequence number, so no change reports it. A consumer should record the number of each tree.
-    /// It discards its copy of a tree that is missing here or has another number.
+    /// Returns the names and numbers of the present trees. No change reports the creation of a tree.
+    /// Dropping one is reported as a change without operations ([`Change::is_loaded`]). A consumer
+    /// should record the number of each tree. It discards its copy of a tree that is missing here or
+    /// has another number.
     pub fn trees(&self) -> Vec<(String, u32)> {
         self.handle.inner.versions.trees().iter().map(|t| (t.name.clone(), t.id)).collect()
     }

@@ -373,7 +373,8 @@ impl Db {
 
     /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an
     /// independent store. Tables are hard-linked, so the cost is a flush and some directory
-    /// entries. `dir` must be on the same file system. Writers continue during the call.
+    /// entries. `dir` must be on the same file system. Writers continue during the call, but no tree
+    /// is flushed while files are linked, so they may stall.
     ///
     /// # Errors
     /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a store opened read-only, and I/O

@@ -143,7 +143,8 @@ impl Tree {
     }
 
     /// Deletes every key atomically in O(1), like [`delete_range`](Tree::delete_range) of `..`.
-    /// Compactions reclaim the space.
+    /// Later compactions reclaim the space, but none is started for this. To free it at once, use
+    /// [`drop_range`](Tree::drop_range).
     ///
     /// # Errors
     /// As [`put`](Tree::put).

@@ -84,8 +84,10 @@ impl AsRef<[u8]> for TtlValue {
 ///
 /// Compactions reclaim the space of expired values. The first compaction that reads an expired
 /// value drops the value but retains the key. The key is dropped by the compaction that reaches the
-/// oldest run. A table in which everything has expired is dropped at once. No compaction runs only
-/// to reclaim expired values.
+/// oldest run. A table in which everything has expired is dropped without being read, as soon as no
+/// snapshot may see it, no older table that stays overlaps it, and no job uses it. A table that has
+/// not been opened yet waits for that, except under [`TimeWindow`](crate::policy::TimeWindow). No
+/// compaction rewrites tables only to reclaim expired values.
 ///
 /// ```
 /// use std::time::Duration;

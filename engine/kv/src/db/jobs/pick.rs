@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::base::error::Error;
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, pressure, run_limits};
+use crate::compaction::{
+    Action, CompactionJob, CompactionReason, LsmShape, TableShape, pick, pressure, run_limits,
+};
 use crate::db::versions::VersionSet;
 use crate::db::write::slowdown;
 use crate::iterator::table_handle::TableHandle;
@@ -70,20 +72,28 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
 
 /// Picks a compaction by the policy. A job that drops tables that snapshots may see waits, as a
 /// whole, until these are released. A part of it could drop newer tables that hide entries of
-/// older tables which stay.
+/// older tables which stay. While expired tables wait, other compactions of the tree run.
 pub fn pick_compaction(
     versions: &VersionSet,
     options: &TreeOptions,
     shape: &LsmShape,
 ) -> Option<CompactionJob> {
+    let is_seen = |job: &CompactionJob| {
+        let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
+        let tables = shape.tables().filter(|t| ids.contains(&t.id));
+        job.action == Action::Drop
+            && versions.snapshots().may_be_seen(tables.map(|t| t.min_seq).min())
+    };
     let job = pick(&options.policy, shape)?;
-    if job.action != Action::Drop {
+    if !is_seen(&job) {
         return Some(job);
     }
-    let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
-    let tables = shape.tables().filter(|t| ids.contains(&t.id));
-    let seen = versions.snapshots().may_be_seen(tables.map(|t| t.min_seq).min());
-    (!seen).then_some(job)
+    if job.reason != CompactionReason::Expired {
+        return None;
+    }
+    let mut unexpired = shape.clone();
+    unexpired.change(|t| t.expires_micros.is_some(), |t| t.expires_micros = None);
+    pick(&options.policy, &unexpired).filter(|job| !is_seen(job))
 }
 
 /// Returns the position of a tree between the soft and hard limits of runs of its policy: 0 is at

@@ -9,13 +9,13 @@
 //! - A Db has one helper slot fewer than background threads
 //!   ([`SubcompactionSlots`], H1). With one thread or none every job runs on one thread: equal
 //!   histories give equal directories.
-//! - The owner asks for helpers at each step while subcompactions are left to start. Slots become
-//!   free when other jobs return them, or after a pause.
-//! - A flush is split only if writers wait for it. At its steps it takes slots from compactions,
-//!   whose helpers yield at their own steps. No thread holds a lock between two steps.
-//! - After an error no subcompaction starts, and running ones stop at their next step. The first
-//!   error is reported. A panic counts as a failure. A panicking owner also waits for its helpers.
-//!   So no job succeeds without one of its subcompactions.
+//! - The owner asks for helpers at each progress check while subcompactions are left to start.
+//!   Slots become free when other jobs return them, or after a pause.
+//! - A flush is split only if writers wait for it. At its progress checks it takes slots from
+//!   compactions, whose helpers yield at theirs. No thread holds a lock at a progress check.
+//! - After an error no subcompaction starts, and running ones stop at their next progress check.
+//!   The first error is reported. A panic counts as a failure. A panicking owner also waits for its
+//!   helpers. So no job succeeds without one of its subcompactions.
 //! - A helper of background work has low priority as workers do, and stops for a pause as they do
 //!   ([`throttle`](crate::db::scheduler::throttle), T4). A helper that would start in a pause
 //!   exits.
@@ -39,7 +39,8 @@ use crate::db::versions::tree::Holder;
 /// Longest wait for helpers before the state is checked again.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Called by a subcompaction at each of its steps. An error stops it.
+/// Called by a subcompaction at each progress check, about every 256 KiB of output. An error stops
+/// it.
 pub type During<'a> = dyn FnMut() -> Result<()> + 'a;
 
 /// Splits all keys into at most `pieces` ranges of about equal bytes. Each mark is a key with the
@@ -179,7 +180,7 @@ pub fn count_subcompactions(scheduler: &Scheduler, bytes: u64, least: u64) -> us
 }
 
 /// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
-/// called at each step of the caller's own subcompactions, and while the caller waits for
+/// called at each progress check of the caller's own subcompactions, and while the caller waits for
 /// helpers. Returns the results in order.
 ///
 /// # Errors

@@ -2,10 +2,13 @@
 //!
 //! Invariant: a checkpoint holds exactly the writes before one position of the log, in all trees
 //! that existed then. To ensure this:
-//! - All memtables are sealed at one moment under the write lock. The catalogue's lock is held, so
+//! - All memtables are sealed at one moment under the write lock. The catalog lock is held, so
 //!   that no tree is created in the meantime.
 //! - None of these trees flushes, ingests or is dropped until the state has been copied.
 //! - Trees that are created later are left out.
+//!
+//! The copy opens because files are linked under the catalog lock, so every file of the manifest
+//! exists, and was durable before the manifest named it. `CURRENT` is renamed last.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! - H1: at most the configured number of helpers run at a time, until the store is closing. A
 //!   helper that has yielded does not run.
 //! - H2: while a flush wants helpers, no compaction gets one, and helpers of compactions yield at
-//!   their next step. A flush wants helpers only while it has subcompactions left to start.
+//!   their next progress check. A flush wants helpers only while it has subcompactions left to start.
 //! - H3: among compactions, helpers that have yielded come before new ones, because their
 //!   unfinished subcompactions delay the end of their job.
 

@@ -6,8 +6,8 @@
 //! - T2: a compaction counts the bytes that it reads and writes, also if it fails later. It waits
 //!   while the count exceeds the rate times the elapsed time. All compactions share one account.
 //!   Idle time earns no credit. A failed compaction is not charged for input that it did not read.
-//! - T3: compactions wait between two steps, with no lock held. If no other thread flushes, they do
-//!   so while they wait. Closing the store ends the wait.
+//! - T3: compactions wait at progress checks, with no lock held. If no other thread flushes, they
+//!   do so while they wait. Closing the store ends the wait.
 //! - T4: a pause is in force when every job of the workers has ended or stopped. Without workers a
 //!   started job runs to its end: the writer on whose thread it runs must not wait for another
 //!   thread's pause.
