@@ -62,6 +62,12 @@ impl RangeArgs {
             };
             range.from = range.from.max(prefix);
         }
+        if range.is_empty() {
+            return Err(Failure::with_next(
+                "no key can be in this range: it ends where it begins, or before",
+                "give --from below --to: --from is the first key, --to the first one after the range",
+            ));
+        }
         Ok(range)
     }
 }

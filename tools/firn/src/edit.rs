@@ -166,13 +166,6 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     }
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let range = args.range.range(args.hex)?;
-    if keys.is_empty() && range.is_empty() {
-        let next = "--from names the first key, --to the first one after the range";
-        return Err(Failure::with_next(
-            "no key can be in this range: it ends where it begins, or before",
-            next,
-        ));
-    }
     if args.dry_run {
         return would_delete(global, args, &keys, &range);
     }

@@ -187,10 +187,21 @@ fn format_of(args: &LoadArgs) -> Done<Format> {
     let extension = args.file.extension().and_then(|e| e.to_str()).unwrap_or_default();
     Format::of_extension(extension).ok_or_else(|| {
         let name = args.file.display();
+        let inner = args.file.file_stem().map(std::path::Path::new);
+        let inner = inner.and_then(|f| f.extension()?.to_str());
+        let format = match inner.and_then(Format::of_extension) {
+            Some(Format::Csv) => "csv",
+            Some(Format::Json) => "json",
+            Some(Format::Deb822) => "deb822",
+            Some(Format::Tsv) | None => "tsv",
+        };
+        let unpack = |with: &str| {
+            format!("unpack it on the way: {with} {name} | firn load --format {format} -")
+        };
         let next = match extension {
-            "gz" => format!("unpack it on the way: zcat {name} | firn load --format tsv -"),
-            "zst" => format!("unpack it on the way: zstdcat {name} | firn load --format tsv -"),
-            "xz" => format!("unpack it on the way: xzcat {name} | firn load --format tsv -"),
+            "gz" => unpack("zcat"),
+            "zst" => unpack("zstdcat"),
+            "xz" => unpack("xzcat"),
             _ => "name the format: --format tsv, csv, json or deb822".to_owned(),
         };
         Failure::with_next(format!("unknown format of {name}"), next)

@@ -49,6 +49,7 @@ mod verify;
 mod whole;
 mod wide;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
@@ -73,6 +74,7 @@ Examples:
   firn --db shop cql                        a shell for CQL
   firn --db shop serve                      a server for Cassandra's drivers and cqlsh
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
+  firn fruit stats                          the store may also be the first argument
   firn load --help                          the options of a command, with examples";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
@@ -123,6 +125,9 @@ enum FirnCommand {
     /// Change the policy and other options of a tree
     #[command(after_help = trees::set_options_help())]
     SetOptions(trees::SetOptionsArgs),
+    /// Drop a tree with all its keys
+    #[command(after_help = trees::DROP_EXAMPLES)]
+    DropTree(trees::DropTreeArgs),
     /// Recommend a policy for a tree, from the store's recorded load
     #[command(after_help = advise::EXAMPLES)]
     Advise(Box<advise::StoreAdviseArgs>),
@@ -186,7 +191,7 @@ enum FirnCommand {
 
 fn main() -> ExitCode {
     firn_tools::start::prepare();
-    let matches = FirnCli::command().get_matches();
+    let matches = FirnCli::command().get_matches_from(with_store_first(std::env::args_os()));
     let mut cli = FirnCli::from_arg_matches(&matches)
         .unwrap_or_else(|e| e.format(&mut FirnCli::command()).exit());
     cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
@@ -204,6 +209,7 @@ fn main() -> ExitCode {
         FirnCommand::Live(args) => live::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
+        FirnCommand::DropTree(args) => trees::drop_tree(global, args),
         FirnCommand::Advise(args) => advise::run(global, args),
         FirnCommand::Verify(args) => verify::run(global, args),
         FirnCommand::Check(args) => check::run(global, args),
@@ -238,6 +244,20 @@ fn main() -> ExitCode {
     output::finish(done, global.style(), advice)
 }
 
+/// Allows `firn DIR COMMAND` for `firn --db DIR COMMAND`.
+fn with_store_first(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    let command = FirnCli::command();
+    let is_command = |arg: Option<&OsString>| {
+        arg.and_then(|a| a.to_str()).is_some_and(|a| command.find_subcommand(a).is_some())
+    };
+    let is_option = args.get(1).is_some_and(|a| a.as_encoded_bytes().starts_with(b"-"));
+    if !is_option && !is_command(args.get(1)) && is_command(args.get(2)) {
+        args.insert(1, "--db".into());
+    }
+    args
+}
+
 /// Returns advice for an error of the engine.
 fn advice(e: &Error) -> Option<&'static str> {
     Some(match e.kind() {
@@ -245,10 +265,10 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists all damage with advice; it does not change the files"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait; get, scan, explain, export, stats, live, trees, purge-report and verify work meanwhile"
+            "another program has the store open for writing: end it or wait. If it is `firn serve`, use `firn cql --connect ADDRESS`. Commands that only read work meanwhile"
         }
         ErrorKind::NotFound => {
-            "name the store with --db DIR; `firn load` or `firn bench` creates one, `firn trees` lists its trees"
+            "check the directory: `firn --db DIR …` or `firn DIR …`; `firn put`, `firn load` and `firn cql` create a store"
         }
         ErrorKind::NoSpace => {
             "free some space and run the command again: data written before is safe"

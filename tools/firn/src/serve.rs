@@ -6,7 +6,7 @@
 //! - SIGHUP and SIGUSR1 never end it.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,17 +49,17 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
     /// Listen at this address and port [default: 127.0.0.1:9042; with --ephemeral a free port]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// Listen for Thrift clients at this address too, framed or unframed
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     thrift: Option<SocketAddr>,
     /// Serve the Thrift interface of Cassandra 0.4, where the keyspace is the first argument of
     /// each call
     #[arg(long = "thrift-0.4", requires = "thrift")]
     thrift_0_4: bool,
     /// Serve /metrics (Prometheus) and /health over HTTP at this address [default: none]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     metrics: Option<SocketAddr>,
     /// Encrypt all connections with TLS, with this certificate followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -162,6 +162,22 @@ fn raise_descriptors() {
         // If this fails, the server accepts fewer connections and logs it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
+}
+
+/// Parses an address to listen at: `ADDRESS:PORT`, `NAME:PORT`, or a port of this machine.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    if let Some(port) = text.strip_prefix(':') {
+        return Err(format!(
+            "name the address: 127.0.0.1:{port} for this machine, 0.0.0.0:{port} for all"
+        ));
+    }
+    let mut all = text
+        .to_socket_addrs()
+        .map_err(|e| format!("{e}; give ADDRESS:PORT, for example 127.0.0.1:9042"))?;
+    all.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 fn failure(e: ServerError) -> Failure {

@@ -14,9 +14,54 @@ use serde_json::{Map, Value, json};
 use crate::inspect::sums;
 use crate::names::StoreNames;
 use crate::store::Global;
-use firn_tools::io::stdout;
+use firn_tools::io::{stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::options;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+
+pub const DROP_EXAMPLES: &str = "\
+Drops a tree with all its keys, and frees its space. Trees of tables and column families are dropped by DROP TABLE and
+`drop column family` instead. A checkpoint or a backup before it is the only way back.
+
+Examples:
+  firn drop-tree old
+  firn drop-tree old --yes                   without confirmation, as scripts need it";
+
+/// Arguments of `firn drop-tree`.
+#[derive(Args, Clone, Debug)]
+pub struct DropTreeArgs {
+    /// Drop this tree
+    #[arg(value_name = "NAME")]
+    tree: String,
+    /// Drop it without confirmation
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Runs `firn drop-tree`.
+pub fn drop_tree(global: &Global, args: &DropTreeArgs) -> Done {
+    if !args.yes && !(stdin_is_terminal() && stderr_is_terminal()) {
+        return Err(Failure::with_next("dropping a tree needs a confirmation", "say --yes"));
+    }
+    let db = global.open_to_write(false, 0)?;
+    let name = global.tree(&db, Some(&args.tree))?.name().to_owned();
+    global.check_own_tree(&name)?;
+    if !args.yes {
+        eprint!("drop the tree {name:?} with all its keys? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            eprintln!("nothing is dropped");
+            return Ok(());
+        }
+    }
+    db.drop_tree(&name)?;
+    db.close()?;
+    if global.store.json {
+        writeln!(stdout(), "{}", json!({ "dropped": name }))?;
+    }
+    eprintln!("dropped the tree {name:?}");
+    Ok(())
+}
 
 /// Options of a store's trees, from its manifest.
 pub struct Options(BTreeMap<String, PersistedOptions>);

@@ -1,6 +1,5 @@
 //! Commands that work on a whole store: `firn compact`, `firn checkpoint`.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::store::Global;
 use firn_tools::io::{Stopwatch, stdout};
-use firn_tools::keys;
+use firn_tools::keys::RangeArgs;
 use firn_tools::output::{self, Done, Progress, things};
 
 pub const COMPACT_EXAMPLES: &str = "\
@@ -20,17 +19,14 @@ writes everything in the range once; meanwhile the store needs space for old and
 Examples:
   firn compact
   firn compact --tree fruit
-  firn compact --from a --to b           only tables that may have these keys";
+  firn compact --from a --to b           only tables that may have keys of this range
+  firn compact --prefix user:";
 
 /// Arguments of `firn compact`.
 #[derive(Args, Clone, Debug)]
 pub struct CompactArgs {
-    /// Compact from this key
-    #[arg(long, value_name = "KEY", requires = "to")]
-    from: Option<OsString>,
-    /// Compact up to this key, inclusive
-    #[arg(long, value_name = "KEY", requires = "from")]
-    to: Option<OsString>,
+    #[command(flatten)]
+    range: RangeArgs,
     /// Compact this tree, or KEYSPACE.TABLE [default: all of them]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
@@ -41,10 +37,7 @@ pub struct CompactArgs {
 
 /// Runs `firn compact`.
 pub fn compact(global: &Global, args: &CompactArgs) -> Done {
-    let ends = match (&args.from, &args.to) {
-        (Some(from), Some(to)) => Some((keys::key(from, args.hex)?, keys::key(to, args.hex)?)),
-        _ => None,
-    };
+    let range = args.range.range(args.hex)?;
     let db = global.open_to_write(false, 0)?;
     let trees = trees_named(global, &db, args.tree.as_deref())?;
     let before = db.stats().table_bytes();
@@ -56,9 +49,10 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
             tree.name(),
             output::bytes(db.stats().table_bytes())
         ));
-        match &ends {
-            Some((from, to)) => tree.compact_range(from..=to)?,
-            None => tree.compact()?,
+        if args.range.is_empty() {
+            tree.compact()?;
+        } else {
+            tree.compact_range(range.bounds())?;
         }
     }
     let stats = db.stats();

@@ -265,3 +265,40 @@ fn trees_of_tables_are_named_by_keyspace_and_table() {
     t.firn(&["put", "--tree", "shop.nothing", "a", "b"]).good();
     assert_eq!(t.firn(&["scan", "--tree", "shop.nothing"]).good(), "a\tb\n");
 }
+
+#[test]
+fn a_tree_is_dropped_after_a_confirmation() {
+    let t = Temp::new("trees", "drop");
+    t.firn(&["put", "a", "1", "--tree", "old"]).good();
+    t.firn(&["put", "b", "2", "--tree", "new"]).good();
+    t.firn(&["drop-tree", "old"]).said(2, &["needs a confirmation", "--yes"]);
+    t.firn(&["drop-tree", "none", "--yes"]).said(2, &["no tree \"none\"", "old", "new"]);
+    t.firn(&["drop-tree", "old", "--yes"]).said(0, &["dropped the tree \"old\""]);
+    let trees = t.firn(&["trees"]).good();
+    assert!(trees.contains("new") && !trees.contains("old"), "{trees}");
+    let cql = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE k.p (id int PRIMARY KEY)";
+    Ran::of(t.run("tables", &["cql", "-e", cql], b"")).good();
+    Ran::of(t.run("tables", &["drop-tree", "k.p", "--yes"], b"")).said(2, &["belongs to the keyspaces"]);
+}
+
+#[test]
+fn the_store_may_be_the_first_argument() {
+    let t = Temp::new("trees", "first");
+    let firn = |args: &[&str]| Ran::of(t.firn_with(args, b""));
+    firn(&["fruit", "put", "apple", "red"]).good();
+    assert_eq!(firn(&["fruit", "get", "apple"]).good(), "red\n");
+    assert_eq!(firn(&["--db", "fruit", "get", "apple"]).good(), "red\n");
+    // A command of that name comes first.
+    firn(&["get", "scan"]).said(2, &["firn-data"]);
+    firn(&["fruit", "nonsense"]).said(2, &["unrecognized subcommand"]);
+}
+
+#[test]
+fn ranges_that_hold_no_key_are_refused() {
+    let t = Temp::new("trees", "ranges");
+    t.firn(&["put", "apple", "red"]).good();
+    for command in ["scan", "explain", "delete"] {
+        t.firn(&[command, "--from", "z", "--to", "a"]).said(2, &["ends where it begins, or before"]);
+    }
+}
