@@ -222,7 +222,7 @@ fn parse_stage(
             phase => vec![Step::Run(phase.parse()?)],
         };
         if stage.steps.is_empty() && steps.iter().any(Step::opens) {
-            return Err(format!("{name} opens what was written: name a fill before it"));
+            return Err(format!("{name} opens an existing store: name a fill before it"));
         }
         for step in steps {
             let name = format!("{prefix}{step}{state}");

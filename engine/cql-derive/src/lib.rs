@@ -78,7 +78,7 @@ fn field(field: &Field) -> Result<Made> {
     Ok(Made { code, reads: options.otherwise != Otherwise::Skip })
 }
 
-/// What becomes of a field without a value.
+/// Handling of a field without a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
     Fail,

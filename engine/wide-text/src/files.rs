@@ -130,7 +130,7 @@ pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result
     let stored = StoredCell::decode(value)?;
     let misplaced = || {
         Error::Corrupt(format!(
-            "a cell or deletion lies where it can't be, at the key \"{}\"",
+            "a cell or deletion is in an impossible place, at the key \"{}\"",
             key.escape_ascii()
         ))
     };

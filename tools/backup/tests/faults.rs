@@ -78,7 +78,7 @@ fn a_crash_at_any_step_of_a_backup_leaves_whole_backups() {
         }
     }
     let whole = Arc::new(mem.crash_image(mem.journal_len(), &Cut::PowerNone)) as Arc<dyn Env>;
-    assert_eq!(check(&whole, "in the end"), [first, second], "what was acknowledged is durable");
+    assert_eq!(check(&whole, "in the end"), [first, second], "acknowledged writes are durable");
     assert!(before > 20 && after >= 3, "{before} before, {after} after");
 }
 

@@ -103,7 +103,7 @@ fn an_empty_store_and_one_of_a_thousand_trees() {
     assert_eq!((many.head.tables, many.copied_tables, many.head.trees), (1000, 1000, 1000));
     db.existing_tree("tree-7").unwrap().put("one", "more").unwrap();
     let more = create(&backups, &db).unwrap();
-    assert_eq!(more.copied_tables, 1, "only what was written since");
+    assert_eq!(more.copied_tables, 1, "only tables written since");
     assert!(restored(&env, &backups, &empty.id).is_empty());
     assert!(restored(&env, &backups, &more.id) == content(&db));
     assert_eq!(restored(&env, &backups, &many.id)["tree-7"].len(), 1);

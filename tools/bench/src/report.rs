@@ -34,7 +34,7 @@ pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
     for line in totals(bench) {
         writeln!(out, "  {line}")?;
     }
-    writeln!(out, "\n{}", style.heading("What to look at next"))?;
+    writeln!(out, "\n{}", style.heading("Next steps"))?;
     for line in &advice {
         writeln!(out, "  - {line}")?;
     }

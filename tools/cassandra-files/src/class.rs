@@ -196,7 +196,7 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
 
 fn class(rest: &mut &str, depth: usize) -> Result<MarshalClass, String> {
     if depth > MOST_DEPTH {
-        return Err(format!("types lie deeper than {MOST_DEPTH} in each other"));
+        return Err(format!("types are nested deeper than {MOST_DEPTH}"));
     }
     let name = word(rest);
     if name.is_empty() {

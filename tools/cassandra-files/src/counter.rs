@@ -28,7 +28,7 @@ pub fn counter_sum<'a>(contexts: impl IntoIterator<Item = &'a [u8]>) -> Option<i
     any.then(|| shards.values().fold(0_i64, |sum, s| sum.wrapping_add(s.count)))
 }
 
-/// Returns a counter cell with one global shard, as nodes write them since 2.1. Of two shards with
+/// Returns a counter cell with one global shard, as nodes write them since 2.1. If two shards have
 /// the same `owner`, the one with the higher clock counts, and they are never added. So a shard
 /// that is written twice counts once.
 ///

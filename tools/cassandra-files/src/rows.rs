@@ -251,7 +251,7 @@ impl BodyReader<'_, '_> {
             match usize::try_from(n) {
                 Ok(n) if n < of && numbers.last().is_none_or(|l| *l < n) => numbers.push(n),
                 _ => {
-                    return wrong("the columns of a row are in no order, or there are not so many");
+                    return wrong("the columns of a row are out of order, or their count is too large");
                 }
             }
         }

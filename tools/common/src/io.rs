@@ -212,7 +212,7 @@ pub fn not_a_file(path: &Path) -> Option<&'static str> {
     let leads_to = fs::metadata(path).map(|m| m.file_type());
     match leads_to {
         Ok(found) if found.is_file() => None,
-        Ok(_) if own.is_symlink() => Some("a link to what is not a file"),
+        Ok(_) if own.is_symlink() => Some("a link to a non-file"),
         Ok(found) if found.is_dir() => Some("a directory"),
         Ok(found) => Some(special(&found)),
         Err(e) if own.is_symlink() && e.kind() == io::ErrorKind::NotFound => {

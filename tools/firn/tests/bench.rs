@@ -98,7 +98,7 @@ fn bench_measures_and_concludes() {
         ])
         .good();
     assert!(
-        text.contains("ops/s") && text.contains("What to look at next") && text.contains("fillseq"),
+        text.contains("ops/s") && text.contains("Next steps") && text.contains("fillseq"),
         "{text}"
     );
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);

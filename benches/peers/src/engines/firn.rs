@@ -42,7 +42,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         filter: "8-bit binary fuse".into(),
         values: values(settings),
         put: "in the log, handed to the system",
-        sync: "the log, synced for all who wait",
+        sync: "the log, one sync for all waiting writers",
         compact: "everything",
     })
 }

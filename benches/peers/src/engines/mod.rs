@@ -141,7 +141,7 @@ fn mebibytes(bytes: usize) -> String {
 fn values(settings: &Settings) -> String {
     match settings.apart {
         0 => "in the tables".to_owned(),
-        least => format!("of {least} B and more apart"),
+        least => format!("of {least} B and more in blob files"),
     }
 }
 

@@ -90,8 +90,8 @@ const PAGES: [HelpPage; 30] = [
         words: &["create", "keyspace"],
         form: "create keyspace NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
         summary: "Make a keyspace: a place for column families.",
-        more: "placement_strategy   SimpleStrategy or NetworkTopologyStrategy; kept and shown\n\
-               strategy_options     {replication_factor: N}; kept and shown\n\
+        more: "placement_strategy   SimpleStrategy or NetworkTopologyStrategy; stored and shown\n\
+               strategy_options     {replication_factor: N}; stored and shown\n\
                durable_writes       true or false",
         example: "create keyspace Music with placement_strategy = SimpleStrategy and strategy_options = {replication_factor: 1};",
     },
@@ -130,7 +130,7 @@ const PAGES: [HelpPage; 30] = [
                bloom_filter_fp_chance       how often a filter may be wrong, from 0 to 1\n\
                default_time_to_live         seconds that a column lives that 'set' gives no ttl (0: for ever)\n\
                caching, read_repair_chance, dclocal_read_repair_chance, replicate_on_write, speculative_retry,\n\
-               memtable_flush_period_in_ms, min_index_interval, max_index_interval, cells_per_row_to_cache: kept and shown\n\n\
+               memtable_flush_period_in_ms, min_index_interval, max_index_interval, cells_per_row_to_cache: stored and shown\n\n\
                Types: 'help types;'.",
         example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
                   and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",
@@ -139,7 +139,7 @@ const PAGES: [HelpPage; 30] = [
         words: &["update", "column", "family"],
         form: "update column family NAME with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...];",
         summary: "Change a column family's attributes, its columns' types and indexes.",
-        more: "The attributes are those of 'create column family'. What is not named stays as it is, except that\n\
+        more: "The attributes are those of 'create column family'. Other attributes stay unchanged, except that\n\
                column_metadata is the whole list. The type of names cannot change.",
         example: "update column family users with comment = 'people' and gc_grace = 3600;",
     },

@@ -13,7 +13,7 @@ pub const MAX_DEPTH: usize = 8;
 /// A token that the parser would accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedToken {
-    /// A word of the language, in lower case.
+    /// Keyword of the language, in lower case.
     Word(&'static str),
     /// A sign.
     Sign(&'static str),

@@ -96,7 +96,7 @@ pub fn bloggy(wide: &Wide) -> Result<String> {
     define(wide, &mut story)?;
     let blog = wide.keyspace("BloggyAppy")?;
     load(&blog)?;
-    story.part("What is in it, in the article's notation");
+    story.part("Its content, in the article's notation");
     story.line(0, "Rows come in the order of their tokens, columns sorted by name, whatever the order of writing was.");
     for family in ["Authors", "BlogEntries", "TaggedPosts", "Comments"] {
         story.line(0, "");

@@ -123,7 +123,7 @@ pub(super) const PAPER: Paper = Paper {
         },
         PaperClaim {
             section: "5.1",
-            text: "Of the leveled ones full has the longest compactions",
+            text: "Among the leveled ones, full has the longest compactions",
             figure: "full",
             ours: |o| {
                 let others = ["lo+1", "rr", "old", "cold"];
