@@ -98,7 +98,7 @@ fn a_keyspace_whose_record_is_lost_is_missed_and_its_tables_wait_for_it() {
     lose(&env, "schema/keyspace/");
     let error = Session::new(wide(&env)).unwrap_err().to_string();
     assert!(
-        error.contains("record cql/table/") && error.contains("keyspace ks is not there"),
+        error.contains("record cql/table/") && error.contains("keyspace ks does not exist"),
         "{error}"
     );
     assert_eq!(trees(&env).len(), 3);

@@ -21,7 +21,7 @@ struct BenchCli {
 
 fn main() -> ExitCode {
     firn_tools::start::prepare();
-    let matches = BenchCli::command().get_matches();
+    let matches = firn_tools::help::wrapped(BenchCli::command()).get_matches();
     let cli = BenchCli::from_arg_matches(&matches)
         .unwrap_or_else(|e| e.format(&mut BenchCli::command()).exit());
     let setting = Setting { store: &cli.store, models: None };

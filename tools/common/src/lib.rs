@@ -1,4 +1,5 @@
-//! Common code of Firn's commands: bytes as text ([`escape`]), completions and manual pages
+//! Common code of Firn's commands: bytes as text ([`escape`]), help texts
+//! ([`help`]), completions and manual pages
 //! ([`install`]), keys and ranges of a command line ([`keys`]), JSON of keys and errors ([`json`]),
 //! failures, exit codes, colours, tables, progress and human-readable numbers ([`output`]), the
 //! user's files ([`io`]), sizes, policies and tree options ([`options`]), a page of levels and
@@ -10,6 +11,7 @@
 //! if its name says so.
 
 pub mod escape;
+pub mod help;
 pub mod install;
 pub mod io;
 pub mod json;

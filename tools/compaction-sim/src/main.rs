@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use firn_tools::io::stdout;
@@ -12,7 +12,9 @@ use firn_tools::start::prepare;
 
 fn main() -> ExitCode {
     prepare();
-    let cli = SimCli::parse();
+    let matches = firn_tools::help::wrapped(SimCli::command()).get_matches();
+    let cli = SimCli::from_arg_matches(&matches)
+        .unwrap_or_else(|e| e.format(&mut SimCli::command()).exit());
     let mut out = stdout();
     let done = execute(&cli, &mut out);
     let flushed = out.flush();

@@ -189,11 +189,15 @@ enum FirnCommand {
     Man(install::ManArgs),
 }
 
+fn command() -> clap::Command {
+    firn_tools::help::wrapped(FirnCli::command())
+}
+
 fn main() -> ExitCode {
     firn_tools::start::prepare();
-    let matches = FirnCli::command().get_matches_from(with_store_first(std::env::args_os()));
+    let matches = command().get_matches_from(with_store_first(std::env::args_os()));
     let mut cli = FirnCli::from_arg_matches(&matches)
-        .unwrap_or_else(|e| e.format(&mut FirnCli::command()).exit());
+        .unwrap_or_else(|e| e.format(&mut command()).exit());
     cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
     let global = &cli.global;
     let done = match &cli.command {
@@ -227,7 +231,7 @@ fn main() -> ExitCode {
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),
         FirnCommand::Bench(args) => {
-            let command = FirnCli::command();
+            let command = command();
             let bench = command.find_subcommand("bench").zip(matches.subcommand_matches("bench"));
             bench::run(
                 global,
@@ -237,9 +241,9 @@ fn main() -> ExitCode {
         }
         FirnCommand::Torture(args) => torture::run(global, args),
         FirnCommand::Completions(args) => {
-            install::completions(args, FirnCli::command(), &mut stdout())
+            install::completions(args, command(), &mut stdout())
         }
-        FirnCommand::Man(args) => install::man(args, FirnCli::command(), &mut stdout()),
+        FirnCommand::Man(args) => install::man(args, command(), &mut stdout()),
     };
     output::finish(done, global.style(), advice)
 }
@@ -247,7 +251,7 @@ fn main() -> ExitCode {
 /// Allows `firn DIR COMMAND` for `firn --db DIR COMMAND`.
 fn with_store_first(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
-    let command = FirnCli::command();
+    let command = command();
     let is_command = |arg: Option<&OsString>| {
         arg.and_then(|a| a.to_str()).is_some_and(|a| command.find_subcommand(a).is_some())
     };

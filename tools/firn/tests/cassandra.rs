@@ -322,7 +322,7 @@ fn what_can_not_be_imported_is_said_before_anything_is_written() {
     };
     fs::create_dir(temp.path("empty")).unwrap();
     refused(&["empty"], "empty has no tables of Cassandra");
-    refused(&["nb-1-big-Data.db"], "the folder of nb-1-big-Data.db does not say");
+    refused(&["nb-1-big-Data.db"], "the folder of nb-1-big-Data.db does not name a table");
     let statistics = temp.path(&format!("{place}/nb-2-big-Statistics.db"));
     let sound = fs::read(&statistics).unwrap();
     let mut bytes = sound.clone();

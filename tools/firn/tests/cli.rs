@@ -192,7 +192,7 @@ fn a_bad_line_stops_or_is_skipped() {
     text.extend(b"k26\tv\n\\q\tv\nk27\tv\n");
     let file = t.file("bad.tsv", &text);
     let ran = t.firn_on("stop", &["load", &file, "--chunk", "10", "--json"], b"");
-    ran.said(1, &["line 26", "no tab", "loaded 20 records", "ends with line 20", "--bad skip"]);
+    ran.said(1, &["line 26", "no tab", "loaded 20 records", "ends after line 20", "--bad skip"]);
     let summary: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
     assert_eq!(
         (&summary["loaded"], &summary["complete"], &summary["bad"][0]["line"]),

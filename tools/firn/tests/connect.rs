@@ -190,7 +190,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
         1,
         &[
             "ConnectionLost: the connection to the server is lost: it was closed within an answer",
-            "is not known",
+            "it is unknown",
         ],
     );
     assert!(shown.contains("\n 0xcafe (com.example.Of(FloatType , 3))\n"), "{shown}");

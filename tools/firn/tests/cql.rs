@@ -411,7 +411,7 @@ fn copy_has_the_options_of_cqlsh() {
         );
         assert_eq!(t.read("bad.err"), "2\nx,two\n,null\n");
         copy("u (k, note) FROM 'bad.csv' WITH ERRFILE = 'bad.err'")
-            .said(1, &["bad.err is there already"]);
+            .said(1, &["bad.err exists already"]);
         copy("u (k, note) FROM 'bad.csv' WITH MAXPARSEERRORS = 1")
             .said(1, &["bad.csv:3: column k", "more rows than MAXPARSEERRORS are refused"]);
         assert_eq!(t.read("import_shop_u.err"), "2\n");

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
 use firn_tools::start::prepare;
@@ -12,7 +12,9 @@ use sstable_dump::{DumpCli, advice};
 
 fn main() -> ExitCode {
     prepare();
-    let cli = DumpCli::parse();
+    let matches = firn_tools::help::wrapped(DumpCli::command()).get_matches();
+    let cli = DumpCli::from_arg_matches(&matches)
+        .unwrap_or_else(|e| e.format(&mut DumpCli::command()).exit());
     let mut out = stdout();
     let done = sstable_dump::run(&cli, &mut out);
     // Output before a failure is useful too.

@@ -260,7 +260,7 @@ fn slowdowns_are_reported_at_begin_and_end() {
     drop(pause);
     tree.compact().unwrap();
     drop((tree, db));
-    let events: Vec<Event> = told.iter().filter(|e| name(e).starts_with("Pacing")).collect();
+    let events: Vec<Event> = told.iter().filter(|e| name(e).starts_with("Slowdown")).collect();
     let [
         Event::SlowdownBegun { tree: first, reason, .. },
         Event::SlowdownEnded { tree, reason: ended, micros, slept_micros, .. },
