@@ -150,7 +150,11 @@ fn a_store_that_takes_no_writes_is_not_well() {
     assert_eq!(health().0, "200");
     mem.set_free_space(Some(1 << 20));
     let (code, body) = health();
-    assert!(code == "503" && body.contains("\"disk full\",\"why\":\"the store's disk has 1048576 free bytes"), "{body}");
+    assert!(
+        code == "503"
+            && body.contains("\"disk full\",\"why\":\"the store's disk has 1048576 free bytes"),
+        "{body}"
+    );
     mem.set_free_space(Some(1 << 30));
     assert_eq!(health().0, "200");
     for cql in [

@@ -251,7 +251,9 @@ impl BodyReader<'_, '_> {
             match usize::try_from(n) {
                 Ok(n) if n < of && numbers.last().is_none_or(|l| *l < n) => numbers.push(n),
                 _ => {
-                    return wrong("the columns of a row are out of order, or their count is too large");
+                    return wrong(
+                        "the columns of a row are out of order, or their count is too large",
+                    );
                 }
             }
         }

@@ -371,7 +371,9 @@ fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
     };
     let (other_words, other) = least.scarcest(q);
     if percent(mine) != percent(other) && mine < other {
-        return format!(". Among the policies that fit, it uses its scarcest resource the least: {words}");
+        return format!(
+            ". Among the policies that fit, it uses its scarcest resource the least: {words}"
+        );
     }
     // Others use theirs as little, or less: name the difference to the nearest of them.
     let rival = if percent(mine) == percent(other) { next } else { least };

@@ -196,8 +196,8 @@ fn command() -> clap::Command {
 fn main() -> ExitCode {
     firn_tools::start::prepare();
     let matches = command().get_matches_from(with_store_first(std::env::args_os()));
-    let mut cli = FirnCli::from_arg_matches(&matches)
-        .unwrap_or_else(|e| e.format(&mut command()).exit());
+    let mut cli =
+        FirnCli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut command()).exit());
     cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
     let global = &cli.global;
     let done = match &cli.command {
@@ -240,9 +240,7 @@ fn main() -> ExitCode {
             )
         }
         FirnCommand::Torture(args) => torture::run(global, args),
-        FirnCommand::Completions(args) => {
-            install::completions(args, command(), &mut stdout())
-        }
+        FirnCommand::Completions(args) => install::completions(args, command(), &mut stdout()),
         FirnCommand::Man(args) => install::man(args, command(), &mut stdout()),
     };
     output::finish(done, global.style(), advice)

@@ -276,10 +276,12 @@ fn a_tree_is_dropped_after_a_confirmation() {
     t.firn(&["drop-tree", "old", "--yes"]).said(0, &["dropped the tree \"old\""]);
     let trees = t.firn(&["trees"]).good();
     assert!(trees.contains("new") && !trees.contains("old"), "{trees}");
-    let cql = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+    let cql =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE k.p (id int PRIMARY KEY)";
     Ran::of(t.run("tables", &["cql", "-e", cql], b"")).good();
-    Ran::of(t.run("tables", &["drop-tree", "k.p", "--yes"], b"")).said(2, &["belongs to the keyspaces"]);
+    Ran::of(t.run("tables", &["drop-tree", "k.p", "--yes"], b""))
+        .said(2, &["belongs to the keyspaces"]);
 }
 
 #[test]
@@ -299,6 +301,7 @@ fn ranges_that_hold_no_key_are_refused() {
     let t = Temp::new("trees", "ranges");
     t.firn(&["put", "apple", "red"]).good();
     for command in ["scan", "explain", "delete"] {
-        t.firn(&[command, "--from", "z", "--to", "a"]).said(2, &["ends where it begins, or before"]);
+        t.firn(&[command, "--from", "z", "--to", "a"])
+            .said(2, &["ends where it begins, or before"]);
     }
 }

@@ -19,8 +19,8 @@ use crate::cell::{CounterMerge, PartitionPrefix, StoredFacts, StoredPurge};
 /// use firn_wide::internals::store::hooks;
 /// let plain = hooks::family(Default::default(), false, 8, 864_000);
 /// let counters = hooks::family(Default::default(), true, 8, 864_000);
-/// assert!(plain.purge.is_some() && plain.merge.is_none());
-/// assert!(counters.purge.is_none() && counters.merge.is_some());
+/// assert!(plain.compaction_filter.is_some() && plain.merge_operator.is_none());
+/// assert!(counters.compaction_filter.is_none() && counters.merge_operator.is_some());
 /// ```
 pub fn family(tree: TreeOptions, counter: bool, token_len: usize, gc_grace: i64) -> TreeOptions {
     TreeOptions {
