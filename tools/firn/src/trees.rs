@@ -39,7 +39,8 @@ pub struct DropTreeArgs {
 
 /// Runs `firn drop-tree`.
 pub fn drop_tree(global: &Global, args: &DropTreeArgs) -> Done {
-    if !args.yes && !(stdin_is_terminal() && stderr_is_terminal()) {
+    let asks = stdin_is_terminal() && stderr_is_terminal();
+    if !args.yes && !asks {
         return Err(Failure::with_next("dropping a tree needs a confirmation", "say --yes"));
     }
     let db = global.open_to_write(false, 0)?;

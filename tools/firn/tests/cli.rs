@@ -317,7 +317,8 @@ fn scan_takes_ranges() {
     assert_eq!(scan(&["--prefix", "k9", "--reverse", "--limit", "2"]), "k99 k98");
     assert_eq!(scan(&["--from", "k98", "--reverse"]), "k99 k98");
     assert_eq!(scan(&["--to", "k01"]), "k00");
-    assert_eq!(scan(&["--from", "k50", "--to", "k40"]), "");
+    let backwards = ["scan", "--from", "k50", "--to", "k40"];
+    t.firn_bytes(&backwards).said(2, &["ends where it begins, or before", "--from below --to"]);
     assert_eq!(scan(&["--limit", "0"]), "");
     assert_eq!(
         t.firn_bytes(&["scan", "--json", "--limit", "1"]).text(),

@@ -275,7 +275,7 @@ fn a_tree_is_dropped_after_a_confirmation() {
     t.firn(&["drop-tree", "none", "--yes"]).said(2, &["no tree \"none\"", "old", "new"]);
     t.firn(&["drop-tree", "old", "--yes"]).said(0, &["dropped the tree \"old\""]);
     let trees = t.firn(&["trees"]).good();
-    assert!(trees.contains("new") && !trees.contains("old"), "{trees}");
+    assert!(trees.contains("\nnew ") && !trees.contains("\nold "), "{trees}");
     let cql =
         "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE k.p (id int PRIMARY KEY)";
