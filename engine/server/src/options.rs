@@ -212,17 +212,29 @@ impl Options {
                     .to_owned(),
             ));
         }
+        if !login {
+            self.check_without_login()?;
+        }
+        Ok(login)
+    }
+
+    /// Fails if clients on other machines would have all permissions, because nobody must log in.
+    /// For a store without roles, a command calls this before it opens the store, which would
+    /// otherwise be changed by a server that does not start.
+    ///
+    /// # Errors
+    /// An address that is not a loopback one, without [`insecure`](Options::insecure).
+    pub fn check_without_login(&self) -> Result<(), ServerError> {
         let is_far = |address: &SocketAddr| !address.ip().is_loopback();
         let all = [Some(self.address), self.thrift, self.metrics];
-        let far = all.into_iter().flatten().find(is_far);
-        if let Some(far) = far.filter(|_| !login && !self.insecure) {
-            return Err(ServerError::Options(format!(
+        match all.into_iter().flatten().find(is_far) {
+            Some(far) if !self.insecure => Err(ServerError::Options(format!(
                 "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
                  make roles, or say that this is wanted (--insecure)",
                 far.ip()
-            )));
+            ))),
+            _ => Ok(()),
         }
-        Ok(login)
     }
 }
 

@@ -23,7 +23,7 @@ use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
-use crate::store::{Global, clock_words};
+use crate::store::{Global, Holding, clock_words};
 
 pub const EXAMPLES: &str = "\
 Clients of Cassandra connect as to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4 and 5). The
@@ -388,6 +388,10 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let asked = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
+    // A store of keys and values has no roles; opening it for CQL would add a tree to it.
+    if !args.ephemeral && global.holding()? != Holding::Model {
+        options.check_without_login().map_err(failure)?;
+    }
     let server = Server::start(options).map_err(failure)?;
     let db = server.session().engine().store().db().clone();
     if let Some(words) = clock_words(server.session().engine().store()) {

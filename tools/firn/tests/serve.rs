@@ -206,6 +206,12 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     // Without a role it does not start, and names the reason.
     let e = Ran::of(dir.run("store", &words[2..], b""));
     e.said(2, &["0.0.0.0 can be reached from other machines", "make roles", "--insecure"]);
+    // The refusal leaves a store of keys and values as it was.
+    Ran::of(dir.run("fruit", &["put", "apple", "red"], b"")).good();
+    let e = Ran::of(dir.run("fruit", &["serve", "--listen", "0.0.0.0:0"], b""));
+    e.said(2, &["0.0.0.0 can be reached from other machines"]);
+    let trees = Ran::of(dir.run("fruit", &["trees"], b"")).good();
+    assert!(!trees.contains("system.schema"), "{trees}");
     // The health check uses the address of the metrics.
     let probe = list("  CMD ");
     assert!(
