@@ -17,7 +17,7 @@ use csv::ByteRecord;
 use firn_tools::escape;
 use serde_json::value::RawValue;
 
-use crate::record::{Format, RecordLines, RecordTrouble, csv_trouble};
+use crate::record::{Format, RecordLines, RecordTrouble, csv_trouble, not_an_object};
 
 /// One record.
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ fn tsv(line: &[u8], names: &[Vec<u8>], decode: bool, to: &mut Fields) -> Result<
 }
 
 fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
-    let wrong = |e: serde_json::Error| format!("it is no JSON object: {e}");
+    let wrong = |e: serde_json::Error| not_an_object(text, &e);
     let object: BTreeMap<String, &RawValue> = serde_json::from_slice(text).map_err(wrong)?;
     for (name, value) in &object {
         match value.get() {

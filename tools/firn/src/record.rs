@@ -431,9 +431,18 @@ fn json_field(
     }
 }
 
+/// Describes a line that is not a JSON object.
+pub fn not_an_object(text: &[u8], e: &serde_json::Error) -> String {
+    let next = match text.trim_ascii_start().first() {
+        Some(b'[') => "; `jq -c '.[]'` makes lines of an array",
+        _ => "",
+    };
+    format!("it is no JSON object: {e}{next}")
+}
+
 fn json(text: &[u8], choice: &Choice, to: &mut Record) -> Result<(), String> {
     let object: Map<String, Value> =
-        serde_json::from_slice(text).map_err(|e| format!("it is no JSON object: {e}"))?;
+        serde_json::from_slice(text).map_err(|e| not_an_object(text, &e))?;
     let key = choice.key.as_deref().unwrap_or("key");
     if matches!(object.get(key), Some(Value::Null | Value::Object(_) | Value::Array(_))) {
         return Err(format!("the field {key:?} is neither text nor a number"));
@@ -485,6 +494,13 @@ mod tests {
                 Err(RecordTrouble::Io(e)) => panic!("{e}"),
             }
         }
+    }
+
+    #[test]
+    fn an_array_of_objects_gets_a_hint() {
+        let e = serde_json::from_slice::<Map<String, Value>>(b" [{}]").unwrap_err();
+        assert!(not_an_object(b" [{}]", &e).contains("jq -c '.[]'"));
+        assert!(!not_an_object(b"7", &e).contains("jq"));
     }
 
     #[test]
