@@ -27,7 +27,7 @@ fn every_public_method_is_in_a_run_of_each_kind() {
     ];
     model.extend(parts.map(|p| root.join(format!("tests/model/{p}.rs"))));
     let mut crash = below(&["crash.rs", "faults.rs", "history"]);
-    crash.push(root.join("../../tools/firn/src/torture"));
+    crash.push(root.join("../../tools/torture/src"));
     let threads = below(&["model/threads.rs", "interleave.rs", "interleave"]);
     let runs = [("model", model), ("threads", threads), ("crash", crash)]
         .map(|(kind, sources)| Runs { kind, sources });

@@ -43,7 +43,6 @@ mod serve;
 mod serve_backups;
 mod statements;
 mod store;
-mod torture;
 mod trees;
 mod verify;
 mod whole;
@@ -179,8 +178,8 @@ enum FirnCommand {
     #[command(after_help = bench::examples())]
     Bench(Box<bench::ModelBenchArgs>),
     /// Stress a store, kill it repeatedly, and check that no data is lost or wrong
-    #[command(after_help = torture::EXAMPLES)]
-    Torture(torture::TortureArgs),
+    #[command(after_help = firn_torture::EXAMPLES)]
+    Torture(firn_torture::TortureArgs),
     /// Print completions for a shell
     #[command(after_help = install::completions_examples("firn"))]
     Completions(install::CompletionsArgs),
@@ -239,7 +238,7 @@ fn main() -> ExitCode {
                 &bench.map_or(vec![], |(bench, matches)| bench::given(bench, matches)),
             )
         }
-        FirnCommand::Torture(args) => torture::run(global, args),
+        FirnCommand::Torture(args) => firn_torture::run(&global.store, args),
         FirnCommand::Completions(args) => install::completions(args, command(), &mut stdout()),
         FirnCommand::Man(args) => install::man(args, command(), &mut stdout()),
     };

@@ -26,7 +26,7 @@ pub fn parse(text: &str, registry: &Registry) -> Result<Type> {
     lookup(text, registry).map_err(|e| invalid(format!("{NO_SUCH_TYPE}{}'", e.class)))
 }
 
-/// Like [`parse`]; an error has the existing types.
+/// Like `parse`; an error has the existing types.
 pub fn lookup(text: &str, registry: &Registry) -> std::result::Result<Type, UnknownType> {
     Type::parse(text, registry).map_err(|_| UnknownType {
         class: if text.contains('.') { text.to_owned() } else { format!("{PACKAGE}{text}") },

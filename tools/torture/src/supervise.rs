@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use firn_kv::Env;
 use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::options::StoreArgs;
 use firn_tools::output::{self, Done, Failure, Progress, count, things};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
 use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::{NEXT, STORE, TortureArgs, journal};
-use crate::store::Global;
 
 /// Totals of a run.
 #[derive(Default)]
@@ -56,8 +56,13 @@ struct ToldWorker {
 }
 
 /// Runs cycles until the time is over or an error is found.
-pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env: &dyn Env) -> Done {
-    let dir = &global.store.db;
+pub fn run(
+    store: &StoreArgs,
+    args: &TortureArgs,
+    settings: &TortureSettings,
+    env: &dyn Env,
+) -> Done {
+    let dir = &store.db;
     let watch = Stopwatch::start();
     let progress = Progress::operations("torture", Some(args.seconds));
     let mut tally = TortureTally::default();
@@ -79,7 +84,7 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env:
         tally.largest = tally.largest.max(disk_bytes(&dir.join(STORE)).unwrap_or(0));
         if let Some(what) = told.wrong {
             drop(progress);
-            return failed(global, &this, &what, &tally, watch.seconds());
+            return failed(store, &this, &what, &tally, watch.seconds());
         }
         if told.restore {
             super::remove_store(env, &dir.join(STORE))?;
@@ -94,7 +99,7 @@ pub fn run(global: &Global, args: &TortureArgs, settings: &TortureSettings, env:
         ));
     }
     drop(progress);
-    report(global, settings, &tally, watch.seconds(), None)
+    report(store, settings, &tally, watch.seconds(), None)
 }
 
 /// Returns the number of the last cycle that was begun in a directory.
@@ -293,7 +298,7 @@ impl TortureTally {
 }
 
 fn failed(
-    global: &Global,
+    store: &StoreArgs,
     cycle: &Cycle<'_>,
     what: &str,
     tally: &TortureTally,
@@ -302,8 +307,8 @@ fn failed(
     let Cycle { env, dir, settings, plan } = cycle;
     let text = format!("{what}\n\n{plan}\nsettings: {}\n", settings.to_json());
     env.create(&dir.join("failure.txt"))?.append(text.as_bytes())?;
-    report(global, settings, tally, seconds, Some((what, plan)))?;
-    if !global.store.json {
+    report(store, settings, tally, seconds, Some((what, plan)))?;
+    if !store.json {
         eprintln!(
             "{} is left unchanged; the cycle's plan is in {}",
             dir.display(),
@@ -324,7 +329,7 @@ fn failed(
 }
 
 fn report(
-    global: &Global,
+    store: &StoreArgs,
     settings: &TortureSettings,
     t: &TortureTally,
     seconds: f64,
@@ -337,7 +342,7 @@ fn report(
         openings.get(openings.len() / 2).copied().unwrap_or(0),
         openings.last().copied().unwrap_or(0),
     );
-    if global.store.json {
+    if store.json {
         let v = json!({
             "settings": settings.to_json(), "seconds": seconds, "cycles": t.cycles,
             "killed_working": t.killed_working, "killed_opening": t.killed_opening, "died_at_operation": t.died,
@@ -349,7 +354,7 @@ fn report(
         writeln!(out, "{v}")?;
         return Ok(());
     }
-    let style = global.style();
+    let style = store.style();
     writeln!(
         out,
         "{}, {}: {} killed at work, {} while opening, {} at an operation on files, {} closed ({})",

@@ -38,10 +38,10 @@ use std::path::Path;
 use clap::Args;
 use firn_kv::Result;
 use firn_kv::{Env, OsEnv};
+use firn_tools::options::StoreArgs;
 use firn_tools::output::{Done, Failure};
 use serde_json::json;
 
-use crate::store::Global;
 use plan::{Faults, TortureSettings};
 use trouble::CheckTrouble;
 
@@ -50,6 +50,7 @@ const STORE: &str = "store";
 /// Directory of a checkpoint with which the next cycle continues.
 const NEXT: &str = "next";
 
+/// Text after the options in `firn torture --help`.
 pub const EXAMPLES: &str = "\
 Each cycle is a separate process. It opens the store with randomly drawn options and compares all of it with the expected state. Its
 threads write, read, range, snapshot, transact, ingest, drop ranges, flush, compact, change options, create and drop trees, use CQL on
@@ -108,11 +109,11 @@ pub struct TortureArgs {
 }
 
 /// Runs `firn torture`.
-pub fn run(global: &Global, args: &TortureArgs) -> Done {
+pub fn run(store: &StoreArgs, args: &TortureArgs) -> Done {
     let env = OsEnv::new();
-    let settings = settings(&*env, &global.store.db, args)?;
-    let Some(cycle) = args.cycle else { return supervise::run(global, args, &settings, &*env) };
-    match child::run(&settings, &global.store.db, cycle) {
+    let settings = settings(&*env, &store.db, args)?;
+    let Some(cycle) = args.cycle else { return supervise::run(store, args, &settings, &*env) };
+    match child::run(&settings, &store.db, cycle) {
         Ok(()) => Ok(()),
         Err(trouble) => {
             let what = match trouble {
