@@ -94,8 +94,12 @@ fn binary(name: &str) -> PathBuf {
 
 /// Runs a page's blocks.
 fn run(page: &str) {
-    let text = fs::read_to_string(root().join(page)).unwrap();
-    let dir = Temp::new("pages", &page.replace('/', "-"));
+    run_together(&page.replace('/', "-"), &[page]);
+}
+
+/// Runs the commands of pages, one page after the other, in one folder.
+fn run_together(name: &str, pages: &[&str]) {
+    let dir = Temp::new("pages", name);
     let bin = dir.path(".bin");
     fs::create_dir(&bin).unwrap();
     for name in ["firn", "sstable-dump", "compaction-sim"] {
@@ -109,7 +113,13 @@ fn run(page: &str) {
         symlink(root().join(folder).canonicalize().unwrap(), dir.path(folder)).unwrap();
     }
     let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap());
+    for page in pages {
+        run_page(page, &dir, &path);
+    }
+}
 
+fn run_page(page: &str, dir: &Temp, path: &str) {
+    let text = fs::read_to_string(root().join(page)).unwrap();
     let (mut printed, mut ran) = (None, 0);
     for block in blocks(&text) {
         let place = format!("{page}:{}", block.line);
@@ -148,7 +158,7 @@ fn run(page: &str) {
         };
         let done = Command::new("bash")
             .args([flags, "pipefail", "-c", &block.text])
-            .env("PATH", &path)
+            .env("PATH", path)
             .current_dir(&dir.0)
             .output()
             .unwrap();
@@ -227,6 +237,26 @@ fn operate() {
 #[test]
 fn introduction_tuning_and_faq() {
     ["docs/introduction.md", "docs/tuning.md", "docs/faq.md"].into_iter().for_each(run);
+}
+
+/// A reader may follow the pages one after the other in one folder.
+#[test]
+fn pages_follow_each_other_in_one_folder() {
+    let pages = [
+        "README.md",
+        "docs/introduction.md",
+        "docs/model.md",
+        "docs/cql.md",
+        "docs/serve.md",
+        "docs/outgrow.md",
+        "docs/inspect.md",
+        "docs/cassandra-files.md",
+        "docs/simulate.md",
+        "docs/operate.md",
+        "docs/tuning.md",
+        "docs/faq.md",
+    ];
+    run_together("all", &pages);
 }
 
 #[test]
