@@ -194,7 +194,9 @@ fn command() -> clap::Command {
 
 fn main() -> ExitCode {
     firn_tools::start::prepare();
-    let matches = command().get_matches_from(with_store_first(std::env::args_os()));
+    let built = command();
+    let args = with_store_first(&built, std::env::args_os());
+    let matches = built.get_matches_from(args);
     let mut cli =
         FirnCli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut command()).exit());
     cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
@@ -246,9 +248,11 @@ fn main() -> ExitCode {
 }
 
 /// Allows `firn DIR COMMAND` for `firn --db DIR COMMAND`.
-fn with_store_first(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn with_store_first(
+    command: &clap::Command,
+    args: impl Iterator<Item = OsString>,
+) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
-    let command = command();
     let is_command = |arg: Option<&OsString>| {
         arg.and_then(|a| a.to_str()).is_some_and(|a| command.find_subcommand(a).is_some())
     };
