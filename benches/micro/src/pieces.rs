@@ -148,6 +148,7 @@ pub fn store_on_disk(
     tree.compact()?;
     drop(tree);
     let db = Db::open_in(OsEnv::new(), dir.path(), DbOptions { event_log: false, ..options })?;
-    let tree = db.tree("t", TreeOptions { memtable_size: 64 << 10, ..large })?;
+    let tree = db.existing_tree("t")?;
+    tree.set_options(TreeOptions { memtable_size: 64 << 10, ..large })?;
     Ok(BenchStore { db, tree, dir })
 }

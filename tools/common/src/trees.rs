@@ -40,5 +40,9 @@ pub fn with_options(
         .try_for_each(|(option, text)| options::set(&mut options, option, text))
         .map_err(Error::invalid)?;
     options.merge_operator = merge.or(options.merge_operator);
-    db.tree(name, options)
+    let tree = db.tree(name, options.clone())?;
+    if !changes.is_empty() {
+        tree.set_options(options)?;
+    }
+    Ok(tree)
 }

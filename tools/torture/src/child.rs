@@ -156,6 +156,7 @@ fn open(
     let wide = tables::open(env, &dir.join(STORE), plan.db.clone())?;
     let db = wide.store().db().clone();
     let trees = db.trees(NAMES.iter().zip(plan.trees.iter().cloned()))?;
+    trees.iter().zip(&plan.trees).try_for_each(|(t, options)| t.set_options(options.clone()))?;
     let bank = db.tree(BANK, plan.trees[0].clone())?;
     if bank.get(&account(0))?.is_none() {
         if before > 0 {

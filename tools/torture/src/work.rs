@@ -462,7 +462,7 @@ impl TortureWorker {
                 if rng.below(2) == 0 {
                     t.set_options(options)?
                 } else {
-                    s.db.tree(NAMES[tree], options).map(drop)?
+                    s.db.tree(NAMES[tree], options.clone())?.set_options(options)?
                 }
             }
             TortureLook::Checkpoint => self.checkpoint(&mut rng)?,

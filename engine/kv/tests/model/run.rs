@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firn_crash::Cut;
 use firn_kv::{
-    Batch, BatchOp, ChangeFeed, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot,
-    Transaction, Tree, TreeOptions,
+    Batch, BatchOp, ChangeFeed, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction,
+    Tree, TreeOptions,
 };
 use firn_testkit::history::{HistoryKey, HistoryOp, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
@@ -496,15 +496,21 @@ impl<'a> Runner<'a> {
             self.variants[tree] = variant;
             let options = self.setup.tree_options(tree, variant);
             let policy = options.policy.clone();
-            // Both calls have the same effect, and an open handle sees it in either case.
             let handle = self.open.trees[tree].clone();
             let t = match handle.filter(|_| variant % 2 == 1) {
-                Some(t) => {
-                    t.set_options(options)?;
+                Some(t) => t,
+                None => {
+                    // Opening an existing tree leaves its options as they are.
+                    let before = self.open.trees[tree].as_ref().map(|t| t.options().policy);
+                    let t = self.db()?.tree(&tree_name(tree), options.clone())?;
+                    ensure(Some(t.options().policy) == before, || {
+                        "opening a tree changed its policy".into()
+                    })?;
                     t
                 }
-                None => self.db()?.tree(&tree_name(tree), options)?,
             };
+            t.set_options(options)?;
+            // Each open handle sees the change.
             ensure(t.options().policy == policy, || "the policy was not changed".into())?;
             let (name, names) = (t.name(), t.db().tree_names());
             ensure(names.iter().any(|n| n == name), || {

@@ -184,7 +184,16 @@ impl CellStore {
             std::iter::once((TreeName::Family(spec.id).to_string(), options)).chain(indexes)
         });
         // With a higher durability the log is synced once at the end.
-        let mut trees = self.0.db.with(Durability::Process).trees(wanted)?.into_iter();
+        let wanted: Vec<(String, TreeOptions)> = wanted.collect();
+        let trees = self.0.db.with(Durability::Process).trees(wanted.iter().cloned())?;
+        for (tree, (_, options)) in trees.iter().zip(&wanted) {
+            match tree.set_options(options.clone()) {
+                // A store that is open for reading keeps its options.
+                Err(e) if e.kind() == firn_kv::ErrorKind::ReadOnly => {}
+                done => done?,
+            }
+        }
+        let mut trees = trees.into_iter();
         // Register all families before the first index is built, so that a revert finds them.
         let mut families = vec![];
         let mut of_indexes = vec![];

@@ -113,10 +113,29 @@ impl Db {
         )
     }
 
-    /// Opens the tree `name` with these options, and creates it if it does not exist.
+    /// Returns the directory of the store, as it was passed to the opening; "/" for a store
+    /// [in memory](Db::in_memory).
+    pub fn dir(&self) -> &Path {
+        self.inner().versions.dir()
+    }
+
+    /// Opens the tree `name`, and creates it with these options if it does not exist.
     ///
-    /// The options replace those of an existing tree from now on. Existing files stay as they are.
-    /// The hooks must be those that the tree was created with.
+    /// An existing tree keeps its stored options, so an opening undoes no earlier
+    /// [`set_options`](Tree::set_options). Only the hooks are taken from `options`, because they are
+    /// code: they must be those that the tree was created with. [`Tree::options`] returns the
+    /// options in force.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let small = TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() };
+    /// db.tree("t", small.clone())?;
+    /// let again = db.tree("t", TreeOptions::default())?;
+    /// assert_eq!(again.options().memtable_size, 1 << 20);
+    /// again.set_options(TreeOptions { memtable_size: 8 << 20, ..again.options() })?;
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of bounds, `Incompatible` for a different hook, and
@@ -126,7 +145,7 @@ impl Db {
         Ok(tree.unwrap_or_else(|| unreachable!("one requested tree yields one tree")))
     }
 
-    /// Opens the trees of these names with these options and returns them in this order. Missing
+    /// Opens the trees of these names and returns them in this order. Missing
     /// trees are created together, atomically and with one sync: after a crash all of them exist,
     /// or none. Creating 1,000 trees one by one costs 1,000 syncs.
     ///
@@ -144,7 +163,7 @@ impl Db {
     ///
     /// # Errors
     /// Those of [`Db::tree`], and `InvalidArgument` for a duplicate name. On an error no tree has
-    /// been created, but existing trees may have their new options.
+    /// been created.
     pub fn trees<N: AsRef<str>>(
         &self,
         trees: impl IntoIterator<Item = (N, TreeOptions)>,

@@ -105,13 +105,13 @@ pub fn open_trees(db: &DbInner, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<A
     Ok(trees)
 }
 
-/// Opens an existing tree. Returns `None` when another thread has dropped it in the meantime.
+/// Opens an existing tree with its stored options and the given hooks. Returns `None` when another thread has dropped it in the meantime.
 fn reopen_tree(
     db: &DbInner,
     t: Arc<TreeInner>,
     options: &TreeOptions,
 ) -> Result<Option<Arc<TreeInner>>> {
-    match change_options(db, &t, options.clone(), false) {
+    match attach_hooks(db, &t, options) {
         Ok(()) => {
             background::shorten_log(db, &t)?;
             Ok(Some(t))
@@ -177,12 +177,25 @@ pub fn report_options(observer: &Observer, t: &TreeInner) {
         .note(|| Event::TreeOpened { tree: t.name.clone(), options: Box::new((*options).clone()) });
 }
 
-/// Applies these options. The hooks must be those with which the tree was written. With `keep`,
-/// a tree that was opened without its hooks continues without them.
-pub fn change_options(db: &DbInner, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
+/// Opens a tree with the hooks of `hooks`, with which it must have been written, and with its stored
+/// options.
+pub fn attach_hooks(db: &DbInner, t: &TreeInner, hooks: &TreeOptions) -> Result<()> {
+    change_options(db, t, |stored| stored.with_hooks_of(hooks), false)
+}
+
+/// Applies the options that `change` returns for the stored ones. The hooks must be those with which
+/// the tree was written. With `keep`, a tree that was opened without its hooks continues without
+/// them.
+fn change_options(
+    db: &DbInner,
+    t: &TreeInner,
+    change: impl FnOnce(&PersistedOptions) -> TreeOptions,
+    keep: bool,
+) -> Result<()> {
     let mut c = db.versions.lock_catalog();
     db.gate.check_open()?;
     let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
+    let options = change(&state.options);
     let hooked = match state.options.check_hooks(&t.name, &options) {
         Ok(()) => true,
         Err(_) if keep && !t.is_hooked() && has_hooks_of(&options, &t.view.load_full().options) => {
@@ -212,7 +225,7 @@ pub fn change_options(db: &DbInner, t: &TreeInner, options: TreeOptions, keep: b
 
 pub fn set_options(db: &DbInner, t: &TreeInner, options: TreeOptions) -> Result<()> {
     db.gate.check_writable()?;
-    change_options(db, t, options, true)?;
+    change_options(db, t, |_| options, true)?;
     report_options(&db.observer, t);
     Ok(())
 }
