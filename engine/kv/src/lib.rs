@@ -80,8 +80,8 @@ pub use db::TracingListener;
 pub use db::explain;
 pub use db::{
     Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds, Keys, Pause,
-    Range, Readable, Retry, Snapshot, TableInfo, Transaction, Tree, TtlRange, TtlTree, TtlValue,
-    Updated, Verified,
+    Range, Readable, Retry, Savepoint, Snapshot, TableInfo, Transaction, Tree, TtlRange, TtlTree,
+    TtlValue, Updated, Verified,
 };
 pub use env::Env;
 pub use env::mem::MemEnv;

@@ -33,6 +33,7 @@ mod identity;
 mod jobs;
 mod large;
 mod left_behind;
+mod locks;
 mod long_walks;
 mod longest;
 mod memory;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::options::DbOptions;
 use crate::db::commit::CommitPipeline;
+use crate::db::key_locks::KeyLocks;
 use crate::db::memory::budget::MemoryManager;
 use crate::db::observe::Observer;
 use crate::db::scheduler::Scheduler;
@@ -26,6 +27,8 @@ pub struct DbInner {
     pub commit: CommitPipeline,
     /// Manifest, trees, tables, snapshots.
     pub versions: VersionSet,
+    /// Keys that transactions have locked.
+    pub key_locks: KeyLocks,
     /// Background work: queue, worker slots, limits.
     pub scheduler: Scheduler,
     /// Memory of memtables and jobs, and the block cache.

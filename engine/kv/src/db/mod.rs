@@ -10,8 +10,8 @@
 //! - `write`: the write path, with its backpressure (`slowdown`, `room`).
 //! - `read`: the read path of a key, and the sources of a range (`sources`).
 //! - `inner`: the state of an open store. It combines the parts `commit` (log and sequence
-//!   numbers), `versions` (files and trees), `scheduler` (background work), `memory` and `observe`.
-//!   Each part owns its state.
+//!   numbers), `versions` (files and trees), `key_locks`, `scheduler` (background work), `memory`
+//!   and `observe`. Each part owns its state.
 
 mod commit;
 #[cfg(feature = "explain")]
@@ -19,6 +19,7 @@ pub mod explain;
 mod handle;
 mod inner;
 mod jobs;
+mod key_locks;
 mod memory;
 mod observe;
 mod open;
@@ -40,7 +41,7 @@ pub use handle::readable::Readable;
 pub use handle::snapshot::Snapshot;
 pub use handle::tables::TableInfo;
 pub use handle::ttl::{TtlRange, TtlTree, TtlValue};
-pub use handle::txn::{Retry, Transaction};
+pub use handle::txn::{Retry, Savepoint, Transaction};
 pub use handle::update::Updated;
 pub use observe::meters::{Latencies, Latency};
 pub use observe::pins::{Pin, PinKind, Space};

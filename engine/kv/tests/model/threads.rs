@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use firn_crash::Cut;
 use firn_kv::{
-    Batch, BatchOp, ChangeFeed, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree,
-    TreeOptions,
+    Batch, BatchOp, ChangeFeed, Db, DbOptions, Durability, ErrorKind, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::effort::times_effort;
 use firn_testkit::history::TREES;
@@ -134,6 +133,10 @@ impl Writer<'_> {
         let next = (tree + 1) % TREES;
         let (t, u) = (&self.trees[tree], &self.trees[next]);
         let was = self.db.transact(|tx| {
+            tx.lock(t, &k, Duration::from_secs(60))?;
+            let before = tx.savepoint();
+            tx.delete_range(t, ..)?;
+            tx.rollback_to(&before)?;
             let was = tx.get(t, &k)?.map(|v| v.to_vec());
             let end = [&k[..], &[0]].concat();
             let seen = tx.range(t, &k[..]..&end[..]).next().transpose()?;

@@ -9,7 +9,7 @@ use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::pause::Pause;
 use crate::db::handle::range::{Keys, Range};
 use crate::db::handle::snapshot::Snapshot;
-use crate::db::handle::txn::Transaction;
+use crate::db::handle::txn::{Savepoint, Transaction};
 use crate::db::write::batch::Batch;
 
 impl fmt::Debug for Db {
@@ -65,7 +65,13 @@ impl fmt::Debug for Transaction {
         let (reads, writes) = self.state.counts();
         let mut s = f.debug_struct("Transaction");
         s.field("seq", &self.snapshot.seq()).field("reads", &reads).field("writes", &writes);
-        s.field("durability", &self.db.durability).finish()
+        s.field("locks", &self.lock_count()).field("durability", &self.db.durability).finish()
+    }
+}
+
+impl fmt::Debug for Savepoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Savepoint").finish_non_exhaustive()
     }
 }
 

@@ -261,76 +261,8 @@ fn line(event: &Event, at: u64) -> Option<String> {
         Event::TreeDropped { tree, id } => {
             new("tree dropped").str("tree", tree).num("id", u64::from(*id))
         }
-        Event::FlushEnded {
-            tree,
-            entries,
-            versions,
-            deletes,
-            bytes_out,
-            raw_bytes,
-            tables,
-            heads,
-            flushed,
-            log_floor,
-            memory,
-            micros,
-            waited_micros,
-            slowdown_micros,
-            stalled_micros,
-            pieces,
-            runs,
-            bytes,
-        } => new("flush")
-            .str("tree", tree)
-            .num("entries", *entries)
-            .num("versions", *versions)
-            .num("bytes_out", *bytes_out)
-            .list("tables", tables)
-            .num("deletes", *deletes)
-            .num("raw_bytes", *raw_bytes)
-            .list("heads", heads)
-            .num("flushed", *flushed)
-            .num("log_floor", *log_floor)
-            .num("memory", *memory)
-            .num("micros", *micros)
-            .num("waited_micros", *waited_micros)
-            .num("slowdown_micros", *slowdown_micros)
-            .num("stalled_micros", *stalled_micros)
-            .num("pieces", *pieces as u64)
-            .num("runs", *runs as u64)
-            .num("bytes", *bytes),
-        Event::CompactionEnded {
-            tree,
-            job,
-            reason,
-            bytes_in,
-            bytes_out,
-            blocks_copied,
-            entries_in,
-            entries_out,
-            level,
-            removed,
-            tables,
-            pieces,
-            micros,
-            runs,
-            bytes,
-        } => new("compaction")
-            .str("tree", tree)
-            .str("job", job)
-            .str("reason", reason)
-            .num("bytes_in", *bytes_in)
-            .num("bytes_out", *bytes_out)
-            .num("blocks_copied", *blocks_copied)
-            .num("entries_in", *entries_in)
-            .num("entries_out", *entries_out)
-            .num("level", u64::from(*level))
-            .list("removed", removed)
-            .list("tables", tables)
-            .num("pieces", *pieces as u64)
-            .num("micros", *micros)
-            .num("runs", *runs as u64)
-            .num("bytes", *bytes),
+        Event::FlushEnded { .. } => flush_line(event, at)?,
+        Event::CompactionEnded { .. } => compaction_line(event, at)?,
         Event::StallEnded { tree, reason, micros } => {
             new("stall").str("tree", tree).str("reason", reason).num("micros", *micros)
         }
@@ -353,6 +285,94 @@ fn line(event: &Event, at: u64) -> Option<String> {
         | Event::Missed { .. } => return None,
     };
     Some(line.0 + "}\n")
+}
+
+/// Formats the end of a flush.
+fn flush_line(event: &Event, at: u64) -> Option<EventLine> {
+    let Event::FlushEnded {
+        tree,
+        entries,
+        versions,
+        deletes,
+        bytes_out,
+        raw_bytes,
+        tables,
+        heads,
+        flushed,
+        log_floor,
+        memory,
+        micros,
+        waited_micros,
+        slowdown_micros,
+        stalled_micros,
+        pieces,
+        runs,
+        bytes,
+    } = event
+    else {
+        return None;
+    };
+    let line = EventLine::new(at, "flush")
+        .str("tree", tree)
+        .num("entries", *entries)
+        .num("versions", *versions)
+        .num("bytes_out", *bytes_out)
+        .list("tables", tables)
+        .num("deletes", *deletes)
+        .num("raw_bytes", *raw_bytes)
+        .list("heads", heads)
+        .num("flushed", *flushed)
+        .num("log_floor", *log_floor)
+        .num("memory", *memory)
+        .num("micros", *micros)
+        .num("waited_micros", *waited_micros)
+        .num("slowdown_micros", *slowdown_micros)
+        .num("stalled_micros", *stalled_micros)
+        .num("pieces", *pieces as u64)
+        .num("runs", *runs as u64)
+        .num("bytes", *bytes);
+    Some(line)
+}
+
+/// Formats the end of a compaction.
+fn compaction_line(event: &Event, at: u64) -> Option<EventLine> {
+    let Event::CompactionEnded {
+        tree,
+        job,
+        reason,
+        bytes_in,
+        bytes_out,
+        blocks_copied,
+        entries_in,
+        entries_out,
+        level,
+        removed,
+        tables,
+        pieces,
+        micros,
+        runs,
+        bytes,
+    } = event
+    else {
+        return None;
+    };
+    let line = EventLine::new(at, "compaction")
+        .str("tree", tree)
+        .str("job", job)
+        .str("reason", reason)
+        .num("bytes_in", *bytes_in)
+        .num("bytes_out", *bytes_out)
+        .num("blocks_copied", *blocks_copied)
+        .num("entries_in", *entries_in)
+        .num("entries_out", *entries_out)
+        .num("level", u64::from(*level))
+        .list("removed", removed)
+        .list("tables", tables)
+        .num("pieces", *pieces as u64)
+        .num("micros", *micros)
+        .num("runs", *runs as u64)
+        .num("bytes", *bytes);
+    Some(line)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub mod reader;
 pub mod replay;
 pub mod trees;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -38,12 +38,12 @@ use crate::db::write::durable;
 use crate::db::write::reserve;
 use crate::env::{Env, FileLock, FileTerms};
 use crate::iterator::opener::{TableOpener, missing_blobs, table_path};
-use crate::iterator::table_handle::missing_table;
+use crate::iterator::table_handle::{TableHandle, missing_table};
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
     manifest_number,
 };
-use crate::memtable::Memtable;
+use crate::memtable::{ArenaPool, Memtable};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::{Unneeded, segment_number};
 
@@ -51,6 +51,7 @@ use crate::db::commit::CommitPipeline;
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::inner::DbInner;
 use crate::db::jobs::outputs::table_number;
+use crate::db::key_locks::KeyLocks;
 use crate::db::memory::budget::Budget;
 use crate::db::observe::Observer;
 use crate::db::observe::events::Events;
@@ -65,7 +66,7 @@ use crate::db::scheduler::gate::CloseGate;
 use crate::db::versions::VersionSet;
 use crate::db::versions::catalog::TreeCatalog;
 use crate::db::versions::open_trees::OpenTrees;
-use crate::db::versions::tree::TreeParts;
+use crate::db::versions::tree::{TreeInner, TreeParts};
 use crate::db::write::reserve::RESERVE;
 use crate::db::write::tombstone_probe::probe_trees;
 
@@ -73,14 +74,13 @@ const LOCK: &str = "LOCK";
 
 /// Opens the store in `dir`.
 pub fn open_store(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<DbInner>> {
-    let source = |e: &Error| {
-        std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-    };
+    let is_file =
+        |e: &Error| e.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotADirectory);
     let DbOptions { file_mode, unsynced_dirs, .. } = options;
     let terms = FileTerms { file_mode, unsynced_dirs };
     let env = env.with_terms(terms).unwrap_or(env);
     let names = env.list(dir);
-    if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
+    if names.as_ref().is_err_and(is_file) {
         return Err(Error::invalid(
             "this is a file, or is below one; a store is a directory: name a new one or that of a store",
         )
@@ -127,17 +127,8 @@ pub fn refresh_reader(db: &DbInner) -> Result<Arc<DbInner>> {
         return Err(Error::new(ErrorKind::Incompatible, words).in_file(db.versions.dir()));
     }
     for b in before.iter().filter(|b| b.is_hooked()) {
-        let hooks = &b.view.load_full().options;
-        let there = fresh.versions.tree(b.id);
-        let options = fresh
-            .versions
-            .lock_catalog()
-            .state()
-            .trees
-            .get(&b.id)
-            .map(|s| s.options.with_hooks_of(hooks));
-        if let (Some(t), Some(options)) = (there, options) {
-            trees::change_options(&fresh, &t, options, false)?;
+        if let Some(t) = fresh.versions.tree(b.id) {
+            trees::attach_hooks(&fresh, &t, &b.view.load_full().options)?;
         }
     }
     Ok(fresh)
@@ -249,29 +240,8 @@ fn open_once(
     let opener =
         held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
     let opened = held.as_ref().map(|h| h.tables.clone()).unwrap_or_default();
-    let mut trees = vec![];
-    for t in state.trees.values() {
-        let tree_options = t.options.with_hooks_of(&TreeOptions::default());
-        tree_options.check().map_err(|e| {
-            let words = format!(
-                "the manifest has options of the tree {:?} that this build does not take: {e}",
-                t.name
-            );
-            Error::new(ErrorKind::Incompatible, words)
-                .in_file(dir.join(manifest_name(found.number)))
-        })?;
-        let mem = Memtable::empty(&arenas, tree_options.filter_prefix.clone())?;
-        let hooked = t.options.check_hooks(&t.name, &tree_options).is_ok();
-        trees.push(tree_of(
-            t,
-            tree_options,
-            hooked,
-            MemHandle::new(mem, state.wal_floor),
-            &opener,
-            &opened,
-            &tree_parts,
-        )?);
-    }
+    let manifest = dir.join(manifest_name(found.number));
+    let trees = trees_in(state, &manifest, &arenas, &opener, &opened, &tree_parts)?;
     if let Some(h) = &mut held {
         h.hold_tables(
             trees
@@ -302,6 +272,7 @@ fn open_once(
             tree_parts,
             lock,
         ),
+        key_locks: KeyLocks::default(),
         scheduler: Scheduler::new(
             env.clone(),
             gate.clone(),
@@ -320,18 +291,44 @@ fn open_once(
     });
     let log = held.as_ref().map_or(&*inner.env, |h| h.log());
     let replayed = replay(&inner, log)?;
-    if let (Some(h), Some(t)) =
-        (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0))
-    {
-        // The segment with the missing records may have been released. Then the next manifest does
-        // not need it.
-        let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
-        if !h.is_known(&e) {
-            return Err(e);
-        }
-    }
+    check_replayed(&replayed, held.as_deref())?;
     finish_open(&inner, replayed, names)?;
     Ok(inner)
+}
+
+/// Creates the trees of a manifest, with empty memtables and without their hooks.
+fn trees_in(
+    state: &ManifestState,
+    manifest: &Path,
+    arenas: &Arc<ArenaPool>,
+    opener: &Arc<TableOpener>,
+    opened: &HashMap<u64, Arc<TableHandle>>,
+    parts: &TreeParts,
+) -> Result<Vec<Arc<TreeInner>>> {
+    let open = |t: &TreeState| {
+        let options = t.options.with_hooks_of(&TreeOptions::default());
+        options.check().map_err(|e| {
+            let words = format!(
+                "the manifest has options of the tree {:?} that this build does not take: {e}",
+                t.name
+            );
+            Error::new(ErrorKind::Incompatible, words).in_file(manifest)
+        })?;
+        let mem = Memtable::empty(arenas, options.filter_prefix.clone())?;
+        let hooked = t.options.check_hooks(&t.name, &options).is_ok();
+        tree_of(t, options, hooked, MemHandle::new(mem, state.wal_floor), opener, opened, parts)
+    };
+    state.trees.values().map(open).collect()
+}
+
+/// Returns an error if a reader's replay of the log stopped before records that it does not know to
+/// be unneeded: the segment with the missing records may have been released. Then the next manifest
+/// does not need it.
+fn check_replayed(replayed: &Replayed, held: Option<&HeldReader>) -> Result<()> {
+    let torn = replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0);
+    let (Some(held), Some(t)) = (held, torn) else { return Ok(()) };
+    let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
+    if held.is_known(&e) { Ok(()) } else { Err(e) }
 }
 
 /// Returns the state of a Db that is being created.

@@ -301,6 +301,12 @@ impl Stats {
             "Whether the store takes writes: 0 when a failure has made it read-only, and when it was opened so.",
             u64::from(self.refusal.is_none()),
         );
+        t.gauge("firn_locked_keys", "Keys that transactions have locked.", self.locked_keys);
+        t.gauge(
+            "firn_lock_waits",
+            "Transactions that wait for the lock of a key.",
+            self.lock_waits,
+        );
         if let Some(free) = self.disk_free {
             t.gauge("firn_disk_free_bytes", "Free bytes on the store's file system.", free);
         }

@@ -78,6 +78,10 @@ pub struct Stats {
     pub memory: Memory,
     /// Number of open table files.
     pub files: FileStats,
+    /// Number of keys that transactions have locked ([`Transaction::lock`](crate::Transaction::lock)).
+    pub locked_keys: u64,
+    /// Number of transactions that wait for the lock of a key.
+    pub lock_waits: u64,
     /// Bytes of table files, including those of dropped trees.
     pub space: Space,
     /// The reason why the store refuses writes; `None` if it accepts them. The store may be opened
@@ -214,6 +218,7 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         (w.written(), w.log_bytes())
     };
     let sums = db.observer.counters().sums();
+    let (locked_keys, lock_waits) = db.key_locks.counts();
     let mut s = Stats {
         ops_written: written.ops,
         user_bytes: written.bytes,
@@ -241,6 +246,8 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         files: db.versions.opener().files(),
         space: Space::default(),
         refusal: db.gate.check_writable().err(),
+        locked_keys,
+        lock_waits,
         disk_free: db.env.free_space(db.versions.dir()),
         trees: vec![],
         snapshots: db.versions.snapshots().infos(),

@@ -14,10 +14,7 @@ use crate::util::sync::epoch;
 const LOOK_FOR_GAPS: u32 = 8;
 
 pub(super) fn conflict(what: &str) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!("{what} that the transaction read has changed since; run it again"),
-    )
+    Error::new(ErrorKind::Conflict, format!("{what}; run it again"))
 }
 
 /// Reports whether a key has a version newer than `since`, including deletions. Called under the

@@ -9,30 +9,35 @@
 //!   or an entry newer than the snapshot, except deletes where the snapshot is known to be empty.
 //!   So committed transactions are serializable in the order of their commits.
 //! - T3: keys that an iterator has not reached are not part of the read set.
-//! - T4: a transaction that is dropped or rejected has written nothing.
+//! - T4: a rollback to a savepoint restores the pending writes, and removes nothing from the read
+//!   set.
+//! - T5: a transaction that is dropped or rejected has written nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::db::write;
 use crate::iterator::value::Value;
 use crate::iterator::visible::VisibleRange;
 
 use crate::db::handle::handles::{Db, Tree};
-use crate::db::handle::range::Range;
-use crate::db::handle::readable::ReadSource;
+use crate::db::handle::range::{Keys, Range};
+use crate::db::handle::readable::{ReadSource, Readable, own_reads};
 use crate::db::handle::snapshot::{ReadPoint, Snapshot};
-use crate::db::read::bounds::KeyBounds;
+use crate::db::read::bounds::{Entry, KeyBounds};
 use crate::db::write::limits::{check_key, check_value};
 
 mod conflicts;
 mod intervals;
+mod locks;
 mod state;
 mod walk;
 
-use state::TransactionState;
+use conflicts::{conflict, key_changed_since};
+use locks::HeldLocks;
+use state::{SavedWrites, TransactionState};
 use walk::Overlay;
 
 /// An optimistic, serializable transaction. [`Db::transact`] runs the retry loop that most programs
@@ -65,6 +70,14 @@ pub struct Transaction {
     pub(super) db: Db,
     pub(super) snapshot: Snapshot,
     pub(super) state: Arc<TransactionState>,
+    locks: Option<HeldLocks>,
+}
+
+/// The pending writes of a [`Transaction`] at one moment ([`Transaction::savepoint`]).
+#[derive(Clone)]
+pub struct Savepoint {
+    state: Arc<TransactionState>,
+    writes: SavedWrites,
 }
 
 /// Retry policy for transactions that meet a conflict: the number of attempts and the pauses
@@ -121,8 +134,12 @@ impl Retry {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let mut tx = db.transaction();
-            match work(&mut tx).and_then(|out| tx.commit().map(|()| out)) {
+            // The transaction is dropped, with its locks, before the pause.
+            let done = {
+                let mut tx = db.transaction();
+                work(&mut tx).and_then(|out| tx.commit().map(|()| out))
+            };
+            match done {
                 Err(e) if e.kind() == ErrorKind::Conflict && attempt < self.attempts => {
                     self.pause(db, attempt)
                 }
@@ -167,9 +184,12 @@ impl Retry {
 impl Db {
     /// Begins a transaction. It commits with the handle's durability.
     pub fn transaction(&self) -> Transaction {
-        let snapshot =
-            Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) };
-        Transaction { db: self.clone(), snapshot, state: Arc::default() }
+        let snapshot = self.transaction_snapshot();
+        Transaction { db: self.clone(), snapshot, state: Arc::default(), locks: None }
+    }
+
+    fn transaction_snapshot(&self) -> Snapshot {
+        Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) }
     }
 
     /// Runs `work` in a transaction and commits it. On a conflict it starts again, 32 times at
@@ -195,6 +215,8 @@ impl Db {
         Retry::default().transact(self, work)
     }
 }
+
+own_reads!(Transaction);
 
 impl ReadSource for Transaction {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
@@ -254,6 +276,104 @@ impl Transaction {
     pub fn delete_range(&mut self, tree: &Tree, range: impl KeyBounds) -> Result<()> {
         self.snapshot.check_own(tree)?;
         self.state.delete_range(&tree.inner, &range)
+    }
+
+    /// Locks `key` until the transaction is dropped or has committed. Waits for at most `wait` while
+    /// another transaction holds the lock; zero does not wait. The key needs no value.
+    ///
+    /// Locks make transactions on the same keys wait for each other, in the order of their calls,
+    /// where optimistic ones would run again. Lock first and read afterwards: the call advances the
+    /// snapshot of a transaction that has not read yet, so that it sees the commits of the earlier
+    /// owners. A transaction that has read keeps its snapshot, and gets a `Conflict` at once if the
+    /// key has changed since.
+    ///
+    /// A lock excludes only other calls of `lock` on the same key. Other writes do not wait for it.
+    /// The commit checks everything that was read, with locks as without, so transactions with and
+    /// without locks can be mixed. Locks are exclusive, and a second call for the same key returns
+    /// at once. A key may be locked before it exists. Nothing of a lock is stored: after a crash
+    /// none is held.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use firn_kv::{Db, ErrorKind, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let accounts = db.tree("accounts", TreeOptions::default())?;
+    /// accounts.put("ann", 10_u64.to_be_bytes())?;
+    /// db.transact(|tx| {
+    ///     tx.lock(&accounts, "ann", Duration::from_secs(1))?;
+    ///     let balance = tx.get(&accounts, "ann")?.unwrap();
+    ///     let balance = u64::from_be_bytes(balance.to_array()?);
+    ///     tx.put(&accounts, "ann", (balance - 3).to_be_bytes())?;
+    ///     // Meanwhile another transaction cannot take the lock.
+    ///     let refused = db.transaction().lock(&accounts, "ann", Duration::ZERO);
+    ///     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Locked);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Conflict` for a deadlock: the owner waits, directly or through others, for this transaction.
+    /// Drop the transaction and run it again; [`Db::transact`] does. `Conflict` too if the
+    /// transaction has read and the key has changed since its snapshot. `Locked` when the wait
+    /// ended without the lock. `Closed` when the store is being closed. `InvalidArgument` for a tree
+    /// of another store, a key beyond the limits, or more than
+    /// [`MAX_BATCH_LEN`](crate::MAX_BATCH_LEN) bytes of locked keys.
+    pub fn lock(&mut self, tree: &Tree, key: impl AsRef<[u8]>, wait: Duration) -> Result<()> {
+        let key = key.as_ref();
+        self.snapshot.check_own(tree)?;
+        tree.inner.check_live()?;
+        check_key(key)?;
+        let locks = self.locks.get_or_insert_with(|| HeldLocks::new(self.db.handle.clone()));
+        if !locks.take(tree.inner.id, key, wait)? {
+            return Ok(());
+        }
+        if !self.state.has_read() {
+            self.snapshot = self.db.transaction_snapshot();
+        } else if key_changed_since(&tree.inner, key, self.snapshot.seq())? {
+            return Err(
+                conflict("the locked key has changed since the transaction began").keys(key, key)
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the number of locked keys.
+    pub(super) fn lock_count(&self) -> usize {
+        self.locks.as_ref().map_or(0, HeldLocks::len)
+    }
+
+    /// Returns the present pending writes, for [`rollback_to`](Transaction::rollback_to). It costs
+    /// time and memory for each tree that the transaction has touched, not for its writes.
+    ///
+    /// ```
+    /// use firn_kv::{Db, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let tree = db.tree("t", TreeOptions::default())?;
+    /// let mut tx = db.transaction();
+    /// tx.put(&tree, "order", "1")?;
+    /// let before = tx.savepoint();
+    /// tx.put(&tree, "coupon", "spring")?;
+    /// tx.rollback_to(&before)?; // the coupon was refused
+    /// tx.commit()?;
+    /// assert!(tree.contains("order")? && !tree.contains("coupon")?);
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { state: self.state.clone(), writes: self.state.save() }
+    }
+
+    /// Replaces the pending writes with those at a savepoint, which stays usable. Reads made since
+    /// then still count at the commit, locks stay, and iterators that exist go on as they began.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a savepoint of another transaction.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        if !Arc::ptr_eq(&self.state, &savepoint.state) {
+            return Err(Error::invalid("the savepoint belongs to another transaction"));
+        }
+        self.state.restore(&savepoint.writes);
+        Ok(())
     }
 
     /// Returns the transaction with another durability for its commit.

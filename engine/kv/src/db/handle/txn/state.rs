@@ -8,6 +8,7 @@
 //!   Hidden ranges only grow: by deletions, and by the space between two hidden ranges where an
 //!   iterator found nothing. This turns many deletions into one range, and an iterator passes each
 //!   range once.
+//! - An iterator that began before a rollback hides nothing: the deletions that it sees may be gone.
 //! - The read set of a tree consists of keys and of disjoint ranges, regardless of the number of
 //!   iterators.
 
@@ -40,16 +41,13 @@ struct Inside {
     trees: SortedMap<TreeId, Box<TouchedKeys>>,
     /// Upper bound of the batch size in bytes.
     bytes: usize,
+    /// Number of rollbacks to a savepoint.
+    rollbacks: u64,
 }
 
 struct TouchedKeys {
     tree: Arc<TreeInner>,
-    own: Own,
-    /// Keys with a pending delete.
-    deletes: VersionMap<()>,
-    /// Deleted ranges as requested, each an operation of the batch; `deleted` is their union.
-    calls: Vec<(MapKey, Option<MapKey>)>,
-    deleted: KeyIntervals,
+    writes: PendingWrites,
     keys: VersionMap<()>,
     /// Number of `keys`.
     key_count: usize,
@@ -58,6 +56,27 @@ struct TouchedKeys {
     /// Active iterators by number, and the count of all iterators so far.
     walks: SortedMap<u64, Box<WalkedRange>>,
     begun: u64,
+}
+
+/// Pending writes to a tree. A clone costs nothing.
+#[derive(Clone, Default)]
+struct PendingWrites {
+    own: Own,
+    /// Keys with a pending delete.
+    deletes: VersionMap<()>,
+    /// Deleted ranges as requested, each an operation of the batch, by their number in big-endian;
+    /// `deleted` is their union.
+    calls: VersionMap<(MapKey, Option<MapKey>)>,
+    /// Number of `calls`.
+    call_count: u64,
+    deleted: KeyIntervals,
+}
+
+/// The pending writes of a transaction at one moment.
+#[derive(Clone)]
+pub struct SavedWrites {
+    trees: Vec<(TreeId, PendingWrites)>,
+    bytes: usize,
 }
 
 /// Pending writes to a tree as iterators see them: the current ones, or those before the creation
@@ -78,16 +97,15 @@ struct WalkedRange {
     back: Option<Vec<u8>>,
     /// Whether the iterator has read the whole range.
     all: bool,
+    /// Number of rollbacks before the iterator began.
+    rollbacks: u64,
 }
 
 impl Inside {
     fn of(&mut self, tree: &Arc<TreeInner>) -> &mut TouchedKeys {
         let new = || TouchedKeys {
             tree: tree.clone(),
-            own: Own::default(),
-            deletes: VersionMap::default(),
-            calls: vec![],
-            deleted: KeyIntervals::default(),
+            writes: PendingWrites::default(),
             keys: VersionMap::default(),
             key_count: 0,
             ranges: KeyIntervals::default(),
@@ -114,7 +132,7 @@ fn size(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD
 }
 
-impl TouchedKeys {
+impl PendingWrites {
     /// Returns the pending write of a key: its value, or `None` for a delete.
     fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.own.puts.get(key).map(|v| Some(&**v)).or_else(|| self.deletes.get(key).map(|()| None))
@@ -126,10 +144,10 @@ impl TransactionState {
     pub fn get(&self, tree: &Arc<TreeInner>, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
         let t = s.of(tree);
-        if let Some(own) = t.pending(key) {
+        if let Some(own) = t.writes.pending(key) {
             return Some(own.map(<[u8]>::to_vec));
         }
-        if t.deleted.around(key).is_some() {
+        if t.writes.deleted.around(key).is_some() {
             return Some(None);
         }
         if t.keys.get(key).is_none() {
@@ -141,9 +159,9 @@ impl TransactionState {
 
     pub fn write(&self, tree: &Arc<TreeInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let mut s = self.0.lock();
-        let before = s.of(tree).pending(key).map_or(0, |b| size(key, b));
+        let before = s.of(tree).writes.pending(key).map_or(0, |b| size(key, b));
         s.charge(size(key, value), before)?;
-        let t = s.of(tree);
+        let t = &mut s.of(tree).writes;
         if let Some(value) = value {
             t.deletes.remove(key);
             t.own.puts.insert(key, value.into());
@@ -163,40 +181,72 @@ impl TransactionState {
             return Ok(());
         };
         let mut s = self.0.lock();
-        let t = s.of(tree);
+        let t = &s.of(tree).writes;
         let (mut puts, mut deletes) = (t.own.puts.clone(), t.deletes.clone());
         let gone: usize = puts.take(start, end).iter().map(|(k, v)| size(k, Some(v))).sum();
         let gone =
             gone + deletes.take(start, end).iter().map(|(k, ())| size(k, None)).sum::<usize>();
         s.charge(size(start, end), gone)?;
-        let t = s.of(tree);
+        let t = &mut s.of(tree).writes;
         t.own.hidden.add(start, end);
         t.deleted.add(start, end);
-        t.calls.push((start.into(), end.map(MapKey::from)));
+        t.calls.insert(&t.call_count.to_be_bytes(), (start.into(), end.map(MapKey::from)));
+        t.call_count += 1;
         (t.own.puts, t.deletes) = (puts, deletes);
         Ok(())
     }
 
     /// Hides a range that begins and ends with hidden ranges, after an iterator found nothing
     /// between them.
-    pub fn hide(&self, tree: TreeId, from: &[u8], until: Option<&[u8]>) {
-        if let Some(t) = self.0.lock().trees.get_mut(&tree) {
-            t.own.hidden.add(from, until);
+    pub fn hide(&self, tree: TreeId, walk: u64, from: &[u8], until: Option<&[u8]>) {
+        let mut s = self.0.lock();
+        let rollbacks = s.rollbacks;
+        let Some(t) = s.trees.get_mut(&tree) else { return };
+        if t.walks.get(&walk).is_some_and(|w| w.rollbacks == rollbacks) {
+            t.writes.own.hidden.add(from, until);
         }
+    }
+
+    /// Returns the present pending writes.
+    pub fn save(&self) -> SavedWrites {
+        let s = self.0.lock();
+        let trees = s.trees.iter().map(|(id, t)| (*id, t.writes.clone())).collect();
+        SavedWrites { trees, bytes: s.bytes }
+    }
+
+    /// Replaces the pending writes with saved ones. The read set stays as it is.
+    pub fn restore(&self, saved: &SavedWrites) {
+        let mut s = self.0.lock();
+        s.rollbacks += 1;
+        s.bytes = saved.bytes;
+        s.trees.values_mut().for_each(|t| t.writes = PendingWrites::default());
+        for (id, writes) in &saved.trees {
+            if let Some(t) = s.trees.get_mut(id) {
+                t.writes = writes.clone();
+            }
+        }
+    }
+
+    /// Reports whether the transaction has read anything of its snapshot, or has begun an iterator.
+    pub fn has_read(&self) -> bool {
+        let has_read = |t: &TouchedKeys| {
+            t.key_count > 0 || t.ranges.iter().next().is_some() || t.walks.len() > 0
+        };
+        self.0.lock().trees.values().any(|t| has_read(t))
     }
 
     /// Returns the batch of all writes.
     pub fn batch(&self) -> Result<Batch> {
         let mut batch = Batch::new();
         for t in self.0.lock().trees.values() {
-            for (from, until) in &t.calls {
+            for (_, (from, until)) in t.writes.calls.iter() {
                 let end = until.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
                 batch.delete_between(&t.tree, &(Bound::Included(&**from), end))?;
             }
-            for (key, ()) in t.deletes.iter() {
+            for (key, ()) in t.writes.deletes.iter() {
                 batch.point(&t.tree, Kind::Delete, key, &[])?;
             }
-            for (key, value) in t.own.puts.iter() {
+            for (key, value) in t.writes.own.puts.iter() {
                 batch.point(&t.tree, Kind::Put, key, value)?;
             }
         }
@@ -208,7 +258,8 @@ impl TransactionState {
         for t in self.0.lock().trees.values() {
             for (key, ()) in t.keys.iter() {
                 if key_changed_since(&t.tree, key, since)? {
-                    return Err(conflict("a key").keys(key, key));
+                    return Err(conflict("a key that the transaction read has changed since")
+                        .keys(key, key));
                 }
             }
             let mut ranges = t.ranges.clone();
@@ -219,7 +270,7 @@ impl TransactionState {
                     until: until.as_deref().map(<[u8]>::to_vec),
                 };
                 if changed_since(&t.tree, &range, since)? {
-                    return Err(conflict("a range"));
+                    return Err(conflict("a range that the transaction read has changed since"));
                 }
             }
         }
@@ -230,19 +281,22 @@ impl TransactionState {
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&TouchedKeys) -> usize| s.trees.values().map(|t| f(t)).sum();
-        let written =
-            |t: &TouchedKeys| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
+        let written = |t: &TouchedKeys| {
+            let w = &t.writes;
+            w.own.puts.iter().count() + w.deletes.iter().count() + w.calls.iter().count()
+        };
         (count(|t| t.key_count + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
     /// Starts an iterator. Returns its number and the present pending writes.
     pub fn begin_walk(&self, tree: &Arc<TreeInner>, range: VisibleRange) -> (u64, Own) {
         let mut s = self.0.lock();
+        let rollbacks = s.rollbacks;
         let t = s.of(tree);
         t.begun += 1;
-        let walked = WalkedRange { range, front: None, back: None, all: false };
+        let walked = WalkedRange { range, front: None, back: None, all: false, rollbacks };
         t.walks.insert(t.begun, Box::new(walked));
-        (t.begun, t.own.clone())
+        (t.begun, t.writes.own.clone())
     }
 
     /// Records that an iterator has reached `key`, or its end if `key` is `None`.

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::TreeOptions;
 use crate::util::version_map::steps::MET;
-use crate::{Readable, TreeOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -166,7 +166,7 @@ proptest! {
     fn they_say_and_depend_on_what_a_list_of_writes_would(
         there in prop::collection::btree_map(0..PLACES, prop::collection::vec(any::<u8>(), 1), 0..40),
         flushed: bool,
-        steps in prop::collection::vec((0u8..14, 0..PLACES, 0..PLACES), 0..120),
+        steps in prop::collection::vec((0u8..16, 0..PLACES, 0..PLACES), 0..120),
         disturbed in 0..PLACES,
     ) {
         let db = Db::in_memory().unwrap();
@@ -177,6 +177,7 @@ proptest! {
         }
         let mut tx = db.transaction();
         let (mut writes, mut read, mut held): (Vec<Write>, BTreeSet<u8>, Vec<Held>) = Default::default();
+        let mut saved: Vec<(Savepoint, Vec<Write>)> = vec![];
         for (what, a, b) in steps {
             let now = seen(&there, &writes);
             match what {
@@ -203,6 +204,13 @@ proptest! {
                 7..=9 if !held.is_empty() => {
                     let i = usize::from(a) % held.len();
                     held[i].step(b % 2 == 0, &mut read);
+                }
+                14 => saved.push((tx.savepoint(), writes.clone())),
+                15 => {
+                    if let Some((savepoint, then)) = saved.get(usize::from(a) % saved.len().max(1)) {
+                        tx.rollback_to(savepoint).unwrap();
+                        writes = then.clone();
+                    }
                 }
                 // Takes and deletes the entry at one end.
                 _ => {

@@ -112,7 +112,7 @@ impl Overlay {
             // another call may return a value.
             if let Some(left) = left.filter(|_| !v.passed().1) {
                 let (first, last) = if forward { (&left, &here) } else { (&here, &left) };
-                self.state.hide(self.tree, &first.0, last.1.as_deref());
+                self.state.hide(self.tree, self.walk, &first.0, last.1.as_deref());
             }
             v.forget_passed();
             match (forward, &here.1) {
