@@ -26,7 +26,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use firn_kv::{Db, Readable, Result, Transaction, Tree, TreeOptions};
+use firn_kv::{Db, Result, Transaction, Tree, TreeOptions};
 
 /// Number of failed attempts after which a job is dead.
 const MOST_ATTEMPTS: u32 = 4;

@@ -14,7 +14,7 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
     Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
-    Policy, Readable, Result, Tree, TreeOptions,
+    Policy, Result, Tree, TreeOptions,
 };
 
 /// A directory that is removed with the test.

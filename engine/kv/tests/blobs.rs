@@ -10,8 +10,8 @@ use firn_crash::{CrashEnv, Cut};
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, ReadMode, Readable,
-    Snapshot, Tree, TreeOptions,
+    Compression, Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, ReadMode, Snapshot, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

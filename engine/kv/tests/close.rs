@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
-use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use firn_kv::policy::{Tiered, Unified};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
-    FilterDecision, FilterKind, Policy, Readable, Snapshot, Summary, SummaryPass, Tree,
-    TreeOptions,
+    FilterDecision, FilterKind, Policy, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

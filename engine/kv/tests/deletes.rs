@@ -11,7 +11,7 @@ use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Cursor, Db, DbOptions,
-    FilterDecision, Kind, Policy, Readable, Snapshot, Tree, TreeOptions,
+    FilterDecision, Kind, Policy, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

@@ -14,9 +14,7 @@ use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::policy::Tiered;
-use firn_kv::{
-    Compression, Db, DbOptions, FilterPrefix, Policy, ReadMode, Readable, Tree, TreeOptions,
-};
+use firn_kv::{Compression, Db, DbOptions, FilterPrefix, Policy, ReadMode, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 use append::Append;

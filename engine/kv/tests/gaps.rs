@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_kv::MemEnv;
-use firn_kv::{Batch, Db, DbOptions, Readable, Snapshot, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Snapshot, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn key(i: u64) -> Vec<u8> {

@@ -14,7 +14,7 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, FilterDecision,
-    Folded, MergeOperator, Policy, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
+    Folded, MergeOperator, Policy, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Compression, Cursor, Db, DbOptions, Env, MemEnv, Policy, ReadMode, Readable, Snapshot, Tree,
-    TreeOptions,
+    Compression, Cursor, Db, DbOptions, Env, MemEnv, Policy, ReadMode, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

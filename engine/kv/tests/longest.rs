@@ -11,7 +11,7 @@ use std::sync::Arc;
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
 use firn_kv::policy::Tiered;
-use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Readable, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
 fn open(env: &CrashEnv) -> (Db, Tree) {

@@ -15,8 +15,8 @@ use firn_kv::OsEnv;
 use firn_kv::fs::{FileMap, ReadFile};
 use firn_kv::policy::Fifo;
 use firn_kv::{
-    Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result,
-    Tree, TreeOptions,
+    Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Result, Tree,
+    TreeOptions,
 };
 use firn_testkit::as_inside;
 use firn_testkit::process::check as check_process;

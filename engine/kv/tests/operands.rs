@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use firn_kv::{
-    Db, DbOptions, Folded, MemEnv, MergeOperator, Readable, Result, Snapshot, Tree, TreeOptions,
-    Value,
+    Db, DbOptions, Folded, MemEnv, MergeOperator, Result, Snapshot, Tree, TreeOptions, Value,
 };
 use firn_testkit::rng::Rng;
 

@@ -21,8 +21,8 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, Env,
-    Error, FilterDecision, FilterPrefix, Folded, MergeOperator, Policy, Readable, Summary,
-    SummaryPass, Tree, TreeOptions,
+    Error, FilterDecision, FilterPrefix, Folded, MergeOperator, Policy, Summary, SummaryPass, Tree,
+    TreeOptions,
 };
 use firn_testkit::effort::times_effort;
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Db, DbOptions, Error, ErrorKind, Folded, MergeOperator, Policy, Readable, Result, Tree,
-    TreeOptions,
+    Db, DbOptions, Error, ErrorKind, Folded, MergeOperator, Policy, Result, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use firn_crash::{CrashEnv, FaultEnv, OpClass};
 use firn_kv::Env;
 use firn_kv::internals::util::elsewhere;
-use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Tree, TreeOptions};
 use firn_testkit::process::command;
 
 const DIR: &str = "/db";

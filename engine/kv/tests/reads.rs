@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
-use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, ReadMode, Readable, Tree, TreeOptions};
+use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, ReadMode, Tree, TreeOptions};
 
 const KEYS: u32 = 4000;
 

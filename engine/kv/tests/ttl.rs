@@ -8,9 +8,7 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow};
-use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, Policy, Readable, Snapshot, TreeOptions, TtlTree, Value,
-};
+use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Snapshot, TreeOptions, TtlTree, Value};
 use firn_testkit::rng::Rng;
 
 /// Values by key, each with its expiry time in microseconds.

@@ -23,7 +23,7 @@ pub enum ErrorKind {
     /// verify` and `sstable-dump check` find all corruptions. `sstable-dump salvage` and
     /// `sstable-dump repair` save the readable data.
     Corruption,
-    /// The operating system refused an operation. The source gives the reason.
+    /// The operating system refused an operation. [`Error::io_error`] gives the reason.
     Io,
     /// The device or a quota is full. Nothing was written; free space and try again.
     NoSpace,
@@ -275,6 +275,19 @@ impl Error {
         self.0.block
     }
 
+    /// Returns the error of the operating system that caused this one, if any.
+    ///
+    /// ```
+    /// use firn_kv::{Db, DbOptions};
+    /// let options = DbOptions { create: false, ..DbOptions::default() };
+    /// let missing = std::env::temp_dir().join("firn-doc-missing/store");
+    /// let e = Db::open_with(missing, options).unwrap_err();
+    /// println!("{e}; the system's error number: {:?}", e.io_error().and_then(|e| e.raw_os_error()));
+    /// ```
+    pub fn io_error(&self) -> Option<&std::io::Error> {
+        self.0.source.as_deref()
+    }
+
     /// Returns the affected range of user keys, if known, both ends inclusive.
     pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
         self.0.keys.as_ref().map(|(a, b)| (a.as_slice(), b.as_slice()))
@@ -319,11 +332,10 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_deref().map(|e| e as _)
-    }
-}
+/// An error has no [`source`](std::error::Error::source), because its text includes that of the
+/// operating system; a program that prints the whole chain shows it once. See
+/// [`io_error`](Error::io_error).
+impl std::error::Error for Error {}
 
 #[cfg(all(test, unix))]
 mod tests {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
+use crate::base::error::{Error, Result};
 use crate::base::key::ShownKey;
 use crate::memtable::MemValue;
 use crate::sstable::TableValue;
@@ -24,6 +25,27 @@ enum Repr {
     Table(TableValue),
     Mem(MemValue),
     Owned(Box<[u8]>),
+}
+
+impl Value {
+    /// Returns the bytes as an array, for values of fixed length such as integers.
+    ///
+    /// ```
+    /// # use firn_kv::{Db, TreeOptions};
+    /// # let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
+    /// tree.put("visits", 7_u64.to_be_bytes())?;
+    /// let visits = tree.get("visits")?.unwrap();
+    /// assert_eq!(u64::from_be_bytes(visits.to_array()?), 7);
+    /// assert!(visits.to_array::<4>().is_err());
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the value has another length.
+    pub fn to_array<const N: usize>(&self) -> Result<[u8; N]> {
+        <[u8; N]>::try_from(&**self)
+            .map_err(|_| Error::invalid(format!("the value has {} bytes, not {N}", self.len())))
+    }
 }
 
 impl Deref for Value {
@@ -115,25 +137,30 @@ impl Hash for Value {
     }
 }
 
-macro_rules! equals {
-    ($([$($n:tt)*] $other:ty),*) => {$(
-        impl<$($n)*> PartialEq<$other> for Value {
+/// Implements the comparison of a type that dereferences to bytes with byte strings and texts.
+macro_rules! equals_bytes {
+    ($of:ty) => {
+        $crate::iterator::value::equals_bytes! { $of:
+            [] [u8], [] &[u8], [const N: usize] [u8; N], [const N: usize] &[u8; N], [] Vec<u8>, [] str, [] &str
+        }
+    };
+    ($of:ty: $([$($n:tt)*] $other:ty),*) => {$(
+        impl<$($n)*> PartialEq<$other> for $of {
             fn eq(&self, other: &$other) -> bool {
                 let other: &[u8] = other.as_ref();
                 **self == *other
             }
         }
-        impl<$($n)*> PartialEq<Value> for $other {
-            fn eq(&self, other: &Value) -> bool {
+        impl<$($n)*> PartialEq<$of> for $other {
+            fn eq(&self, other: &$of) -> bool {
                 other == self
             }
         }
     )*};
 }
+pub(crate) use equals_bytes;
 
-equals! {
-    [] [u8], [] &[u8], [const N: usize] [u8; N], [const N: usize] &[u8; N], [] Vec<u8>, [] str, [] &str
-}
+equals_bytes!(Value);
 
 #[cfg(test)]
 mod tests {

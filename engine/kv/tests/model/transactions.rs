@@ -1,6 +1,6 @@
 //! Steps in transactions.
 
-use firn_kv::{Durability, ErrorKind, Readable};
+use firn_kv::{Durability, ErrorKind};
 use firn_testkit::history::HistoryOp;
 
 use super::Runner;

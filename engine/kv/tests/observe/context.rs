@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::Readable;
-
 use firn_kv::explain::ReadSum;
 
 use super::{key, open, options, piling};

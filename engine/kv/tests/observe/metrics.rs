@@ -8,7 +8,7 @@ use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::stats::ReadStats;
-use firn_kv::{Db, Readable, Tree};
+use firn_kv::{Db, Tree};
 
 use super::{key, open, options, piling};
 

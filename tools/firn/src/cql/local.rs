@@ -92,9 +92,8 @@ impl LocalBackend {
 /// Reports whether to open a store for reading after this error of the open for writing.
 fn may_be_read(e: &firn_kv::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let source = std::error::Error::source(e).and_then(|s| s.downcast_ref::<std::io::Error>());
     e.kind() == ErrorKind::Corruption
-        || source.is_some_and(|s| matches!(s.kind(), PermissionDenied | ReadOnlyFilesystem))
+        || e.io_error().is_some_and(|s| matches!(s.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 impl ShellBackend for LocalBackend {

@@ -102,6 +102,72 @@ pub trait Readable: ReadSource {
 
 impl<T: ReadSource> Readable for T {}
 
+/// Gives a type the methods of [`Readable`] as its own, so that callers need not import the trait.
+macro_rules! own_reads {
+    ($of:ty) => {
+        /// The reads of [`Readable`], which describes them and their errors.
+        impl $of {
+            /// Returns the value of `key`: [`Readable::get`].
+            ///
+            /// # Errors
+            /// For all reads: those of [`Readable`].
+            pub fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+                Readable::get(self, tree, key)
+            }
+
+            /// Reports whether `key` has a value: [`Readable::contains`].
+            pub fn contains(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<bool> {
+                Readable::contains(self, tree, key)
+            }
+
+            /// Returns an iterator over the entries of a range: [`Readable::range`].
+            pub fn range(&self, tree: &Tree, range: impl KeyBounds) -> Range {
+                Readable::range(self, tree, range)
+            }
+
+            /// Returns an iterator over the entries whose keys start with `prefix`:
+            /// [`Readable::prefix`].
+            pub fn prefix(&self, tree: &Tree, prefix: impl AsRef<[u8]>) -> Range {
+                Readable::prefix(self, tree, prefix)
+            }
+
+            /// Returns an iterator over all entries: [`Readable::iter`].
+            pub fn iter(&self, tree: &Tree) -> Range {
+                Readable::iter(self, tree)
+            }
+
+            /// Returns an iterator over all keys: [`Readable::keys`].
+            pub fn keys(&self, tree: &Tree) -> Keys {
+                Readable::keys(self, tree)
+            }
+
+            /// Returns the smallest key with its value: [`Readable::first`].
+            pub fn first(&self, tree: &Tree) -> Result<Option<Entry>> {
+                Readable::first(self, tree)
+            }
+
+            /// Returns the greatest key with its value: [`Readable::last`].
+            pub fn last(&self, tree: &Tree) -> Result<Option<Entry>> {
+                Readable::last(self, tree)
+            }
+
+            /// Reports whether the tree has no keys: [`Readable::is_empty`].
+            pub fn is_empty(&self, tree: &Tree) -> Result<bool> {
+                Readable::is_empty(self, tree)
+            }
+
+            /// Counts the keys by scanning them: [`Readable::len`].
+            pub fn len(&self, tree: &Tree) -> Result<u64> {
+                Readable::len(self, tree)
+            }
+        }
+    };
+}
+
+pub(in crate::db::handle) use own_reads;
+
+own_reads!(Snapshot);
+
 impl ReadSource for Db {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.check_of(&self.handle)?;

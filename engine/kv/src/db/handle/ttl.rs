@@ -26,7 +26,7 @@ use crate::base::hooks::{
 };
 use crate::base::key::Kind;
 use crate::base::options::TreeOptions;
-use crate::iterator::value::Value;
+use crate::iterator::value::{Value, equals_bytes};
 
 use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::range::Range;
@@ -69,6 +69,8 @@ impl Deref for TtlValue {
     }
 }
 
+equals_bytes!(TtlValue);
+
 impl AsRef<[u8]> for TtlValue {
     fn as_ref(&self) -> &[u8] {
         self
@@ -96,7 +98,7 @@ impl AsRef<[u8]> for TtlValue {
 /// let sessions = db.ttl_tree("sessions", TreeOptions::default())?;
 /// sessions.put_for("token", "ann", Duration::from_secs(3600))?;
 /// sessions.put_for("stale", "bob", Duration::ZERO)?;
-/// assert_eq!(&*sessions.get("token")?.unwrap(), b"ann");
+/// assert_eq!(sessions.get("token")?.unwrap(), "ann");
 /// assert!(sessions.get("stale")?.is_none());
 /// assert_eq!(sessions.len()?, 1);
 /// # Ok::<(), firn_kv::Error>(())
@@ -157,7 +159,7 @@ impl TtlTree {
     /// db.write(batch)?;
     /// let tx = db.transaction();
     /// let lease = leases.live(tx.get(leases.tree(), "job 1")?)?;
-    /// assert_eq!(&*lease.unwrap(), b"worker 7");
+    /// assert_eq!(lease.unwrap(), "worker 7");
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn timed(&self, value: impl AsRef<[u8]>, lifetime: Option<Duration>) -> Vec<u8> {

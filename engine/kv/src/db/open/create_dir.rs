@@ -36,8 +36,7 @@ pub fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
 /// created an entry in it.
 fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     env.sync_dir(dir).or_else(|e| {
-        let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
-        if source.is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) {
+        if e.io_error().is_some_and(|s| s.kind() == std::io::ErrorKind::PermissionDenied) {
             Ok(())
         } else {
             Err(e)

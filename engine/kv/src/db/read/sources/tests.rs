@@ -10,7 +10,7 @@ use crate::iterator::visible::VisibleRange;
 use crate::util::sync::epoch;
 
 use crate::db::read::sources::visible;
-use crate::db::{Db, Readable, Tree};
+use crate::db::{Db, Tree};
 
 const N: u32 = 1_000;
 /// Maximum number of entries for a scan that seeks past empty ranges.
