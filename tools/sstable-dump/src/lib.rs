@@ -6,52 +6,17 @@
 //!   never by a second one.
 //! - A store's directory is only read, without its lock. The exception is `repair --rename`, which
 //!   takes the lock and renames files.
-//! - A store that a program changes meanwhile is not reported as damaged ([`beside`]).
+//! - A store that a program changes meanwhile is not reported as damaged ([`store::retry`]).
 //! - For any bytes, a command ends with a result or with an error that names the position. It takes
-//!   no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's own metadata.
+//!   no more memory than [`MAX_BLOCK`](store::target::MAX_BLOCK) and a small multiple of the file's own metadata.
 
-pub mod ages;
-pub mod beside;
-pub mod blobs;
-pub mod cassandra;
 pub mod check;
-pub mod current;
-pub mod definitions;
-pub mod evidence;
-pub mod filters;
-pub mod find;
-pub mod findings;
-pub mod finish;
-pub mod from_json;
-pub mod layout;
-pub mod logcopy;
-pub mod losses;
-pub mod manifest;
-pub mod matching;
-pub mod mend;
-pub mod merged;
-pub mod names;
-pub mod newstore;
-pub mod opening;
-pub mod props;
-pub mod raw;
-pub mod recompress;
-pub mod records;
-pub mod recovered;
-pub mod renames;
+pub mod dump;
+pub mod history;
 pub mod repair;
-pub mod rescue;
 pub mod salvage;
-pub mod scan;
-pub mod shadow;
-pub mod space;
-pub mod survey;
-pub mod target;
-pub mod text;
-pub mod typed;
-pub mod unnamed;
-pub mod wal;
-pub mod whose;
+pub mod schema;
+pub mod store;
 
 use std::io::Write;
 
@@ -99,8 +64,8 @@ enum DumpCommand {
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
     /// Print every version of a key, and which one a read returns
-    #[command(after_help = find::EXAMPLES)]
-    Find(find::FindArgs),
+    #[command(after_help = dump::find::EXAMPLES)]
+    Find(dump::find::FindArgs),
     /// Save the readable data of a damaged file or store
     #[command(after_help = salvage::EXAMPLES)]
     Salvage(salvage::SalvageArgs),
@@ -108,38 +73,38 @@ enum DumpCommand {
     #[command(after_help = repair::EXAMPLES)]
     Repair(repair::RepairArgs),
     /// Print a manifest's edits, and the state at its end
-    #[command(after_help = manifest::EXAMPLES)]
-    Manifest(manifest::ManifestArgs),
+    #[command(after_help = dump::manifest::EXAMPLES)]
+    Manifest(dump::manifest::ManifestArgs),
     /// Print log segments: records, marks, how the log ends
-    #[command(after_help = wal::EXAMPLES)]
-    Wal(wal::WalArgs),
+    #[command(after_help = dump::wal::EXAMPLES)]
+    Wal(dump::wal::WalArgs),
     /// Print where the bytes are, by prefix or range of keys
-    #[command(after_help = space::EXAMPLES)]
-    Space(space::SpaceArgs),
+    #[command(after_help = dump::space::EXAMPLES)]
+    Space(dump::space::SpaceArgs),
     /// Measure the false positive rates of filters
-    #[command(after_help = filters::EXAMPLES)]
-    Filters(filters::FiltersArgs),
+    #[command(after_help = dump::filters::EXAMPLES)]
+    Filters(dump::filters::FiltersArgs),
     /// Estimate the size and read cost of a table with other blocks
-    #[command(after_help = recompress::EXAMPLES)]
-    Recompress(recompress::RecompressArgs),
+    #[command(after_help = dump::recompress::EXAMPLES)]
+    Recompress(dump::recompress::RecompressArgs),
     /// Print a map of the bytes of a file
-    #[command(after_help = layout::EXAMPLES)]
-    Layout(layout::LayoutArgs),
+    #[command(after_help = dump::layout::EXAMPLES)]
+    Layout(dump::layout::LayoutArgs),
     /// Print the properties of tables and blob files
-    #[command(after_help = props::EXAMPLES)]
-    Props(props::PropsArgs),
+    #[command(after_help = dump::props::EXAMPLES)]
+    Props(dump::props::PropsArgs),
     /// Print every field of files under its name in the format specification
-    #[command(after_help = raw::EXAMPLES)]
-    Raw(raw::RawArgs),
+    #[command(after_help = dump::raw::EXAMPLES)]
+    Raw(dump::raw::RawArgs),
     /// Print the entries of a table
-    #[command(after_help = scan::EXAMPLES)]
-    Scan(scan::DumpScanArgs),
+    #[command(after_help = dump::scan::EXAMPLES)]
+    Scan(dump::scan::DumpScanArgs),
     /// Print the files of Cassandra's tables, cell by cell
-    #[command(after_help = cassandra::EXAMPLES)]
-    Cassandra(cassandra::CassandraDumpArgs),
+    #[command(after_help = dump::cassandra::EXAMPLES)]
+    Cassandra(dump::cassandra::CassandraDumpArgs),
     /// Build a table from the output of scan --json
-    #[command(after_help = from_json::EXAMPLES)]
-    FromJson(from_json::FromJsonArgs),
+    #[command(after_help = dump::from_json::EXAMPLES)]
+    FromJson(dump::from_json::FromJsonArgs),
     /// Print completions for a shell
     #[command(after_help = install::completions_examples("sstable-dump"))]
     Completions(install::CompletionsArgs),
@@ -169,21 +134,21 @@ pub struct Screen<'a> {
 pub fn run(cli: &DumpCli, out: &mut dyn Write) -> Done {
     let screen = &mut Screen { out, json: cli.json, style: cli.style() };
     match &cli.command {
-        DumpCommand::Layout(args) => layout::run(screen, args),
+        DumpCommand::Layout(args) => dump::layout::run(screen, args),
         DumpCommand::Check(args) => check::run(screen, args),
-        DumpCommand::Manifest(args) => manifest::run(screen, args),
-        DumpCommand::Wal(args) => wal::run(screen, args),
+        DumpCommand::Manifest(args) => dump::manifest::run(screen, args),
+        DumpCommand::Wal(args) => dump::wal::run(screen, args),
         DumpCommand::Salvage(args) => salvage::run(screen, args),
         DumpCommand::Repair(args) => repair::run(screen, args),
-        DumpCommand::Find(args) => find::run(screen, args),
-        DumpCommand::Space(args) => space::run(screen, args),
-        DumpCommand::Filters(args) => filters::run(screen, args),
-        DumpCommand::Recompress(args) => recompress::run(screen, args),
-        DumpCommand::Props(args) => props::run(screen, args),
-        DumpCommand::Raw(args) => raw::run(screen, args),
-        DumpCommand::Scan(args) => scan::run(screen, args),
-        DumpCommand::Cassandra(args) => cassandra::run(screen, args),
-        DumpCommand::FromJson(args) => from_json::run(screen, args),
+        DumpCommand::Find(args) => dump::find::run(screen, args),
+        DumpCommand::Space(args) => dump::space::run(screen, args),
+        DumpCommand::Filters(args) => dump::filters::run(screen, args),
+        DumpCommand::Recompress(args) => dump::recompress::run(screen, args),
+        DumpCommand::Props(args) => dump::props::run(screen, args),
+        DumpCommand::Raw(args) => dump::raw::run(screen, args),
+        DumpCommand::Scan(args) => dump::scan::run(screen, args),
+        DumpCommand::Cassandra(args) => dump::cassandra::run(screen, args),
+        DumpCommand::FromJson(args) => dump::from_json::run(screen, args),
         DumpCommand::Completions(args) => {
             install::completions(args, DumpCli::command(), screen.out)
         }

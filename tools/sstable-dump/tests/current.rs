@@ -12,7 +12,7 @@ use std::time::Duration;
 use firn_kv::internals::manifest::CURRENT;
 use firn_kv::{Db, DbOptions, Env, OsEnv, Result, Tree, TreeOptions};
 use firn_testkit::as_inside;
-use sstable_dump::current::{CurrentEvidence, current};
+use sstable_dump::history::current::{CurrentEvidence, current};
 use support::{Room, arg, dump, options, tree_options};
 
 /// An action before a file is read or a directory listed. Its result replaces the file's content.

@@ -22,7 +22,7 @@ use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 use serde_json::Value;
-use sstable_dump::opening::known_hooks;
+use sstable_dump::check::opening::known_hooks;
 use support::{Room, arg, copy, dump, options, tree_options, wide_options};
 
 /// Minimum number of cases: a number, so that a fast machine runs the same ones as a slow one.

@@ -17,10 +17,10 @@ use firn_tools::io;
 use firn_tools::output::{Done, things};
 
 use super::Findings;
-use crate::findings::FindingKind;
-use crate::logcopy;
-use crate::names::TreeNames;
-use crate::target::{dir_of, known};
+use crate::check::findings::FindingKind;
+use crate::store::log_copy;
+use crate::store::names::TreeNames;
+use crate::store::target::{dir_of, known};
 
 /// A segment with a sound header.
 struct Sound {
@@ -116,10 +116,10 @@ fn check_files(
             f.add_as(FindingKind::Missing, Error::corruption(words).in_file(dir.join(name)));
         }
     }
-    if let Some(n) = logcopy::lost_end(names, dir)? {
+    if let Some(n) = log_copy::lost_end(names, dir)? {
         f.add_as(
             FindingKind::Missing,
-            Error::corruption(logcopy::LOST_END).in_file(dir.join(segment_name(n))),
+            Error::corruption(log_copy::LOST_END).in_file(dir.join(segment_name(n))),
         );
     }
     Ok(())
@@ -141,7 +141,7 @@ fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Fin
         return;
     }
     let (mut records, mut ops) = (0, 0);
-    let copied = logcopy::copy(names, dir, None, end, &mut |_, to, payload| {
+    let copied = log_copy::copy(names, dir, None, end, &mut |_, to, payload| {
         if to > end {
             records += 1;
             ops += OpReader::new(payload).count() as u64;

@@ -15,7 +15,10 @@
 //! Invariant: a store is reported as sound only if the engine opened it for writing by its own
 //! rules and read all of it.
 
+pub mod findings;
 mod log;
+pub mod opening;
+pub mod shadow;
 mod store;
 mod table;
 
@@ -33,10 +36,10 @@ use firn_wide::internals::store::loss;
 use serde_json::json;
 
 use crate::Screen;
-use crate::definitions::Definitions;
-use crate::findings::{Finding, FindingKind as Trouble, FindingPlace, print_findings};
-use crate::names::{Rename, TreeNames, holds, own_name};
-use crate::target::{TargetKind, dir_of, env, kind, table_number};
+use crate::check::findings::{Finding, FindingKind as Trouble, FindingPlace, print_findings};
+use crate::schema::definitions::Definitions;
+use crate::store::names::{Rename, TreeNames, holds, own_name};
+use crate::store::target::{TargetKind, dir_of, env, kind, table_number};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\

@@ -15,15 +15,15 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
-use crate::beside::{TRIES, settled};
-use crate::blobs::StoreBlobs;
-use crate::current::{CurrentEvidence, current};
-use crate::evidence::other_stores;
-use crate::findings::{Finding, FindingKind};
-use crate::names::TreeNames;
-use crate::opening;
-use crate::records::definitions;
-use crate::target::{env, table_number};
+use crate::check::findings::{Finding, FindingKind};
+use crate::check::opening;
+use crate::history::current::{CurrentEvidence, current};
+use crate::history::evidence::other_stores;
+use crate::schema::records::definitions;
+use crate::store::blobs::StoreBlobs;
+use crate::store::names::TreeNames;
+use crate::store::retry::{TRIES, settled};
+use crate::store::target::{env, table_number};
 
 /// Checks the store in `dir`.
 pub fn check(dir: &Path) -> Done<Findings> {

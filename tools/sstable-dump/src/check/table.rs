@@ -17,9 +17,10 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::output::Done;
 
 use super::Findings;
-use crate::blobs::{StoreBlobs, count_errors, uses_text};
-use crate::target::{env, is_of_values, open_file, table_file};
-use crate::{merged, survey};
+use crate::store::blobs::{StoreBlobs, count_errors, uses_text};
+use crate::store::merging;
+use crate::store::survey;
+use crate::store::target::{env, is_of_values, open_file, table_file};
 
 /// Checks one table; returns it if it can be opened and is sound.
 pub fn check(
@@ -198,7 +199,7 @@ pub fn check_age(
 ) -> Done {
     let mut last: Option<(Vec<u8>, u64, usize)> = None;
     let mut wrong = 0u64;
-    merged::each(tables, &mut |key, t, i| {
+    merging::each(tables, &mut |key, t, i| {
         let at = (key.to_vec(), t.seq(), i);
         if let Some((k, seq, j)) = last.replace(at)
             && k == key

@@ -1,0 +1,711 @@
+//! The files of a store's directory under their true names. Tables, log segments and manifests have
+//! their number in their checksums. So a file can be recognised by its content and read under its
+//! true name, whatever its file name.
+//!
+//! Invariants:
+//! - This module writes nothing.
+//! - A file with the right name that looks sound here is never replaced by another.
+//! - A recycled log segment that still shows its former header is not misnamed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_kv::Env;
+use firn_kv::fs::{FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::internals::base::blob_ref::BlobFileMeta;
+use firn_kv::internals::base::identity::writer_of;
+use firn_kv::internals::iterator::opener::mismatch;
+use firn_kv::internals::iterator::opener::{foreign_blobs, table_path};
+use firn_kv::internals::manifest::{
+    self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
+};
+use firn_kv::internals::sstable::format::{FOOTER, Footer};
+use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io;
+
+use crate::store::log_copy;
+use crate::store::target::{
+    dir_of, env, is_of_values, known, open_file, open_values, table_number,
+};
+
+/// A finding about the name of a file.
+#[derive(Clone, Debug)]
+pub struct ToldNames {
+    /// Error with the file.
+    pub error: Error,
+    /// Whether the content belongs to another store or time; otherwise the file is only misnamed.
+    pub foreign: bool,
+    /// The live file that is read from elsewhere; `None` if there is nothing to read.
+    pub read: Option<PathBuf>,
+}
+
+/// A file that must be renamed to its true name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    /// Current path.
+    pub from: PathBuf,
+    /// True path.
+    pub to: PathBuf,
+    /// Whether the original also remains: a backup, or a file of another folder.
+    pub keep: bool,
+}
+
+/// A directory under the true names of its files: an [`Env`] that finds each file there.
+pub struct TreeNames {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    /// True names of misnamed files, by file name.
+    wrong: BTreeMap<String, String>,
+    /// Files whose first and last bytes match their names.
+    right: BTreeSet<String>,
+    /// Actual file name by true name.
+    moved: BTreeMap<String, String>,
+    /// Names of files with other content, or with content of another store.
+    hidden: BTreeSet<String>,
+    /// Files of another store or time, with the reason.
+    foreign: BTreeMap<String, &'static str>,
+    /// Tables and blob files of the manifest; `None` without one.
+    live: Option<BTreeSet<u64>>,
+    /// True names of blob files.
+    of_values: BTreeSet<String>,
+}
+
+/// Returns the name that a file should have according to its content.
+///
+/// # Errors
+/// I/O errors.
+pub fn own_name(path: &Path) -> Result<Option<String>> {
+    Ok(own_name_in(&*env(), path)?.map(|own| own.0))
+}
+
+/// Returns the same, and whether the file is a blob file.
+fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
+    if !io::is_file(path) {
+        return Ok(None);
+    }
+    let file = env.open_read(path, false)?;
+    if let Some(at) = file.len().checked_sub(FOOTER as u64) {
+        let mut f = [0; FOOTER];
+        file.read_at(at, &mut f)?;
+        if let Some(id) = Footer::own_id(&f, at) {
+            return Ok(Some((format!("{id:08}.sst"), is_of_values(&*file)?)));
+        }
+    }
+    let mut head = [0; SEGMENT_HEADER as usize];
+    let n = file.len().min(SEGMENT_HEADER) as usize;
+    file.read_at(0, &mut head[..n])?;
+    let segment =
+        (n == head.len()).then(|| SegmentHeader::own_number(&head)).flatten().map(segment_name);
+    let own = segment.or_else(|| manifest::own_number(&head[..n]).map(manifest_name));
+    Ok(own.map(|own| (own, false)))
+}
+
+/// Describes the content of a file with this true name.
+pub fn holds(name: &str) -> String {
+    match (table_number(name), segment_number(name), manifest_number(name)) {
+        (Some(id), _, _) => format!("table {id}"),
+        (_, Some(n), _) => format!("log segment {n}"),
+        (_, _, Some(n)) => format!("manifest {n}"),
+        _ => "something else".into(),
+    }
+}
+
+/// Returns the true name of table or blob file `id`.
+fn own_of(id: u64) -> String {
+    table_path(Path::new(""), id).display().to_string()
+}
+
+/// Reports whether this is the name of a store's file.
+fn is_ours(name: &str) -> bool {
+    table_number(name).is_some()
+        || segment_number(name).is_some()
+        || manifest_number(name).is_some()
+}
+
+const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that was used independently";
+const FOREIGN_TABLE: &str =
+    "this is not the table with this number in the manifest, but one of another store or time";
+const FOREIGN_VALUES: &str =
+    "this is not the blob file with this number in the manifest, but one of another store or time";
+
+/// Suffix of a file during its renaming.
+pub const BETWEEN: &str = "found";
+
+/// Reports whether an interrupted renaming left this name.
+fn is_between(name: &str) -> bool {
+    name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
+}
+
+impl TreeNames {
+    /// Reads the files in `dir`. Decisions that need the manifest are left to
+    /// [`fit`](TreeNames::fit).
+    ///
+    /// # Errors
+    /// I/O errors of the directory. Unreadable files are assumed to match their names.
+    pub fn of(dir: &Path) -> Result<TreeNames> {
+        TreeNames::among(env(), dir, &[])
+    }
+
+    /// Reads the files in `dir` and in its folders, such as `tables` and `lost+found`. Use it only
+    /// for a store whose manifest lists its tables.
+    ///
+    /// # Errors
+    /// As [`of`](TreeNames::of).
+    pub fn with_folders(dir: &Path) -> Result<TreeNames> {
+        TreeNames::in_env(env(), dir, &[])
+    }
+
+    /// Does the same in an environment, and also reads the directories `more` and their folders.
+    ///
+    /// # Errors
+    /// As [`of`](TreeNames::of), for all of them.
+    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<TreeNames> {
+        let mut folders = vec![];
+        for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
+            if root != dir {
+                folders.push(root.to_path_buf());
+            }
+            folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| io::is_dir(p)));
+        }
+        TreeNames::among(env, dir, &folders)
+    }
+
+    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<TreeNames> {
+        let mut n = TreeNames { env, dir: dir.to_path_buf(), ..TreeNames::empty() };
+        for name in n.env.list(dir)? {
+            if let Ok(Some((own, of_values))) = own_name_in(&*n.env, &dir.join(&name)) {
+                n.note(name, own, of_values);
+            }
+        }
+        for folder in folders {
+            // Skip an unreadable folder: nothing shows that it contains files of the store.
+            for name in n.env.list(folder).unwrap_or_default() {
+                let path = folder.join(&name);
+                let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
+                if let (Some(shown), Ok(Some((own, of_values)))) =
+                    (shown, own_name_in(&*n.env, &path))
+                {
+                    n.note(shown, own, of_values);
+                }
+            }
+        }
+        for (name, own) in n.wrong.clone() {
+            if segment_number(&own).is_none() {
+                n.take(&name, &own);
+            }
+        }
+        Ok(n)
+    }
+
+    /// Records a file with the true name `own`.
+    fn note(&mut self, name: String, own: String, of_values: bool) {
+        if of_values {
+            self.of_values.insert(own.clone());
+        }
+        if own == name {
+            self.right.insert(name);
+        } else {
+            self.wrong.insert(name, own);
+        }
+    }
+
+    /// Describes the content of the file with this true name.
+    fn held(&self, own: &str) -> String {
+        match table_number(own).filter(|_| self.of_values.contains(own)) {
+            Some(id) => format!("blob file {id}"),
+            None => holds(own),
+        }
+    }
+
+    /// Returns the blob files that are here under any name, according to their footers.
+    pub fn value_files(&self) -> BTreeSet<u64> {
+        self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
+    }
+
+    /// Creates the directory `dir` with its files under their present names.
+    pub fn as_called(dir: &Path) -> TreeNames {
+        TreeNames { dir: dir.to_path_buf(), ..TreeNames::empty() }
+    }
+
+    fn empty() -> TreeNames {
+        TreeNames {
+            env: env(),
+            dir: PathBuf::new(),
+            wrong: BTreeMap::new(),
+            right: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            hidden: BTreeSet::new(),
+            foreign: BTreeMap::new(),
+            live: None,
+            of_values: BTreeSet::new(),
+        }
+    }
+
+    /// Creates a directory in which the file `path` has the name `own`.
+    pub fn alone(path: &Path, own: &str) -> TreeNames {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+        TreeNames {
+            dir: dir_of(path),
+            moved: BTreeMap::from([(own.to_owned(), name)]),
+            ..TreeNames::empty()
+        }
+    }
+
+    /// Maps the true name `own` to the file `name`, unless a file with its true name exists.
+    fn take(&mut self, name: &str, own: &str) {
+        if is_ours(name) {
+            self.hidden.insert(name.to_owned());
+        }
+        // Only tables never change. A copy of a log segment or manifest may be older than the
+        // damaged original.
+        let lacks = || {
+            let path = self.dir.join(own);
+            table_number(own).is_some()
+                || self.wrong.contains_key(own)
+                || self.env.file_len(&path).map_or(true, |n| n == 0)
+        };
+        if !self.right.contains(own) && lacks() {
+            self.moved.entry(own.to_owned()).or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Applies the manifest, or `None` without one. It shows which log segments are still needed,
+    /// and which tables belong to the store.
+    ///
+    /// # Errors
+    /// I/O errors; damage is no error.
+    pub fn fit(&mut self, state: Option<&ManifestState>) -> Result<()> {
+        let floor = match state {
+            Some(s) => s.wal_floor,
+            None => log_copy::unbroken(self, &self.dir)?,
+        };
+        for (name, own) in self.wrong.clone() {
+            let Some(number) = segment_number(&own) else { continue };
+            let before = (self.moved.clone(), self.hidden.clone());
+            self.take(&name, &own);
+            // Below the floor is the former content of a file that waits for recycling.
+            if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor
+                || self.right.contains(&own)
+            {
+                (self.moved, self.hidden) = before;
+            }
+        }
+        if let Some(state) = state {
+            self.leave_out_strangers(state)?;
+        }
+        let trees = || state.iter().flat_map(|s| s.trees.values());
+        self.live = state.map(|_| trees().flat_map(TreeState::files).collect());
+        for m in trees().flat_map(|t| t.tables()) {
+            self.fit_file(m.id, FOREIGN_TABLE, &|names, name| names.is_own(name, m));
+        }
+        for v in trees().flat_map(|t| t.values.values()) {
+            self.fit_file(v.id, FOREIGN_VALUES, &|names, name| names.is_own_values(name, v));
+        }
+        Ok(())
+    }
+
+    /// Opens a listed segment; returns `None` if a writer has removed it since.
+    fn segment(&self, number: u64) -> Result<Option<SegmentReader>> {
+        match SegmentReader::open(self, &self.dir, number) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Hides log segments with records of a writer that the manifest does not know: of another
+    /// store, or of a clone of this one.
+    fn leave_out_strangers(&mut self, state: &ManifestState) -> Result<()> {
+        for name in self.right.clone() {
+            let Some(number) = segment_number(&name) else { continue };
+            let Some(mut reader) = self.segment(number)? else { continue };
+            let writer = reader.header().map(|h| h.writer);
+            let is_own = writer_of(&state.writers, number).is_some_and(|w| Some(w.id) == writer);
+            while let Some(item) = reader.next()? {
+                if let (LogItem::Record(_), false) = (item, is_own) {
+                    self.hidden.insert(name.clone());
+                    self.foreign.insert(name, FOREIGN_SEGMENT);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first segment with records of an opening of this store that `state` does not
+    /// know. That opening must continue exactly at the end of the known log, so `state` is older
+    /// than the log. A clone continues at another position if the store itself went on, or follows
+    /// a segment of its own.
+    ///
+    /// # Errors
+    /// I/O errors; damage is no error.
+    pub fn later_segment(&self, state: &ManifestState) -> Result<Option<u64>> {
+        let mut numbers: Vec<u64> =
+            self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
+        numbers.sort_unstable();
+        let (mut end, mut writers) = (None, BTreeMap::new());
+        for number in numbers {
+            let Some(mut reader) = self.segment(number)? else { continue };
+            let Some(header) = reader.header().cloned() else { continue };
+            let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
+            let is_later = state.writers.last().is_some_and(|w| w.from < number);
+            // A later segment of an opening follows a segment of the same opening.
+            let follows = header.previous == 0
+                || writers.get(&header.previous).is_none_or(|w| *w == header.writer);
+            writers.insert(number, header.writer);
+            let goes_on =
+                is_later && follows && header.store == state.id && end == Some(header.base);
+            let mut last = header.base;
+            while let Some(item) = reader.next()? {
+                let LogItem::Record(r) = item else { continue };
+                if r.mark {
+                    continue;
+                }
+                if !is_own && goes_on {
+                    return Ok(Some(number));
+                }
+                last = header.base + (r.offset - SEGMENT_HEADER) + r.size;
+            }
+            if is_own {
+                end = Some(last);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the tables and blob files that the manifest names; `None` without one.
+    pub fn live(&self) -> Option<&BTreeSet<u64>> {
+        self.live.as_ref()
+    }
+
+    /// Returns the finished tables and blob files, under any names.
+    pub fn finished(&self) -> BTreeSet<u64> {
+        self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
+    }
+
+    /// Returns how many tables and blob files of `state` are here, according to their content.
+    pub fn own_files(&self, state: &ManifestState) -> usize {
+        let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
+            let own = own_of(id);
+            let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
+            let mut all = self.right.get(&own).into_iter().chain(candidates);
+            all.any(|name| is_own(name) == Some(true))
+        };
+        let here = |t: &TreeState| {
+            let values = t.values.values();
+            t.tables().filter(|m| is_here(m.id, &|name| self.is_own(name, m))).count()
+                + values.filter(|v| is_here(v.id, &|name| self.is_own_values(name, v))).count()
+        };
+        state.trees.values().map(here).sum()
+    }
+
+    /// Hides log segments with records of another store, a clone, or another time than `state`.
+    /// Returns a description of each.
+    ///
+    /// # Errors
+    /// I/O errors; damage is no error.
+    pub fn hide_strangers(&mut self, state: &ManifestState) -> Result<Vec<Error>> {
+        let (known, mut found) = (known(state), vec![]);
+        for name in self.list(&self.dir)? {
+            let Some(number) = segment_number(&name) else { continue };
+            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else {
+                continue;
+            };
+            while let Some(item) = reader.next()? {
+                if let LogItem::Record(_) = item {
+                    found.push(known.mismatch(&header).at(reader.path(), 0));
+                    self.hide(name);
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Hides the file with this name, because it belongs to another store.
+    pub fn hide(&mut self, name: String) {
+        self.moved.remove(&name);
+        self.hidden.insert(name);
+    }
+
+    /// Returns the position after the last record of a segment.
+    fn end_of(&self, number: u64) -> Result<u64> {
+        let mut reader = SegmentReader::open(self, &self.dir, number)?;
+        let base = reader.header().map_or(0, |h| h.base);
+        let mut end = base;
+        while let Some(item) = reader.next()? {
+            if let LogItem::Record(r) = item {
+                end = base + (r.offset - SEGMENT_HEADER) + r.size;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Reports whether the file with this name is the table in the manifest; `None` if it is too
+    /// damaged to decide.
+    fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
+        let path = self.dir.join(name);
+        let file = self.env.open_read(&path, false).ok()?;
+        if is_of_values(&*file).ok()? {
+            return Some(false);
+        }
+        let opened = open_file(file, &path, m.id, m.ingested_seq);
+        opened.ok().map(|t| mismatch(m, &t).is_none())
+    }
+
+    /// Does the same for a blob file.
+    fn is_own_values(&self, name: &str, v: &BlobFileMeta) -> Option<bool> {
+        let path = self.dir.join(name);
+        let file = self.env.open_read(&path, false).ok()?;
+        if !is_of_values(&*file).ok()? {
+            return open_file(file, &path, v.id, 0).ok().map(|_| false);
+        }
+        open_values(file, &path, v.id).ok().map(|f| foreign_blobs(v, &f).is_none())
+    }
+
+    /// Finds file `id`. `is_own_file` reports whether a file is the right one; `words` describe a
+    /// wrong one.
+    fn fit_file(
+        &mut self,
+        id: u64,
+        words: &'static str,
+        is_own_file: &dyn Fn(&TreeNames, &str) -> Option<bool>,
+    ) {
+        let own = own_of(id);
+        let now = self.moved.get(&own).or(self.right.get(&own)).cloned();
+        let is_own = now.as_ref().and_then(|n| is_own_file(self, n));
+        if is_own == Some(true) {
+            return;
+        }
+        let others = self
+            .wrong
+            .iter()
+            .filter(|(n, o)| **o == own && Some(*n) != now.as_ref())
+            .map(|(n, _)| n.clone());
+        if let Some(other) =
+            others.collect::<Vec<_>>().into_iter().find(|n| is_own_file(self, n) == Some(true))
+        {
+            self.moved.insert(own, other);
+        } else if let (Some(false), Some(now)) = (is_own, now) {
+            self.moved.remove(&own);
+            self.hidden.insert(own);
+            self.foreign.insert(now, words);
+        }
+    }
+
+    /// Returns the path of the file with this true name; `None` if the file with this name has
+    /// other content.
+    fn place(&self, name: &str) -> Option<PathBuf> {
+        match self.moved.get(name) {
+            Some(other) => Some(self.dir.join(other)),
+            None => (!self.hidden.contains(name)).then(|| self.dir.join(name)),
+        }
+    }
+
+    /// Returns the path of table `id`, or the path at which it would be.
+    pub fn table(&self, id: u64) -> Option<PathBuf> {
+        self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
+    }
+
+    /// Opens the file that contains table or blob file `id`, under any name.
+    pub fn open_file_of(&self, id: u64) -> Option<(PathBuf, Arc<dyn ReadFile>)> {
+        let path = self.table(id)?;
+        let file = self.env.open_read(&path, false).ok()?;
+        Some((path, file))
+    }
+
+    fn actual(&self, path: &Path) -> Result<PathBuf> {
+        let name =
+            path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
+        match name {
+            Some(name) => self.place(name).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "what has this name is not what the name says")
+                    .in_file(path)
+            }),
+            None => Ok(path.to_path_buf()),
+        }
+    }
+
+    /// Reports whether the store needs the file with this name.
+    fn is_needed(&self, own: &str) -> bool {
+        match (table_number(own), &self.live) {
+            (Some(id), Some(live)) => live.contains(&id),
+            _ => true,
+        }
+    }
+
+    /// Returns all findings about names of files that the store needs.
+    pub fn told(&self) -> Vec<ToldNames> {
+        let mut all: Vec<ToldNames> = self
+            .moved
+            .iter()
+            .filter(|(own, _)| self.is_needed(own))
+            .map(|(own, name)| self.told_of(own, name))
+            .collect();
+        for (name, words) in &self.foreign {
+            let error = Error::corruption(*words).in_file(self.dir.join(name));
+            all.push(ToldNames { error, foreign: true, read: None });
+        }
+        all
+    }
+
+    /// Returns notes about copies and about tables that the store does not need. They are no
+    /// damage.
+    pub fn strays(&self) -> Vec<String> {
+        let used: BTreeSet<&String> = self
+            .moved
+            .iter()
+            .filter(|(own, _)| self.is_needed(own))
+            .map(|(_, name)| name)
+            .collect();
+        let stray = |(name, own): (&String, &String)| {
+            if used.contains(name) || self.foreign.contains_key(name) || !self.hidden.contains(name)
+            {
+                return None;
+            }
+            let path = self.dir.join(name).display().to_string();
+            let held = self.held(own);
+            Some(
+                match self.right.contains(own)
+                    || self.moved.contains_key(own) && self.is_needed(own)
+                {
+                    true => {
+                        format!("{path}: a stray copy of {held}, which is there; it is not used")
+                    }
+                    false => format!(
+                        "{path}: it holds {held}, which this store does not need; it is not used"
+                    ),
+                },
+            )
+        };
+        self.wrong.iter().filter_map(stray).collect()
+    }
+
+    /// Returns a description of the content of the file with this name if it has other content.
+    pub fn holds(&self, name: &str) -> Option<String> {
+        self.wrong.get(name).map(|own| self.held(own))
+    }
+
+    /// Returns the renames that the engine needs to find all files.
+    pub fn renames(&self) -> Vec<Rename> {
+        let each = |(own, name): (&String, &String)| Rename {
+            from: self.dir.join(name),
+            to: self.dir.join(own),
+            keep: !is_ours(name) && !is_between(name),
+        };
+        self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
+    }
+
+    fn told_of(&self, own: &str, name: &str) -> ToldNames {
+        let from = self.dir.join(name).display().to_string();
+        let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
+            true => {
+                (own, format!("this file is not {}, or damaged; {from} holds it", self.held(own)))
+            }
+            false => (name, format!("this file holds {}", self.held(own))),
+        };
+        let error = Error::corruption(words).in_file(self.dir.join(file));
+        ToldNames { error, foreign: false, read: Some(self.dir.join(own)) }
+    }
+}
+
+impl Env for TreeNames {
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = self.env.list(dir)?;
+        if dir == self.dir {
+            // A directory, a FIFO or a dangling link is none of the store's files, whatever its
+            // name.
+            let is_file = |n: &str| !is_ours(n) || io::not_a_file(&dir.join(n)).is_none();
+            names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
+            names.extend(self.moved.keys().cloned());
+            names.sort_unstable();
+        }
+        Ok(names)
+    }
+
+    fn file_len(&self, file: &Path) -> Result<u64> {
+        self.env.file_len(&self.actual(file)?)
+    }
+
+    fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
+        self.env.open_read(&self.actual(file)?, map)
+    }
+
+    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
+        self.env.read_all(&self.actual(file)?, cap)
+    }
+
+    // The following functions are for other directories than the examined one.
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.env.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.env.sync_dir(dir)
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.env.create(file)
+    }
+
+    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        self.env.append(file)
+    }
+
+    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
+        self.env.create_log(file, capacity)
+    }
+
+    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
+        self.env.reuse_log(file)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.hard_link(from, to)
+    }
+
+    fn remove(&self, file: &Path) -> Result<()> {
+        self.env.remove(file)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.env.remove_dir(dir)
+    }
+
+    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
+        self.env.lock(file)
+    }
+
+    fn free_space(&self, dir: &Path) -> Option<u64> {
+        self.env.free_space(dir)
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.env.wall_micros()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.env.monotonic_nanos()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.env.sleep(time)
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.env.spawn(name, work)
+    }
+
+    fn random(&self) -> u64 {
+        self.env.random()
+    }
+}
