@@ -10,6 +10,13 @@
 //! - For any bytes, a command ends with a result or with an error that names the position. It takes
 //!   no more memory than [`MAX_BLOCK`](store::target::MAX_BLOCK) and a small multiple of the file's own metadata.
 
+/// Methods of an [`Env`](firn_kv::Env) that only call those of the field `$inner`.
+macro_rules! delegate {
+    ($inner:ident: $(fn $name:ident($($arg:ident: $of:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&self, $($arg: $of),*) -> $gives { self.$inner.$name($($arg),*) })*
+    };
+}
+
 pub mod check;
 pub mod dump;
 pub mod history;

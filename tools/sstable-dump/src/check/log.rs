@@ -48,12 +48,12 @@ fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
 }
 
 /// Checks the log from the position from which the manifest needs it.
-pub fn check(names: &TreeNames, dir: &Path, state: &ManifestState, f: &mut Findings) {
-    if let Err(e) = check_files(names, dir, state, f) {
+pub fn check(names: &TreeNames, state: &ManifestState, f: &mut Findings) {
+    if let Err(e) = check_files(names, state, f) {
         f.add(e);
     }
     let recovered =
-        recover_known(names, dir, state.wal_floor, &known(state), &mut |_, _, payload| {
+        recover_known(names, names.dir(), state.wal_floor, &known(state), &mut |_, _, payload| {
             f.records += 1;
             match OpReader::new(payload).all(|op| op.is_some()) {
                 true => Ok(()),
@@ -63,7 +63,7 @@ pub fn check(names: &TreeNames, dir: &Path, state: &ManifestState, f: &mut Findi
             }
         });
     match recovered {
-        Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, dir, end, &t, f),
+        Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, end, &t, f),
         Ok(_) => {}
         // If a file is missing, recovery names the file before or after it.
         Err(_) if f.all.iter().any(|x| x.kind == FindingKind::Missing && is_segment(&x.error)) => {}
@@ -76,13 +76,8 @@ fn is_segment(e: &Error) -> bool {
 }
 
 /// Reports segments that are missing or truncated.
-fn check_files(
-    names: &TreeNames,
-    dir: &Path,
-    state: &ManifestState,
-    f: &mut Findings,
-) -> Result<()> {
-    let all = sound_segments(names, dir)?;
+fn check_files(names: &TreeNames, state: &ManifestState, f: &mut Findings) -> Result<()> {
+    let all = sound_segments(names, names.dir())?;
     let needed: Vec<&Sound> = all.iter().filter(|s| s.end > state.wal_floor).collect();
     for s in &needed {
         if s.cut > 0 {
@@ -93,7 +88,7 @@ fn check_files(
             );
             f.add(
                 Error::corruption(words)
-                    .at(dir.join(segment_name(s.header.number)), s.len)
+                    .at(names.dir().join(segment_name(s.header.number)), s.len)
                     .block("wal segment"),
             );
         }
@@ -107,26 +102,29 @@ fn check_files(
                 .holds(&name)
                 .map(|held| format!("the file of this name holds {held}"))
                 .or_else(|| {
-                    let other = io::not_a_file(&dir.join(&name))?;
+                    let other = io::not_a_file(&names.dir().join(&name))?;
                     Some(format!("there is {other} of its name, which has to be moved away"))
                 })
                 .map_or(String::new(), |words| format!(" ({words})"));
             let words =
                 format!("the segment is missing{holds}: it had the log up to position {base}");
-            f.add_as(FindingKind::Missing, Error::corruption(words).in_file(dir.join(name)));
+            f.add_as(
+                FindingKind::Missing,
+                Error::corruption(words).in_file(names.dir().join(name)),
+            );
         }
     }
-    if let Some(n) = log_copy::lost_end(names, dir)? {
+    if let Some(n) = log_copy::lost_end(names)? {
         f.add_as(
             FindingKind::Missing,
-            Error::corruption(log_copy::LOST_END).in_file(dir.join(segment_name(n))),
+            Error::corruption(log_copy::LOST_END).in_file(names.dir().join(segment_name(n))),
         );
     }
     Ok(())
 }
 
 /// Reports a torn end as a crash leaves it, or as damage if sound records follow it.
-fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Findings) {
+fn check_torn(names: &TreeNames, end: u64, t: &TornTail, f: &mut Findings) {
     if t.records_beyond == 0 && t.cut > 0 {
         // `check_files` has reported the truncated file.
         return;
@@ -141,7 +139,7 @@ fn check_torn(names: &TreeNames, dir: &Path, end: u64, t: &TornTail, f: &mut Fin
         return;
     }
     let (mut records, mut ops) = (0, 0);
-    let copied = log_copy::copy(names, dir, None, end, &mut |_, to, payload| {
+    let copied = log_copy::copy(names, None, end, &mut |_, to, payload| {
         if to > end {
             records += 1;
             ops += OpReader::new(payload).count() as u64;

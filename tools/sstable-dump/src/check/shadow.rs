@@ -223,34 +223,14 @@ impl Env for ShadowStore {
         self.disk.list(dir).map(drop)
     }
 
-    fn free_space(&self, dir: &Path) -> Option<u64> {
-        self.disk.free_space(dir)
-    }
-
-    fn memory(&self) -> Option<u64> {
-        self.disk.memory()
-    }
-    fn descriptors(&self) -> Option<u64> {
-        self.disk.descriptors()
-    }
-
-    fn wall_micros(&self) -> u64 {
-        self.disk.wall_micros()
-    }
-
-    fn monotonic_nanos(&self) -> u64 {
-        self.disk.monotonic_nanos()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.disk.sleep(time)
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        self.disk.spawn(name, work)
-    }
-
-    fn random(&self) -> u64 {
-        self.disk.random()
+    delegate! { disk:
+        fn free_space(dir: &Path) -> Option<u64>;
+        fn memory() -> Option<u64>;
+        fn descriptors() -> Option<u64>;
+        fn wall_micros() -> u64;
+        fn monotonic_nanos() -> u64;
+        fn sleep(time: Duration) -> ();
+        fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
+        fn random() -> u64;
     }
 }

@@ -65,7 +65,7 @@ fn check_once(dir: &Path) -> Done<Findings> {
     let (mut names, manifest) = current(&env(), dir, &[])?;
     match manifest {
         Ok(Some(CurrentEvidence { state, number, against: None })) => {
-            check_known(dir, &mut names, &state, number, &mut f)?
+            check_known(&mut names, &state, number, &mut f)?
         }
         Ok(Some(CurrentEvidence { number, against: Some((kind, words)), .. })) => {
             f.add_as(kind, Error::corruption(words).in_file(dir.join(manifest_name(number))));
@@ -109,7 +109,6 @@ fn check_once(dir: &Path) -> Done<Findings> {
 
 /// Checks a store with a trusted manifest.
 fn check_known(
-    dir: &Path,
     names: &mut TreeNames,
     state: &ManifestState,
     number: u64,
@@ -117,7 +116,7 @@ fn check_known(
 ) -> Done {
     names.fit(Some(state))?;
     f.has_manifest = true;
-    f.definitions = definitions(names, dir, state);
+    f.definitions = definitions(names, state);
     f.renames = names.renames();
     for t in names.told() {
         let id = t
@@ -136,7 +135,7 @@ fn check_known(
     }
     f.about(None);
     f.notes.extend(names.strays());
-    let (_, gaps) = manifest::read_around(names, dir, number)?;
+    let (_, gaps) = manifest::read_around(names, names.dir(), number)?;
     for g in gaps {
         let name = manifest_name(number);
         f.notes.push(format!(
@@ -152,15 +151,13 @@ fn check_known(
     let mut done = 0;
     for tree in state.trees.values() {
         f.about(Some(&tree.name));
-        check_tree(names, dir, tree, f, &progress, &mut done)?;
+        check_tree(names, tree, f, &progress, &mut done)?;
     }
     f.about(None);
-    log::check(names, dir, state, f);
-    other_stores(names, dir, number, state)?
-        .into_iter()
-        .for_each(|e| f.add_as(FindingKind::Foreign, e));
+    log::check(names, state, f);
+    other_stores(names, number, state)?.into_iter().for_each(|e| f.add_as(FindingKind::Foreign, e));
     let live: BTreeSet<u64> = trees().flat_map(TreeState::files).collect();
-    let all: BTreeSet<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
+    let all: BTreeSet<u64> = names.numbers(table_number)?.into_iter().collect();
     let of_values = names.value_files();
     let dead = |values| {
         all.iter().filter(|id| !live.contains(id) && of_values.contains(id) == values).count()
@@ -182,7 +179,6 @@ fn number_of(path: &Path) -> Option<u64> {
 
 fn check_tree(
     names: &TreeNames,
-    dir: &Path,
     tree: &TreeState,
     f: &mut Findings,
     progress: &Progress,
@@ -202,7 +198,7 @@ fn check_tree(
                     // The table was removed by a writer, is unreadable or has a newer version:
                     // check the other files.
                     Err(Failure::Engine(e)) if e.kind() == ErrorKind::NotFound => {
-                        missing(names, dir, m, f)
+                        missing(names, m, f)
                     }
                     Err(Failure::Engine(e))
                         if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
@@ -213,13 +209,13 @@ fn check_tree(
                     Err(e) => return Err(e),
                 }
             } else {
-                missing(names, dir, m, f);
+                missing(names, m, f);
             }
             *done += m.size;
             progress.at(*done);
         }
     }
-    check_tree_values(names, dir, tree, &tables, f, &mut |n| {
+    check_tree_values(names, tree, &tables, f, &mut |n| {
         *done += n;
         progress.at(*done);
     })?;
@@ -229,7 +225,6 @@ fn check_tree(
 /// Checks the blob files of a tree, and the references of its sound tables.
 fn check_tree_values(
     names: &TreeNames,
-    dir: &Path,
     tree: &TreeState,
     tables: &[Arc<Table>],
     f: &mut Findings,
@@ -242,22 +237,26 @@ fn check_tree_values(
             Some(Ok((path, file))) => open.push((v, path, file)),
             Some(Err(e)) if e.kind() != ErrorKind::NotFound => {
                 lost.insert(v.id);
-                f.add(if e.file().is_some() { e } else { e.in_file(table_path(dir, v.id)) });
+                f.add(if e.file().is_some() {
+                    e
+                } else {
+                    e.in_file(table_path(names.dir(), v.id))
+                });
             }
             _ => {
                 lost.insert(v.id);
                 let used = tree.uses().get(&v.id).map_or(0, |u| u.values);
                 let words = format!(
                     "{}; tables refer to {} in it",
-                    why_missing(names, &table_path(dir, v.id), "blob file"),
+                    why_missing(names, &table_path(names.dir(), v.id), "blob file"),
                     things(used, "value", "values")
                 );
-                let e = Error::corruption(words).in_file(table_path(dir, v.id));
+                let e = Error::corruption(words).in_file(table_path(names.dir(), v.id));
                 f.add_as(FindingKind::Missing, e);
             }
         }
     }
-    let files = StoreBlobs::of(names, dir);
+    let files = StoreBlobs::of(names);
     let (mut told, all_sound) = (BTreeSet::new(), tables.len() == tree.tables().count());
     for t in tables.iter().filter(|t| !t.properties().values.is_empty()) {
         told.extend(table::check_apart(t, tree, &files, &lost, f)?);
@@ -291,8 +290,8 @@ fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
 }
 
 /// Adds the finding that a live table is missing.
-fn missing(names: &TreeNames, dir: &Path, m: &TableMeta, f: &mut Findings) {
-    let path = table_path(dir, m.id);
+fn missing(names: &TreeNames, m: &TableMeta, f: &mut Findings) {
+    let path = table_path(names.dir(), m.id);
     let why = why_missing(names, &path, "table");
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
     f.add_as(
@@ -309,7 +308,7 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
         f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
     f.notes.extend(names.strays());
-    for id in names.list(dir)?.iter().filter_map(|n| table_number(n)) {
+    for id in names.numbers(table_number)?.into_iter() {
         let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
         match table::check(&path, 0, None, f) {
             Err(Failure::Engine(e))

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::Screen;
 use crate::dump::props::filter_name;
+use crate::dump::text;
 use crate::store::retry::settled;
 use crate::store::target::{TargetKind, env, kind, open_file, open_table, state_of};
 
@@ -212,11 +213,9 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
 
 fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
     match kind(&args.path)? {
-        TargetKind::Table(_) => Ok(vec![measure(
-            crate::salvage::new_store::name(&args.path),
-            &open_table(&args.path)?,
-            args.probes,
-        )?]),
+        TargetKind::Table(_) => {
+            Ok(vec![measure(text::file_name(&args.path), &open_table(&args.path)?, args.probes)?])
+        }
         TargetKind::Store => {
             let state = state_of(&args.path)?;
             let one = |(tree, run, m): (&str, u64, &Arc<TableMeta>)| {
@@ -225,7 +224,7 @@ fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
                 Ok(MeasuredFilter {
                     tree: tree.to_owned(),
                     run,
-                    ..measure(crate::salvage::new_store::name(&path), &t, args.probes)?
+                    ..measure(text::file_name(&path), &t, args.probes)?
                 })
             };
             let runs =

@@ -129,11 +129,8 @@ fn apart_version(
 ) -> firn_kv::Result<FoundVersionOf> {
     let r = BlobHandle::decode(reference)
         .ok_or_else(|| Error::corruption("an entry refers to no value").keys(key, key))?;
-    let place = format!(
-        "{place}, the value in {} at {}",
-        crate::salvage::new_store::name(&files.path(r.file)),
-        r.offset
-    );
+    let place =
+        format!("{place}, the value in {} at {}", text::file_name(&files.path(r.file)), r.offset);
     let found = files.find(key, reference);
     let value = found.as_ref().map_or(&[][..], |v| &v.bytes);
     let mut v = FoundVersionOf::new(seq, FindQuestion::Put, value, place);
@@ -150,7 +147,7 @@ fn in_table(
 ) -> firn_kv::Result<()> {
     let path = files.path(m.id);
     let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
-    let place = format!("{} {place}", crate::salvage::new_store::name(&path));
+    let place = format!("{} {place}", text::file_name(&path));
     let mut c = t.cursor(false);
     c.seek(key, Trailer::NEWEST)?;
     while c.valid() && c.key() == key {
@@ -193,7 +190,7 @@ fn in_log(
     let segments = firn_kv::internals::wal::segments(&*env, dir)?;
     // Retired segments may still exist. Tables have their entries. Show them as far as no segment
     // is missing in between.
-    let from = crate::store::log_copy::unbroken(&*env, dir)?.min(state.wal_floor);
+    let from = TreeNames::as_called(dir).unbroken_log()?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover_known(&*env, dir, from, &known(state), &mut |seq, end, payload| {
@@ -326,7 +323,7 @@ fn versions(
 ) -> firn_kv::Result<Vec<FoundVersionOf>> {
     let mut all = vec![];
     let names = TreeNames::as_called(dir);
-    let files = StoreBlobs::of(&names, dir);
+    let files = StoreBlobs::of(&names);
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
         let place = format!("L{}#{}", run.level, run.number);
@@ -352,7 +349,7 @@ fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Fou
     let defined;
     let mut tree = tree;
     if let Some(name) = tree.filter(|n| state.tree_named(n).is_none()) {
-        defined = records::definitions(&TreeNames::as_called(dir), dir, &state);
+        defined = records::definitions(&TreeNames::as_called(dir), &state);
         tree = defined.tree_at(name).filter(|n| state.tree_named(n).is_some());
         if tree.is_none() {
             let both = |t: &TreeState| match defined.of_tree(&t.name) {

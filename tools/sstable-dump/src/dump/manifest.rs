@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, Edit, ManifestFrame, ManifestGap, ManifestState, PersistedOptions, TableMeta,
-    manifest_name,
+    self, Edit, ManifestGap, ManifestState, PersistedOptions, TableMeta, manifest_name,
 };
 use firn_kv::{Error, ErrorKind, FilterAllocation};
 use firn_tools::escape;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::dump::text;
+use crate::history::evidence::replay_around;
 use crate::store::blobs;
 use crate::store::target::{TargetKind, dir_of, env, kind};
 
@@ -37,19 +37,6 @@ pub struct ManifestArgs {
     /// Print only the state at the end, without the edits
     #[arg(long)]
     pub state: bool,
-}
-
-/// Returns the state after all edits that fit, and a description of those that do not.
-pub fn replay_around(frames: &[ManifestFrame]) -> (ManifestState, Vec<String>) {
-    let (mut state, mut unfit) = (ManifestState::default(), vec![]);
-    for f in frames {
-        for e in &f.edits {
-            if let Err(why) = state.apply(e) {
-                unfit.push(format!("the edit at offset {}: {}", f.offset, why.message()));
-            }
-        }
-    }
-    (state, unfit)
 }
 
 /// Returns the metadata of a table as JSON.

@@ -352,7 +352,7 @@ pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
     let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
     let dir = dir_of(&args.table);
     let names = TreeNames::as_called(&dir);
-    let files = &StoreBlobs::of(&names, &dir);
+    let files = &StoreBlobs::of(&names);
     let keys_only = args.keys_only;
     let mut printer = ScanPrinter { screen, show, keys_only, line: vec![], family, lines, files };
     let overlaps = |start: &[u8], end: &[u8]| {

@@ -233,7 +233,7 @@ impl Groups {
 
 fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     let state = state_of(&args.path)?;
-    let definitions = definitions(&TreeNames::of(&args.path)?, &args.path, &state);
+    let definitions = definitions(&TreeNames::of(&args.path)?, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
     let (mut out, mut done) = (vec![], 0);
@@ -265,9 +265,7 @@ fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
 fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
     let dir = dir_of(table);
     let state = state_of(&dir).ok()?;
-    definitions(&TreeNames::of(&dir).ok()?, &dir, &state)
-        .of_tree(&state.trees.get(&tree)?.name)
-        .cloned()
+    definitions(&TreeNames::of(&dir).ok()?, &state).of_tree(&state.trees.get(&tree)?.name).cloned()
 }
 
 /// Returns the keys of a group in the types of its tree, if it has types.
@@ -291,7 +289,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             let defined = defined_around(&args.path, table.properties().tree);
             let mut groups = Groups { defined, ..Groups::default() };
             groups.add_table(&table, args)?;
-            vec![(crate::salvage::new_store::name(&args.path), groups)]
+            vec![(text::file_name(&args.path), groups)]
         }
         _ => {
             return Err(Failure::with_next(

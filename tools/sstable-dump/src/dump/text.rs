@@ -1,8 +1,18 @@
 //! Formats keys, values and times as text.
 
+use std::path::Path;
+
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_tools::escape;
 use firn_tools::output::count;
+
+/// Returns the name of a file as text.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(
+        || key(path.as_os_str().as_encoded_bytes()),
+        |n| Path::new(n).display().to_string(),
+    )
+}
 
 /// Returns a key or value as text with other bytes escaped, cut to about `most` characters.
 pub fn short(bytes: &[u8], most: usize) -> String {

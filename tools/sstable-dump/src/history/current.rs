@@ -45,14 +45,14 @@ pub fn current(
     let (mut before, mut tries) = (None, 0);
     loop {
         let names = TreeNames::in_env(env.clone(), dir, more)?;
-        let (state, number) = match Manifest::load(&names, dir) {
+        let (state, number) = match Manifest::load(&names, names.dir()) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok((names, Ok(None))),
             Err(e) => return Ok((names, Err(e))),
         };
-        let against = match foreign(&names, dir, &state)? {
+        let against = match foreign(&names, &state)? {
             Some(words) => Some((FindingKind::Foreign, words)),
-            None => outdated(&names, dir, &state)?.map(|words| (FindingKind::Outdated, words)),
+            None => outdated(&names, &state)?.map(|words| (FindingKind::Outdated, words)),
         };
         let mut found = CurrentEvidence { state, number, against };
         tries += 1;

@@ -1,131 +1,21 @@
-//! Recovers facts about a store without a manifest from the remains of manifests and from the event
-//! log.
-//!
-//! Invariant: an event is logged only after the change is durable. So a table that the event log
-//! calls removed is removed. The last lines may be missing, so changes without an event may have
-//! happened too.
+//! Evidence against a manifest: that it is older than the files, or of another store.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use firn_kv::Env as _;
-use firn_kv::internals::base::ops::{NO_TREE, OpReader, TreeId};
-use firn_kv::internals::iterator::opener::table_path;
+use firn_kv::internals::base::ops::{NO_TREE, OpReader};
 use firn_kv::internals::manifest::{
-    self, Edit, ManifestState, PersistedOptions, TableMeta, TreeState, manifest_name,
-    manifest_number,
+    self, ManifestFrame, ManifestState, TreeState, manifest_name, manifest_number,
 };
 use firn_kv::internals::sstable::Properties;
 use firn_kv::internals::wal::{self, recover};
-use firn_kv::{Error, ErrorKind, Result};
+use firn_kv::{Error, Result};
 use firn_tools::io;
 use firn_tools::output::things;
-use serde_json::Value;
 
-use crate::dump::manifest::replay_around;
+use crate::history::event_log::EventLog;
 use crate::history::owner;
-use crate::store::names::{TreeNames, own_name};
-use crate::store::target::open_file;
-
-/// Maximum number of bytes read of an event log.
-const MAX_EVENTS: u64 = 64 << 20;
-
-/// Recovered facts about a tree.
-#[derive(Clone, Debug, Default)]
-pub struct TreeFacts {
-    /// Name of the tree.
-    pub name: Option<String>,
-    /// Options of the tree.
-    pub options: Option<PersistedOptions>,
-    /// Position below which the tree's records are in tables.
-    pub flushed: u64,
-}
-
-/// Recovered facts about a store.
-#[derive(Default)]
-pub struct RecoveredHistory {
-    /// Trees by id.
-    pub trees: BTreeMap<TreeId, TreeFacts>,
-    /// Dropped trees.
-    pub dropped: BTreeSet<TreeId>,
-    /// Obsolete tables.
-    pub dead: BTreeSet<u64>,
-    /// Options with hooks, from the content of trees without tables.
-    pub hooks: BTreeMap<TreeId, PersistedOptions>,
-    /// Metadata of tables from manifests.
-    pub metas: BTreeMap<u64, TableMeta>,
-    /// Trees that had tables at some time, according to manifests.
-    with_tables: BTreeSet<TreeId>,
-    /// Blob files that a manifest once listed.
-    value_files: BTreeSet<u64>,
-    /// Ingested tables and their sequence numbers.
-    pub ingested: BTreeMap<u64, u64>,
-    /// Tables by the name of their tree.
-    pub by_name: BTreeMap<String, BTreeSet<u64>>,
-    /// Sizes of table files.
-    sizes: BTreeMap<u64, u64>,
-    /// Flushed positions by tree name.
-    flushed_by_name: BTreeMap<String, u64>,
-    /// Position below which no tree needed the log, from the last flush event or manifest.
-    pub log_floor: u64,
-    /// The complete state and the number of its manifest: the newest manifest, if it is sound and
-    /// fits the tables.
-    pub whole: Option<(ManifestState, u64)>,
-    /// The last state that could be read in part.
-    pub partial: Option<ManifestState>,
-    /// Whether any part of a manifest or of the event log could be read.
-    pub has_source: bool,
-    /// Notes for the report.
-    pub notes: Vec<String>,
-}
-
-/// Selection of the trusted manifests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sources {
-    /// The manifest that `CURRENT` names and older ones, as far as they fit the tables.
-    All,
-    /// The manifest with this number.
-    Only(u64),
-    /// No manifest.
-    None,
-}
-
-/// Recovers the history of the store in `dir`.
-///
-/// # Errors
-/// `Incompatible` for files of a newer version; I/O errors. Damage is no error.
-pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<RecoveredHistory> {
-    let mut e = RecoveredHistory::default();
-    if sources != Sources::None {
-        e.read_manifests(env, dir, sources)?;
-    }
-    let told = ToldFacts::read(env, dir)?;
-    match told.contradicts(env, dir)? {
-        Some(what) => {
-            e.notes.push(format!("EVENTS.jsonl is of another store, and left out: it names {what}"))
-        }
-        None => told.each(&mut |line| e.take_event(line)),
-    }
-    Ok(e)
-}
-
-/// Returns the tables that the manifests and the event log call obsolete.
-///
-/// # Errors
-/// I/O errors; damage is no error.
-pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
-    let mut e = RecoveredHistory::default();
-    for number in names.list(dir)?.iter().filter_map(|n| manifest_number(n)) {
-        if let Ok((log, _)) = manifest::read_around(names, dir, number) {
-            log.frames.iter().flat_map(|f| &f.edits).for_each(|edit| e.take_edit(edit));
-        }
-    }
-    let told = ToldFacts::read(names, dir)?;
-    if told.contradicts(names, dir)?.is_none() {
-        told.each(&mut |line| e.take_event(line));
-    }
-    Ok(e.dead)
-}
+use crate::history::recovered::{RecoveredHistory, properties};
+use crate::store::names::TreeNames;
 
 /// Returns the reason if `state` is older than the files.
 ///
@@ -140,10 +30,10 @@ pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
+pub fn outdated(names: &TreeNames, state: &ManifestState) -> Result<Option<String>> {
     // A stray file of another store or of a clone says nothing about the age of this one.
-    let (openings, told) = (openings(names, dir, state)?, ToldFacts::read(names, dir)?);
-    let events = match told.contradicts(names, dir)? {
+    let (openings, told) = (openings(names, state)?, EventLog::read(names)?);
+    let events = match told.contradicts(names)? {
         None => told.evidence,
         Some(_) => RecoveredHistory::default(),
     };
@@ -169,7 +59,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     let newer: Vec<u64> = names.finished().into_iter().filter(is_newer).collect();
     let (mut first, mut last, mut unknown_tree) = (None, 0, None);
     // The reader of the log reports its damage.
-    let _ = recover(names, dir, state.wal_floor, &mut |seq, _, payload| {
+    let _ = recover(names, names.dir(), state.wal_floor, &mut |seq, _, payload| {
         first.get_or_insert(seq);
         let mut n = 0;
         for (tree, _) in OpReader::new(payload).flatten() {
@@ -201,8 +91,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
             things(gone as u64, "table that it names is", "tables that it names are")
         ));
     }
-    let told =
-        newer.iter().filter(|id| all_told.contains(id) && events.fits(names, dir, **id)).count();
+    let told = newer.iter().filter(|id| all_told.contains(id) && events.fits(names, **id)).count();
     if told > 0 {
         proof.push(format!("the event log has {}", things(told as u64, "newer one", "newer ones")));
     }
@@ -229,18 +118,13 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
 
 /// Returns the openings of the store in the manifest and the log. Returns none without a log, so
 /// that openings after the manifest remain unknown.
-fn openings(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<BTreeSet<u64>> {
+fn openings(names: &TreeNames, state: &ManifestState) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> =
-        wal::writers(names, dir)?.iter().map(|w| w.id).filter(|id| *id != 0).collect();
+        wal::writers(names, names.dir())?.iter().map(|w| w.id).filter(|id| *id != 0).collect();
     if !all.is_empty() {
         all.extend(state.writers.iter().map(|w| w.id));
     }
     Ok(all)
-}
-
-fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
-    let (path, file) = names.open_file_of(id)?;
-    open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
 /// Returns the reason if `state` belongs to another store than the files. No table or blob file
@@ -252,7 +136,7 @@ fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
+pub fn foreign(names: &TreeNames, state: &ManifestState) -> Result<Option<String>> {
     if names.own_files(state) > 0 {
         return Ok(None);
     }
@@ -261,7 +145,7 @@ pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<O
     let contradicts = |id: &u64| {
         *id < state.next_file && owner::writer(names, *id).is_some_and(|w| w != state.id)
     };
-    let stores = owner::stores(names, dir)?;
+    let stores = owner::stores(names)?;
     let others = !stores.is_empty() && !stores.contains(&state.id);
     let is_foreign = others || live > 0 && finished.iter().any(contradicts);
     if !is_foreign {
@@ -280,10 +164,13 @@ pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<O
 }
 
 /// Applies [`foreign`] to the manifest with this number, as far as it can be read.
-fn foreign_manifest(names: &TreeNames, dir: &Path, number: u64) -> Result<Option<String>> {
-    let Ok((log, _)) = manifest::read_around(names, dir, number) else { return Ok(None) };
+///
+/// # Errors
+/// As [`foreign`].
+pub fn foreign_manifest(names: &TreeNames, number: u64) -> Result<Option<String>> {
+    let Ok((log, _)) = manifest::read_around(names, names.dir(), number) else { return Ok(None) };
     let state = log.replay().unwrap_or_else(|_| replay_around(&log.frames).0);
-    if state.id == 0 { Ok(None) } else { foreign(names, dir, &state) }
+    if state.id == 0 { Ok(None) } else { foreign(names, &state) }
 }
 
 /// Returns the manifests of other stores besides the manifest `number`, with the number of their
@@ -291,16 +178,11 @@ fn foreign_manifest(names: &TreeNames, dir: &Path, number: u64) -> Result<Option
 ///
 /// # Errors
 /// I/O errors of the directory.
-pub fn other_stores(
-    names: &TreeNames,
-    dir: &Path,
-    number: u64,
-    state: &ManifestState,
-) -> Result<Vec<Error>> {
+pub fn other_stores(names: &TreeNames, number: u64, state: &ManifestState) -> Result<Vec<Error>> {
     let mut all = vec![];
-    for other in names.list(dir)?.iter().filter_map(|n| manifest_number(n)).filter(|n| *n != number)
-    {
-        let Ok(found) = manifest::read(names, dir, other).and_then(|log| log.replay()) else {
+    for other in names.numbers(manifest_number)?.into_iter().filter(|n| *n != number) {
+        let Ok(found) = manifest::read(names, names.dir(), other).and_then(|log| log.replay())
+        else {
             continue;
         };
         if found.id == state.id {
@@ -313,362 +195,20 @@ pub fn other_stores(
             names.own_files(&found),
             things(live, "file", "files"),
         );
-        all.push(Error::corruption(words).in_file(dir.join(manifest_name(other))));
+        all.push(Error::corruption(words).in_file(names.dir().join(manifest_name(other))));
     }
     Ok(all)
 }
 
-/// Event log of the store that was opened last. Earlier lines may belong to another store that used
-/// the same file.
-///
-/// Lines are parsed again on each use, because parsed values take ten times the memory of the text.
-struct ToldFacts {
-    text: Vec<u8>,
-    /// Offset in the text at which the lines of this store begin.
-    from: usize,
-    /// History from these lines alone.
-    evidence: RecoveredHistory,
-    /// Id of the store, if the lines contain it.
-    store: Option<u64>,
-}
-
-impl ToldFacts {
-    fn read(env: &TreeNames, dir: &Path) -> Result<ToldFacts> {
-        let mut text = vec![];
-        for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
-            match env.read_all(&dir.join(name), MAX_EVENTS) {
-                Ok(bytes) => {
-                    text.extend(bytes);
-                    text.push(b'\n');
-                }
-                // An unreadable log contributes nothing.
-                Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
-                Err(_) => {}
+/// Returns the state after all edits that fit, and a description of those that do not.
+pub fn replay_around(frames: &[ManifestFrame]) -> (ManifestState, Vec<String>) {
+    let (mut state, mut unfit) = (ManifestState::default(), vec![]);
+    for f in frames {
+        for e in &f.edits {
+            if let Err(why) = state.apply(e) {
+                unfit.push(format!("the edit at offset {}: {}", f.offset, why.message()));
             }
         }
-        let (mut store, mut from, mut at) = (None, 0, 0);
-        for line in text.split(|&b| b == b'\n') {
-            if let Some(opened) =
-                serde_json::from_slice(line).ok().and_then(|v: Value| opened_store(&v))
-                && store.replace(opened).is_some_and(|before| before != opened)
-            {
-                from = at;
-            }
-            at += line.len() + 1;
-        }
-        let mut told = ToldFacts { text, from, evidence: RecoveredHistory::default(), store };
-        let mut evidence = RecoveredHistory::default();
-        told.each(&mut |line| evidence.take_event(line));
-        told.evidence = evidence;
-        Ok(told)
     }
-
-    /// Calls `show` for every line.
-    fn each(&self, show: &mut dyn FnMut(&Value)) {
-        let text = self.text.get(self.from..).unwrap_or_default();
-        let lines = text.split(|&b| b == b'\n');
-        lines.filter_map(|l| serde_json::from_slice::<Value>(l).ok()).for_each(|v| show(&v));
-    }
-
-    /// Returns the contradiction between the log and the files, if there is one:
-    /// - No file belongs to the store of the log.
-    /// - More than half of the files have other sizes.
-    /// - Some files are removed according to the log, and none is live. After a crash removed files
-    ///   may remain, but live ones remain too.
-    fn contradicts(&self, names: &TreeNames, dir: &Path) -> Result<Option<&'static str>> {
-        if let Some(store) = self.store {
-            let stores = owner::stores(names, dir)?;
-            if !stores.is_empty() && !stores.contains(&store) {
-                return Ok(Some("another store than the files"));
-            }
-        }
-        let RecoveredHistory { by_name, dead, .. } = &self.evidence;
-        let finished = names.finished();
-        let wrong = finished.iter().filter(|id| !self.evidence.fits(names, dir, **id)).count();
-        let told: BTreeSet<u64> = by_name.values().flatten().copied().collect();
-        let is_live = |id: &u64| told.contains(id) && !dead.contains(id);
-        let all_removed =
-            finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
-        Ok((wrong * 2 > finished.len() || all_removed)
-            .then_some("other tables than those that exist"))
-    }
-}
-
-impl RecoveredHistory {
-    /// Reports whether the file of table `id` has the logged size.
-    fn fits(&self, names: &TreeNames, dir: &Path, id: u64) -> bool {
-        self.sizes.get(&id).is_none_or(|&n| {
-            names.file_len(&table_path(dir, id)).is_ok_and(|len| is_as_told(names, id, len, n))
-        })
-    }
-
-    /// Reports whether no source names any table.
-    pub fn tells_nothing(&self) -> bool {
-        self.by_name.is_empty() && self.metas.is_empty()
-    }
-
-    /// Reports whether blob file `id` existed once and no table needs it any more, according to
-    /// manifests.
-    pub fn is_left_over(&self, id: u64) -> bool {
-        let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));
-        self.value_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
-    }
-
-    fn read_manifests(&mut self, env: &TreeNames, dir: &Path, sources: Sources) -> Result<()> {
-        let mut numbers: Vec<u64> =
-            env.list(dir)?.iter().filter_map(|n| manifest_number(n)).collect();
-        numbers.sort_unstable();
-        let named = match manifest::current(env, dir) {
-            Ok(n) => n,
-            Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io) => {
-                self.notes.push(format!("CURRENT cannot be read: {}", e.message()));
-                None
-            }
-            Err(e) => return Err(e),
-        };
-        if let Sources::Only(number) = sources {
-            numbers.retain(|n| *n == number);
-        } else {
-            // Check the id of a manifest before using anything in it.
-            let mut own = vec![];
-            for number in numbers {
-                match foreign_manifest(env, dir, number)? {
-                    Some(words) => {
-                        self.notes.push(format!("{} is left out: {words}", manifest_name(number)));
-                    }
-                    None => own.push(number),
-                }
-            }
-            numbers = own;
-        }
-        // The manifest that CURRENT names counts; one with a higher number is unfinished. If
-        // CURRENT names a manifest of another store, CURRENT belongs to that store too.
-        let newest = match sources {
-            Sources::Only(_) => numbers.first().copied(),
-            _ => named.filter(|n| numbers.contains(n)).or(numbers.last().copied()),
-        };
-        for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
-            let name = manifest_name(number);
-            let sound = match manifest::read(env, dir, number).and_then(|log| log.replay()) {
-                Err(e) if e.kind() == ErrorKind::Io => {
-                    self.notes.push(format!("{name} cannot be read: {}", e.message()));
-                    continue;
-                }
-                sound => sound,
-            };
-            if let (Ok(state), true) = (&sound, Some(number) == newest) {
-                match outdated(env, dir, state)? {
-                    Some(words) => self.notes.push(format!("{name}: {words}")),
-                    None => {
-                        self.notes.push(format!("{name} is sound: the store's state is all known"));
-                        self.whole = Some((state.clone(), number));
-                    }
-                }
-            }
-            let (log, gaps) = match manifest::read_around(env, dir, number) {
-                Ok(found) => found,
-                Err(e) if e.kind() == ErrorKind::Corruption => continue,
-                Err(e) => return Err(e),
-            };
-            if sound.is_err() {
-                let lost: u64 = gaps.iter().map(|g| g.len).sum();
-                let frames = things(log.frames.len() as u64, "frame", "frames");
-                self.notes.push(format!(
-                    "{}: {frames} can be read, {} are lost",
-                    manifest_name(number),
-                    things(lost, "byte", "bytes")
-                ));
-            }
-            log.frames.iter().flat_map(|f| &f.edits).for_each(|e| self.take_edit(e));
-            self.partial = Some(replay_around(&log.frames).0)
-                .filter(|s| s.next_file > 0)
-                .or(self.partial.take());
-        }
-        Ok(())
-    }
-
-    fn take_edit(&mut self, edit: &Edit) {
-        self.has_source = true;
-        match edit {
-            Edit::Snapshot(s) => {
-                self.log_floor = self.log_floor.max(s.wal_floor);
-                for t in s.trees.values() {
-                    let facts = self.trees.entry(t.id).or_default();
-                    (facts.name, facts.options) = (Some(t.name.clone()), Some(t.options.clone()));
-                    facts.flushed = facts.flushed.max(t.flushed);
-                    self.value_files.extend(t.values.keys());
-                    self.with_tables.extend(t.tables().next().map(|_| t.id));
-                    t.tables().for_each(|m| {
-                        self.metas.insert(m.id, (**m).clone());
-                    });
-                }
-            }
-            Edit::CreateTree { id, name, options, flushed } => {
-                let facts = TreeFacts {
-                    name: Some(name.clone()),
-                    options: Some(options.clone()),
-                    flushed: *flushed,
-                };
-                self.trees.insert(*id, facts);
-            }
-            Edit::DropTree { id } => {
-                self.dropped.insert(*id);
-            }
-            Edit::SetOptions { id, options } => {
-                self.trees.entry(*id).or_default().options = Some(options.clone())
-            }
-            Edit::Tables { tree, removed, added, flushed, values } => {
-                self.dead.extend(removed);
-                self.with_tables.extend(added.first().map(|_| *tree));
-                self.value_files.extend(values.iter().map(|v| v.id));
-                for a in added {
-                    self.dead.remove(&a.table.id);
-                    self.metas.insert(a.table.id, (*a.table).clone());
-                }
-                let facts = self.trees.entry(*tree).or_default();
-                facts.flushed = facts.flushed.max(flushed.unwrap_or(0));
-            }
-            Edit::Counters { wal_floor, .. } => self.log_floor = self.log_floor.max(*wal_floor),
-            Edit::LogWriters { .. } => {}
-        }
-    }
-
-    fn take_event(&mut self, v: &Value) {
-        self.has_source = true;
-        let list = |name: &str| -> Vec<u64> {
-            v.get(name)
-                .and_then(Value::as_array)
-                .map_or_else(Vec::new, |l| l.iter().filter_map(Value::as_u64).collect())
-        };
-        let number = |name: &str| v.get(name).and_then(Value::as_u64);
-        let name = v.get("tree").and_then(Value::as_str).unwrap_or_default().to_owned();
-        match v.get("event").and_then(Value::as_str).unwrap_or_default() {
-            "tree" | "tree dropped"
-                if number("id").and_then(|i| TreeId::try_from(i).ok()).is_none() => {}
-            "tree" => {
-                let id = number("id").unwrap_or(0) as TreeId;
-                self.by_name.remove(&name);
-                self.flushed_by_name.remove(&name);
-                self.trees.entry(id).or_default().name.get_or_insert(name);
-            }
-            "tree dropped" => {
-                self.dropped.insert(number("id").unwrap_or(0) as TreeId);
-                self.by_name.remove(&name);
-                self.flushed_by_name.remove(&name);
-            }
-            "flush" => {
-                if let ([id], Some(bytes)) = (&list("tables")[..], number("bytes_out")) {
-                    self.sizes.insert(*id, bytes);
-                }
-                if let Some(f) = number("flushed") {
-                    self.flushed_by_name.insert(name.clone(), f);
-                }
-                self.log_floor = self.log_floor.max(number("log_floor").unwrap_or(0));
-                self.by_name.entry(name).or_default().extend(list("tables"));
-            }
-            "compaction" | "drop" => {
-                self.dead.extend(list("removed"));
-                list("tables").iter().for_each(|id| {
-                    self.dead.remove(id);
-                });
-                self.by_name.entry(name).or_default().extend(list("tables"));
-            }
-            "ingest" => {
-                if let Some(seq) = number("seq") {
-                    self.ingested.extend(list("tables").into_iter().map(|id| (id, seq)));
-                }
-                self.by_name.entry(name).or_default().extend(list("tables"));
-            }
-            _ => {}
-        }
-    }
-
-    /// Reports whether any source mentions tables of this tree, live or not.
-    pub fn has_tables_of(&self, tree: TreeId, name: &str) -> bool {
-        self.with_tables.contains(&tree) || self.by_name.get(name).is_some_and(|t| !t.is_empty())
-    }
-
-    /// Adds to tree `id` the events that mention it only by name. `tables` are its tables,
-    /// `by_table` is the tree name in the newest of them. Names in `given` belong to other trees.
-    pub fn name_tree(
-        &mut self,
-        id: TreeId,
-        tables: &BTreeSet<u64>,
-        by_table: Option<String>,
-        given: &mut BTreeSet<String>,
-    ) {
-        let known = self.trees.get(&id).and_then(|t| t.name.clone());
-        let told = || {
-            self.by_name.iter().find(|(_, its)| !its.is_disjoint(tables)).map(|(n, _)| n.clone())
-        };
-        let by_table = by_table.filter(|n| !n.is_empty() && !given.contains(n));
-        let Some(name) = known.or_else(told).or(by_table) else { return };
-        given.insert(name.clone());
-        let flushed = self.flushed_by_name.get(&name).copied().unwrap_or(0);
-        let facts = self.trees.entry(id).or_default();
-        facts.flushed = facts.flushed.max(flushed);
-        facts.name = Some(name);
-    }
-
-    /// Returns the tree of a table, according to manifests and events.
-    pub fn tree_of(&self, table: u64) -> Option<TreeId> {
-        let by_state = self
-            .partial
-            .as_ref()
-            .and_then(|s| s.trees.values().find(|t| t.tables().any(|m| m.id == table)));
-        let by_name = || {
-            let name = self.by_name.iter().find(|(_, its)| its.contains(&table))?.0;
-            self.trees.iter().find(|(_, t)| t.name.as_ref() == Some(name)).map(|(id, _)| *id)
-        };
-        by_state.map(|t| t.id).or_else(by_name)
-    }
-
-    /// Returns the tables that were live in the last recorded state.
-    pub fn live(&self) -> BTreeSet<u64> {
-        let all = self.by_name.values().flatten().chain(self.metas.keys());
-        all.copied().filter(|id| !self.dead.contains(id)).collect()
-    }
-
-    /// Returns sound tables that differ from the logged ones with their numbers: tables of another
-    /// store or time. If half of the tables differ, the log belongs to another store, and the
-    /// result is empty.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub fn foreign(&self, names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
-        let (mut foreign, mut known) = (BTreeSet::new(), 0);
-        for (&id, &size) in &self.sizes {
-            let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
-            if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
-                known += 1;
-                if !is_as_told(names, id, names.file_len(&table_path(dir, id))?, size) {
-                    foreign.insert(id);
-                }
-            }
-        }
-        Ok(if foreign.len() * 2 < known { foreign } else { BTreeSet::new() })
-    }
-
-    /// Returns the sequence number of an ingested table, 0 for others.
-    pub fn ingested_seq(&self, id: u64) -> u64 {
-        let by_meta = self.metas.get(&id).map_or(0, |m| m.ingested_seq);
-        if by_meta > 0 { by_meta } else { self.ingested.get(&id).copied().unwrap_or(0) }
-    }
-}
-
-/// Reports whether a file of `len` bytes may be table `id`, for which the log has `told` bytes.
-/// That number includes bytes of blob files.
-fn is_as_told(names: &TreeNames, id: u64, len: u64, told: u64) -> bool {
-    len == told || (len < told && properties(names, id).is_some_and(|p| !p.values.is_empty()))
-}
-
-/// Returns the store id if this line of the event log is an opening.
-fn opened_store(line: &Value) -> Option<u64> {
-    let is_open = line.get("event").and_then(Value::as_str) == Some("open");
-    u64::from_str_radix(line.get("store").filter(|_| is_open)?.as_str()?, 16).ok()
-}
-
-/// Returns the error for a directory without files of a store.
-pub fn nothing(dir: &Path) -> Error {
-    Error::new(ErrorKind::NotFound, "there is nothing of a store in this directory").in_file(dir)
+    (state, unfit)
 }

@@ -9,9 +9,7 @@
 //! (`repair --store`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use firn_kv::Env as _;
 use firn_kv::Result;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
 
@@ -37,11 +35,11 @@ pub struct StoreOwner {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<StoreOwner> {
+pub fn look(names: &TreeNames, chosen: Option<u64>) -> Result<StoreOwner> {
     let mut w = StoreOwner { tables: tables(names), ..StoreOwner::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
-    for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
-        let mut reader = SegmentReader::open(names, dir, number)?;
+    for number in names.numbers(segment_number)?.into_iter() {
+        let mut reader = SegmentReader::open(names, names.dir(), number)?;
         let Some(store) = reader.header().map(|h| h.store) else { continue };
         while let Some(item) = reader.next()? {
             if let LogItem::Record(_) = item {
@@ -82,17 +80,17 @@ pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn stores(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
+pub fn stores(names: &TreeNames) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> = tables(names).into_values().collect();
-    for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
-        all.extend(SegmentReader::open(names, dir, number)?.header().map(|h| h.store));
+    for number in names.numbers(segment_number)?.into_iter() {
+        all.extend(SegmentReader::open(names, names.dir(), number)?.header().map(|h| h.store));
     }
     Ok(all)
 }
 
 impl StoreOwner {
     /// Returns the other store that owns table `id`, if that store has a log here.
-    pub fn stranger(&self, id: u64) -> Option<u64> {
+    pub fn foreign_store(&self, id: u64) -> Option<u64> {
         self.tables.get(&id).copied().filter(|s| self.others.contains(s))
     }
 

@@ -78,7 +78,7 @@ fn overlap(a: &Table, b: &Table) -> bool {
 }
 
 /// A table that must be obsolete, and the reason.
-pub struct DeadShare {
+pub struct ObsoleteTable {
     /// Index of the table in the list.
     pub table: usize,
     /// Tables that contain its entries.
@@ -97,8 +97,8 @@ impl Ages {
     /// Decides which of the tables that share entries are obsolete. The outputs of a compaction win
     /// over its inputs if they span all keys of the inputs. The compaction had then finished, even
     /// if its inputs were not removed. Otherwise it was interrupted, and the inputs count.
-    pub fn dead(&self, tables: &[Arc<Table>]) -> Vec<DeadShare> {
-        let mut out: Vec<DeadShare> = vec![];
+    pub fn obsolete(&self, tables: &[Arc<Table>]) -> Vec<ObsoleteTable> {
+        let mut out: Vec<ObsoleteTable> = vec![];
         let mut gone: BTreeSet<usize> = BTreeSet::new();
         loop {
             let pairs: Vec<(usize, usize)> = self
@@ -127,7 +127,7 @@ impl Ages {
             let (dead, instead) = if finished { (&inputs, &outputs) } else { (&outputs, &inputs) };
             for &table in dead {
                 gone.insert(table);
-                out.push(DeadShare {
+                out.push(ObsoleteTable {
                     table,
                     instead: instead.iter().copied().collect(),
                     unfinished: !finished,

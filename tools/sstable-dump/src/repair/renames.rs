@@ -13,10 +13,9 @@ use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
 use crate::Screen;
-use crate::salvage::new_store::copy_file;
 use crate::store::names::{BETWEEN, Rename, TreeNames};
 use crate::store::retry::is_open;
-use crate::store::target::env;
+use crate::store::target::{copy_file, env};
 
 /// Returns an unused name in the same folder: `path` with `suffix`, then with numbers.
 fn free(path: &Path, suffix: &str) -> PathBuf {
@@ -76,7 +75,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         _ => e.into(),
     })?;
     let mut names = TreeNames::with_folders(dir)?;
-    let state = match Manifest::load(&names, dir) {
+    let state = match Manifest::load(&names, names.dir()) {
         Ok(Some((state, _))) => state,
         Ok(None) => {
             return Err(no_manifest(

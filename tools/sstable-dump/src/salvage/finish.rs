@@ -17,12 +17,14 @@ use firn_wide::Partitioner;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName, copies, hooks, loss};
 
 use crate::check::opening;
-use crate::repair::NAMELESS;
 use crate::salvage::losses::Loss;
-use crate::salvage::new_store::NewStoreReport;
+use crate::salvage::report::NewStoreReport;
 use crate::schema::definitions::{Definitions, NEVER};
 use crate::schema::lost_records::TreeWitnesses;
 use crate::store::target::env;
+
+/// Prefix of the names of trees whose own name is lost; their number follows.
+pub const NAMELESS: &str = "tree-";
 
 /// Writes the manifest of the new store in `out`. Its number is 1; one frame needs no log.
 pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> {
@@ -100,7 +102,7 @@ fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
 ///
 /// # Errors
 /// I/O errors of writing the manifest again.
-pub fn trees(
+pub fn set_tree_hooks(
     out: &Path,
     state: &mut ManifestState,
     merges: &BTreeSet<TreeId>,
@@ -151,7 +153,7 @@ pub fn trees(
 ///
 /// # Errors
 /// Errors of the engine when it opens the new store for writing.
-pub fn records(
+pub fn renew_records(
     out: &Path,
     state: &ManifestState,
     report: &mut NewStoreReport,

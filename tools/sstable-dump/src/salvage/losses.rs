@@ -2,9 +2,11 @@
 //!
 //! Invariant: printed numbers count all losses; only lines are omitted, and the output says so.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use firn_kv::Error;
 use firn_kv::internals::base::ops::TreeId;
+use firn_kv::internals::manifest::TableMeta;
 use firn_tools::escape;
 use firn_tools::output::{Done, things};
 use serde_json::{Value, json};
@@ -37,19 +39,43 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Creates the loss of a part of the log.
-    pub fn log(file: PathBuf, offset: u64, len: u64, reason: String) -> Loss {
+    /// Creates a loss of unknown extent.
+    pub fn new(what: &'static str, file: impl Into<PathBuf>, reason: impl Into<String>) -> Loss {
         Loss {
             tree: None,
             place: None,
-            file,
-            offset: Some(offset),
-            len,
-            what: "log",
-            reason,
+            file: file.into(),
+            offset: None,
+            len: 0,
+            what,
+            reason: reason.into(),
             entries: None,
             keys: None,
         }
+    }
+
+    /// Creates the loss of a part of the log.
+    pub fn log(file: impl Into<PathBuf>, offset: u64, len: u64, reason: String) -> Loss {
+        Loss { offset: Some(offset), len, ..Loss::new("log", file, reason) }
+    }
+
+    /// Creates the loss of a table, with the metadata that the manifest has of it.
+    pub fn table(file: impl Into<PathBuf>, reason: &str, m: Option<&TableMeta>) -> Loss {
+        Loss {
+            len: m.map_or(0, |m| m.size),
+            entries: m.map(|m| m.entries),
+            keys: m.map(|m| (m.first_key.clone(), m.last_key.clone())),
+            ..Loss::new("table", file, reason)
+        }
+    }
+
+    /// Creates the loss of a file that the system cannot read.
+    pub fn unreadable(e: &Error, file: &Path) -> Loss {
+        let reason = format!(
+            "{}; make the file readable, or copy what can be read of it to a place that is, and try again",
+            e.message()
+        );
+        Loss { offset: e.offset(), ..Loss::new("table", file, reason) }
     }
 
     /// Returns the loss as a line of text.
@@ -99,11 +125,8 @@ impl Loss {
     }
 }
 
-/// Prints losses; consecutive losses of the same kind in one file share a line.
-///
-/// # Errors
-/// If the output cannot be written.
-pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
+/// Prints lines of losses; consecutive losses of the same kind in one file share a line.
+fn print_lines(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     let follows = |a: &Loss, b: &Loss| {
         let end = a.offset.map(|o| o + a.len);
         a.file == b.file
@@ -136,6 +159,43 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
                 rows.len() - MOST
             )?;
         }
+    }
+    Ok(())
+}
+
+/// Prints losses and their meaning.
+///
+/// # Errors
+/// If the output cannot be written.
+pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
+    if losses.is_empty() {
+        return Ok(writeln!(screen.out, "{}", screen.style.good("nothing is lost"))?);
+    }
+    let known: u64 = losses.iter().filter(|l| l.what != "log").filter_map(|l| l.entries).sum();
+    let all_known = losses.iter().all(|l| l.entries.is_some());
+    let ops: u64 = losses.iter().filter(|l| l.what == "log").filter_map(|l| l.entries).sum();
+    let mut parts = vec![];
+    if known > 0 {
+        parts.push(things(known, "entry", "entries"));
+    }
+    if ops > 0 {
+        parts.push(format!("{} of the log", things(ops, "operation", "operations")));
+    }
+    if !all_known {
+        parts.push("an unknown number more".into());
+    }
+    writeln!(
+        screen.out,
+        "{} {}",
+        screen.style.bad("lost:"),
+        if parts.is_empty() { "nothing that counts".into() } else { parts.join(" and ") }
+    )?;
+    print_lines(screen, losses)?;
+    if losses.iter().any(|l| l.keys.is_some()) {
+        writeln!(
+            screen.out,
+            "  a read of these keys now finds the entries of older tables, even if the lost entry had deleted or replaced them"
+        )?;
     }
     Ok(())
 }

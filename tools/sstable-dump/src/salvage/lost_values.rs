@@ -24,7 +24,7 @@ use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::base::ops::{Op, OpReader};
+use firn_kv::internals::base::ops::Op;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::TreeState;
 use firn_kv::internals::sstable::format::BlockKind;
@@ -34,7 +34,7 @@ use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions, block_entri
 use firn_tools::output::Done;
 
 use crate::salvage::losses::Loss;
-use crate::salvage::rescue::options_of;
+use crate::salvage::table::options_of;
 use crate::store::blobs::OldStore;
 use crate::store::log_copy;
 use crate::store::target::{env, open_file};
@@ -199,26 +199,16 @@ impl Missing<'_> {
         }
         let mut logged: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let keys: BTreeSet<&[u8]> = loose.iter().map(|v| v.key.as_slice()).collect();
-        log_copy::copy(
-            self.old.names,
-            self.old.dir,
-            None,
-            self.floor,
-            &mut |seq, end, payload| {
-                // Replay skips records that the tree has in tables.
-                if end <= self.tree.flushed {
-                    return;
-                }
-                for ((tree, op), seq) in OpReader::new(payload).flatten().zip(seq..) {
-                    if let Op::Point { key, .. } = op
-                        && tree == self.tree.id
-                        && keys.contains(key)
-                    {
-                        logged.insert(key.to_vec(), seq);
-                    }
-                }
-            },
-        )?;
+        log_copy::each_op(self.old.names, self.floor, &mut |logged_op| {
+            // Replay skips records that the tree has in tables.
+            if let Op::Point { key, .. } = logged_op.op
+                && logged_op.end > self.tree.flushed
+                && logged_op.tree == self.tree.id
+                && keys.contains(key)
+            {
+                logged.insert(key.to_vec(), logged_op.seq);
+            }
+        })?;
         loose.retain(|v| logged.get(&v.key).is_none_or(|&seq| seq < v.seq));
         Ok(())
     }

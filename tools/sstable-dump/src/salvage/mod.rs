@@ -5,7 +5,8 @@ pub mod finish;
 pub mod losses;
 pub mod lost_values;
 pub mod new_store;
-pub mod rescue;
+pub mod report;
+pub mod table;
 pub mod unlisted;
 
 use std::path::{Path, PathBuf};
@@ -21,9 +22,10 @@ use crate::Screen;
 use crate::dump::from_json::refuse_existing;
 use crate::history::current::{CurrentEvidence, current};
 use crate::history::evidence::other_stores;
-use crate::salvage::losses::Loss;
-use crate::salvage::new_store::{NewStoreReport, make_in, print_losses};
-use crate::salvage::rescue::rescue;
+use crate::salvage::losses::{Loss, print_losses};
+use crate::salvage::new_store::make_in;
+use crate::salvage::report::NewStoreReport;
+use crate::salvage::table::salvage_table;
 use crate::store::blobs::uses_text;
 use crate::store::log_copy;
 use crate::store::names::{holds, own_name};
@@ -73,7 +75,7 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
             "salvage the store that it is of; `layout FILE --blocks` lists what is in it",
         ));
     }
-    let mut r = match rescue(path, id, out, new_id, &Default::default(), None) {
+    let mut r = match salvage_table(path, id, out, new_id, &Default::default(), None) {
         Ok(r) => r,
         Err(e) => {
             let _ = remove(out);
@@ -155,13 +157,13 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
     };
     let mut report = NewStoreReport::default();
     make_in(out, || {
-        let others = other_stores(&names, dir, number, &state)?;
+        let others = other_stores(&names, number, &state)?;
         report.notes.extend(
             others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")),
         );
-        new_store::write(&mut names, dir, out, state, &mut report)
+        new_store::write(&mut names, out, state, &mut report)
     })?;
-    new_store::print(screen, dir, out, &report)
+    report::print(screen, dir, out, &report)
 }
 
 /// Runs `salvage`.

@@ -19,7 +19,7 @@ use firn_kv::internals::sstable::Table;
 use firn_tools::output::{Done, things};
 
 use crate::check::opening::{self, known_hooks};
-use crate::history::evidence;
+use crate::history::gather;
 use crate::store::names::TreeNames;
 use crate::store::target::open_file;
 
@@ -31,13 +31,12 @@ use crate::store::target::open_file;
 /// I/O errors; damage is no error.
 pub fn in_words(
     names: &TreeNames,
-    dir: &Path,
     out: &Path,
     state: &ManifestState,
     lossy: &BTreeSet<TreeId>,
 ) -> Done<Vec<String>> {
     let Some(live) = names.live() else { return Ok(vec![]) };
-    let removed = evidence::removed(names, dir)?;
+    let removed = gather::removed(names)?;
     let of_values = names.value_files();
     let is_unnamed = |id: &u64| !live.contains(id) && !of_values.contains(id);
     let (mut db, mut words) = (None, vec![]);

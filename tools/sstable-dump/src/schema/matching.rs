@@ -9,12 +9,11 @@
 //! Invariant: a tree gets a name only if no other one is possible. Open cases are reported.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
+use firn_kv::internals::base::ops::{Op, TreeId};
 use firn_kv::internals::manifest::PersistedOptions;
 use firn_kv::internals::sstable::Table;
 use firn_tools::output::Done;
@@ -22,8 +21,8 @@ use firn_wide::internals::api::PARTITIONER;
 use firn_wide::internals::schema::FOREIGN_IDS;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
-use crate::history::evidence::RecoveredHistory;
-use crate::repair::options_by;
+use crate::history::recovered::RecoveredHistory;
+use crate::salvage::table::options_by;
 use crate::schema::definitions::{Defined, Definitions};
 use crate::schema::lost_records::TreeWitnesses;
 use crate::schema::records;
@@ -40,8 +39,6 @@ const TELLING: [&[u8]; 3] = [PARTITIONER, b"schema/head", b"cql/head"];
 pub struct TableContent<'a> {
     /// The files of the directory, under their true names.
     pub names: &'a TreeNames,
-    /// The directory.
-    pub dir: &'a Path,
     /// Position at which the readable log begins.
     pub floor: u64,
     /// Tables by tree; a tree that is only in the log has none.
@@ -86,11 +83,9 @@ impl TableContent<'_> {
                 }
             }
         }
-        log_copy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
-            for (tree, op) in OpReader::new(payload).flatten() {
-                if let Op::Point { kind, key, value } = op {
-                    show(tree, key, Some(kind), value);
-                }
+        log_copy::each_op(self.names, self.floor, &mut |logged| {
+            if let Op::Point { kind, key, value } = logged.op {
+                show(logged.tree, key, Some(kind), value);
             }
         })?;
         Ok(())
@@ -113,11 +108,9 @@ impl TableContent<'_> {
                 }
             }
         }
-        log_copy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
-            for (tree, op) in OpReader::new(payload).flatten() {
-                if matches!(op, Op::Point { key, .. } if TELLING.contains(&key)) {
-                    found.get_or_insert(tree);
-                }
+        log_copy::each_op(self.names, self.floor, &mut |logged| {
+            if matches!(logged.op, Op::Point { key, .. } if TELLING.contains(&key)) {
+                found.get_or_insert(logged.tree);
             }
         })?;
         Ok(found.filter(|id| e.trees.get(id).is_none_or(|t| t.name.is_none())))
@@ -148,7 +141,7 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
         return Ok(m);
     }
     let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
-    let records = records::newest(tables, schema, content.names, content.dir, content.floor);
+    let records = records::newest(tables, schema, content.names, content.floor);
     let hooks = content.trees.values().flatten().map(|t| options_by(t.properties()));
     let definitions = Definitions::read(records, &TreeWitnesses::of_hooks(hooks));
     let all: Vec<(TreeName, &Defined)> =

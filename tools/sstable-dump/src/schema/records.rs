@@ -2,13 +2,12 @@
 //! of the tree `system.schema`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::Env as _;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
+use firn_kv::internals::base::ops::{Op, TreeId};
 use firn_kv::internals::manifest::{ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_wide::internals::store::SCHEMA_TREE;
@@ -31,7 +30,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 }
 
 /// Returns the readable definitions; none if there is no such tree.
-pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Definitions {
+pub fn definitions(names: &TreeNames, state: &ManifestState) -> Definitions {
     let Some(tree) = state.tree_named(SCHEMA_TREE) else {
         return Definitions::default();
     };
@@ -43,7 +42,7 @@ pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Defi
             .ok()
     };
     let tables: Vec<_> = tree.tables().filter_map(open).collect();
-    let records = newest(&tables, tree.id, names, dir, state.wal_floor);
+    let records = newest(&tables, tree.id, names, state.wal_floor);
     Definitions::read(records, &TreeWitnesses::of_store(state, None))
 }
 
@@ -53,11 +52,10 @@ pub fn newest(
     tables: &[Arc<Table>],
     tree: TreeId,
     names: &TreeNames,
-    dir: &Path,
     floor: u64,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Newest::new();
-    let files = StoreBlobs::of(names, dir);
+    let files = StoreBlobs::of(names);
     for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();
@@ -71,13 +69,11 @@ pub fn newest(
         }
     }
     // The check of the log reports unreadable parts.
-    let _ = log_copy::copy(names, dir, None, floor, &mut |seq, _, payload| {
-        for (i, (id, op)) in OpReader::new(payload).flatten().enumerate() {
-            if let Op::Point { kind, key, value } = op
-                && id == tree
-            {
-                take(&mut all, key, seq + i as u64, (kind == Kind::Put).then_some(value));
-            }
+    let _ = log_copy::each_op(names, floor, &mut |logged| {
+        if let Op::Point { kind, key, value } = logged.op
+            && logged.tree == tree
+        {
+            take(&mut all, key, logged.seq, (kind == Kind::Put).then_some(value));
         }
     });
     all.into_iter().filter_map(|(k, (_, v))| Some((k, v?))).collect()

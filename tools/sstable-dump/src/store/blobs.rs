@@ -15,7 +15,6 @@ use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};
@@ -34,8 +33,6 @@ use crate::store::target::{env, open_file, open_values};
 pub struct OldStore<'a> {
     /// The files of the old store, under their true names.
     pub names: &'a TreeNames,
-    /// Directory of the old store.
-    pub dir: &'a Path,
     /// Directory of the new store.
     pub out: &'a Path,
     /// Blob files of the old store.
@@ -58,7 +55,6 @@ pub struct ApartValue {
 /// The blob files of a directory, opened on first use.
 pub struct StoreBlobs<'a> {
     names: &'a TreeNames,
-    dir: &'a Path,
     open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
     /// Metadata of the blob files in the manifest; empty without a manifest.
     told: BTreeMap<u64, Arc<BlobFileMeta>>,
@@ -67,22 +63,22 @@ pub struct StoreBlobs<'a> {
 }
 
 impl<'a> StoreBlobs<'a> {
-    /// Creates it for the files in `dir`, as `names` finds them.
-    pub fn of(names: &'a TreeNames, dir: &'a Path) -> StoreBlobs<'a> {
+    /// Creates it for the files that `names` finds.
+    pub fn of(names: &'a TreeNames) -> StoreBlobs<'a> {
         let (open, whole) = (Mutex::default(), Mutex::default());
-        StoreBlobs { names, dir, open, told: BTreeMap::new(), whole }
+        StoreBlobs { names, open, told: BTreeMap::new(), whole }
     }
 
     /// Creates it with the metadata of the blob files in the manifest.
-    pub fn told_by(names: &'a TreeNames, dir: &'a Path, state: &ManifestState) -> StoreBlobs<'a> {
+    pub fn told_by(names: &'a TreeNames, state: &ManifestState) -> StoreBlobs<'a> {
         let files = state.trees.values().flat_map(|t| &t.values);
         let told = files.map(|(id, v)| (*id, v.clone())).collect();
-        StoreBlobs { told, ..StoreBlobs::of(names, dir) }
+        StoreBlobs { told, ..StoreBlobs::of(names) }
     }
 
     /// Returns the path of blob file `id`, or the expected path of a missing one.
     pub fn path(&self, id: u64) -> PathBuf {
-        self.names.table(id).unwrap_or_else(|| table_path(self.dir, id))
+        self.names.path_of(id)
     }
 
     /// Opens blob file `id`, or returns the open file.

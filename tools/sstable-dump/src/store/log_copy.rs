@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use firn_kv::Env;
 use firn_kv::fs::{ReadFile, WriteFile};
-use firn_kv::internals::base::ops::OpReader;
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::wal::format::{
     RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation,
 };
@@ -18,7 +19,8 @@ use firn_kv::internals::wal::{LogItem, SegmentInfo, SegmentReader, segment_name,
 use firn_kv::{Error, Result};
 
 use crate::salvage::losses::Loss;
-use crate::store::target::env;
+use crate::store::names::TreeNames;
+use crate::store::target::dir_of;
 
 /// Largest hole between segments that is filled, in bytes.
 const MAX_HOLE: u64 = 1 << 30;
@@ -26,6 +28,25 @@ const MAX_HOLE: u64 = 1 << 30;
 /// Callback for every retained record: its first sequence number, the position after it, its
 /// payload.
 pub type CopyVisit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
+
+/// An operation of a retained record.
+pub struct LoggedOp<'a> {
+    /// Tree of the operation.
+    pub tree: TreeId,
+    /// The operation.
+    pub op: Op<'a>,
+    /// Sequence number of the operation.
+    pub seq: u64,
+    /// Position after the record.
+    pub end: u64,
+}
+
+impl LoggedOp<'_> {
+    /// Reports whether the operation is a merge operand.
+    pub fn is_merge(&self) -> bool {
+        matches!(self.op, Op::Point { kind: Kind::Merge, .. })
+    }
+}
 
 /// Result of copying a log.
 #[derive(Default)]
@@ -63,8 +84,7 @@ struct CopiedSegment {
 }
 
 struct Copier<'a> {
-    env: &'a dyn Env,
-    dir: &'a Path,
+    names: &'a TreeNames,
     out: Option<&'a Path>,
     floor: u64,
     pos: u64,
@@ -87,36 +107,14 @@ struct Copier<'a> {
     done: Copied,
 }
 
-/// Returns the start of the last part of the log in `dir` without a missing segment. Older segments
-/// that still exist are retired, and useless without the missing ones.
-///
-/// # Errors
-/// I/O errors; damage is no error.
-pub fn unbroken(env: &dyn Env, dir: &Path) -> Result<u64> {
-    let list = segments(env, dir)?;
-    let known: Vec<_> = list
-        .iter()
-        .filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity)))
-        .collect();
-    let damaged = |from: u64, to: u64| {
-        list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to)
-    };
-    let broken = |w: &&[(u64, u64, u64)]| {
-        let [(number, base, capacity), (next_number, next, _)] = **w else { return false };
-        next - base > capacity.saturating_sub(SEGMENT_HEADER) && !damaged(number, next_number)
-    };
-    let after = known.windows(2).rev().find(broken).map(|w| w[1].1);
-    Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
-}
-
 /// Returns the number of a segment that is missing or empty although a later one exists. It must
 /// have followed the last segment with records, because a segment is completed before the next one
 /// is created.
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
-    let list = segments(env, dir)?;
+pub fn lost_end(names: &TreeNames) -> Result<Option<u64>> {
+    let list = segments(names, names.dir())?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
     let made = |n: u64| list.iter().any(|s| s.number == n && s.capacity >= SEGMENT_HEADER);
     let end =
@@ -130,10 +128,10 @@ pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn may_go_on(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
-    let list = segments(env, dir)?;
+pub fn may_go_on(names: &TreeNames) -> Result<Option<String>> {
+    let list = segments(names, names.dir())?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
-    let mut reader = SegmentReader::open(env, dir, last.number)?;
+    let mut reader = names.open_segment(last.number)?;
     let (mut end, mut largest, mut closed) = (SEGMENT_HEADER, 0, false);
     while let Some(item) = reader.next()? {
         match item {
@@ -162,10 +160,10 @@ pub fn may_go_on(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
+pub fn mixed(names: &TreeNames) -> Result<Option<String>> {
     let mut writers = BTreeMap::new();
-    for info in segments(env, dir)?.iter().filter(|s| s.end > 0) {
-        let reader = SegmentReader::open(env, dir, info.number)?;
+    for info in segments(names, names.dir())?.iter().filter(|s| s.end > 0) {
+        let reader = names.open_segment(info.number)?;
         let Some(h) = reader.header() else { continue };
         if writers.get(&h.previous).is_some_and(|w| *w != h.writer) {
             return Ok(Some(format!(
@@ -183,20 +181,19 @@ pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
 /// Reason for the loss of the segment that [`lost_end`] finds.
 pub const LOST_END: &str = "the segment is missing or empty, though a later one has been made: it contained the last writes";
 
-/// Copies the log in `dir`, as `env` shows it, to the directory `out`. Without `out` it only reads
+/// Copies the log in the directory of `names` to the directory `out`. Without `out` it only reads
 /// the log. Damage below the position `floor` is no loss.
 ///
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn copy(
-    env: &dyn Env,
-    dir: &Path,
+    names: &TreeNames,
     out: Option<&Path>,
     floor: u64,
     visit: &mut CopyVisit<'_>,
 ) -> Result<Copied> {
-    let list = segments(env, dir)?;
-    let mut c = Copier::new(env, dir, out, floor);
+    let list = segments(names, names.dir())?;
+    let mut c = Copier::new(names, out, floor);
     c.done.any = !list.is_empty();
     c.done.last_number = list.last().map_or(0, |s| s.number);
     for (i, info) in list.iter().enumerate() {
@@ -207,11 +204,26 @@ pub fn copy(
     Ok(c.done)
 }
 
+/// Reads the log like [`copy`], without copying it. Calls `visit` for every operation.
+///
+/// # Errors
+/// I/O errors; damage is no error.
+pub fn each_op(
+    names: &TreeNames,
+    floor: u64,
+    visit: &mut dyn FnMut(LoggedOp<'_>),
+) -> Result<Copied> {
+    copy(names, None, floor, &mut |seq, end, payload| {
+        for ((tree, op), seq) in OpReader::new(payload).flatten().zip(seq..) {
+            visit(LoggedOp { tree, op, seq, end });
+        }
+    })
+}
+
 impl<'a> Copier<'a> {
-    fn new(env: &'a dyn Env, dir: &'a Path, out: Option<&'a Path>, floor: u64) -> Copier<'a> {
+    fn new(names: &'a TreeNames, out: Option<&'a Path>, floor: u64) -> Copier<'a> {
         Copier {
-            env,
-            dir,
+            names,
             out,
             floor,
             pos: 0,
@@ -233,7 +245,7 @@ impl<'a> Copier<'a> {
         next: Option<u64>,
         visit: &mut CopyVisit<'_>,
     ) -> Result<()> {
-        let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
+        let mut reader = self.names.open_segment(info.number)?;
         let header = reader.header().cloned();
         let base = match &header {
             Some(h) if info.end > self.floor || (info.end > 0 && h.base >= self.floor) => h.base,
@@ -260,7 +272,7 @@ impl<'a> Copier<'a> {
         {
             return Ok(());
         }
-        let file = self.env.open_read(&path, false)?;
+        let file = self.names.open_read(&path, false)?;
         let is_cut = reader.cut_off()? > 0;
         self.cut =
             header.as_ref().filter(|_| is_cut).map(|h| (path.clone(), file.len(), h.capacity));
@@ -314,16 +326,16 @@ impl<'a> Copier<'a> {
             entries += OpReader::new(r.payload).count() as u64;
             len += r.size;
         }
-        let reason = "it follows a hole in the log that is too large to be bridged".into();
+        let reason = "it follows a hole in the log that is too large to be bridged";
         let entries = Some(entries);
-        self.done.losses.push(Loss { offset: None, entries, ..Loss::log(file, 0, len, reason) });
+        self.done.losses.push(Loss { len, entries, ..Loss::new("log", file, reason) });
         Ok(())
     }
 
     /// Reconstructs the lost header of a segment. Its writer is that of the previous segment,
     /// unless the records contradict; they contain the lower half of the writer's number.
     fn lost_header(&self, info: &SegmentInfo, base: u64) -> Result<SegmentHeader> {
-        let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
+        let mut reader = self.names.open_segment(info.number)?;
         let (store, mut writer) = self.owner;
         if let Some(r) = reader.next_record()?
             && r.generation != generation(writer, info.number)
@@ -337,7 +349,7 @@ impl<'a> Copier<'a> {
     /// Returns the position at which a segment without a header began, from its records and its
     /// neighbours. Returns `None` for a segment without records.
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
-        let mut reader = SegmentReader::open(self.env, self.dir, number)?;
+        let mut reader = self.names.open_segment(number)?;
         let mut end = 0;
         while let Some(r) = reader.next_record()? {
             end = r.offset + r.size;
@@ -361,7 +373,7 @@ impl<'a> Copier<'a> {
         self.pending = None;
         let out = match self.out {
             Some(dir) => {
-                let mut f = self.env.create(&dir.join(segment_name(header.number)))?;
+                let mut f = self.names.create(&dir.join(segment_name(header.number)))?;
                 // The copy is as long as its content. With the old capacity it would look
                 // truncated.
                 f.append(&SegmentHeader { capacity: SEGMENT_HEADER, ..header.clone() }.encode())?;
@@ -502,13 +514,11 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         );
         return Err(Error::invalid(words));
     }
-    let env = env();
-    let dir = crate::store::target::dir_of(path);
-    let to = crate::store::target::dir_of(out);
-    let base = SegmentReader::open(&*env, &dir, number)?.header().map(|h| h.base);
-    let mut c = Copier::new(&*env, &dir, Some(&to), 0);
+    let (names, to) = (TreeNames::as_called(&dir_of(path)), dir_of(out));
+    let base = names.open_segment(number)?.header().map(|h| h.base);
+    let mut c = Copier::new(&names, Some(&to), 0);
     (c.done.any, c.done.last_number) = (true, number);
-    let capacity = env.file_len(path)?;
+    let capacity = names.file_len(path)?;
     c.segment(&SegmentInfo::written(number, base, None, capacity), None, &mut |_, _, _| {})?;
     c.finish()?;
     Ok(c.done)

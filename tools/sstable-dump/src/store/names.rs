@@ -23,11 +23,10 @@ use firn_kv::internals::manifest::{
 };
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number, segments};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 
-use crate::store::log_copy;
 use crate::store::target::{
     dir_of, env, is_of_values, known, open_file, open_values, table_number,
 };
@@ -281,7 +280,7 @@ impl TreeNames {
     pub fn fit(&mut self, state: Option<&ManifestState>) -> Result<()> {
         let floor = match state {
             Some(s) => s.wal_floor,
-            None => log_copy::unbroken(self, &self.dir)?,
+            None => self.unbroken_log()?,
         };
         for (name, own) in self.wrong.clone() {
             let Some(number) = segment_number(&own) else { continue };
@@ -308,9 +307,55 @@ impl TreeNames {
         Ok(())
     }
 
+    /// Returns the directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the numbers of the tables, log segments or manifests, ascending. `number` reads a
+    /// file name.
+    ///
+    /// # Errors
+    /// I/O errors of the directory.
+    pub fn numbers(&self, number: fn(&str) -> Option<u64>) -> Result<Vec<u64>> {
+        let mut all: Vec<u64> = self.list(&self.dir)?.iter().filter_map(|n| number(n)).collect();
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    /// Opens log segment `number`.
+    ///
+    /// # Errors
+    /// As [`SegmentReader::open`].
+    pub fn open_segment(&self, number: u64) -> Result<SegmentReader> {
+        SegmentReader::open(self, &self.dir, number)
+    }
+
+    /// Returns the start of the last part of the log without a missing segment. Older segments
+    /// that still exist are retired, and useless without the missing ones.
+    ///
+    /// # Errors
+    /// I/O errors; damage is no error.
+    pub fn unbroken_log(&self) -> Result<u64> {
+        let list = segments(self, &self.dir)?;
+        let known: Vec<_> = list
+            .iter()
+            .filter_map(|s| Some((s.number, s.base.filter(|_| s.end > 0)?, s.capacity)))
+            .collect();
+        let damaged = |from: u64, to: u64| {
+            list.iter().any(|s| s.base.is_none() && from < s.number && s.number < to)
+        };
+        let broken = |w: &&[(u64, u64, u64)]| {
+            let [(number, base, capacity), (next_number, next, _)] = **w else { return false };
+            next - base > capacity.saturating_sub(SEGMENT_HEADER) && !damaged(number, next_number)
+        };
+        let after = known.windows(2).rev().find(broken).map(|w| w[1].1);
+        Ok(after.or(known.first().map(|k| k.1)).unwrap_or(0))
+    }
+
     /// Opens a listed segment; returns `None` if a writer has removed it since.
     fn segment(&self, number: u64) -> Result<Option<SegmentReader>> {
-        match SegmentReader::open(self, &self.dir, number) {
+        match self.open_segment(number) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         }
@@ -343,11 +388,8 @@ impl TreeNames {
     /// # Errors
     /// I/O errors; damage is no error.
     pub fn later_segment(&self, state: &ManifestState) -> Result<Option<u64>> {
-        let mut numbers: Vec<u64> =
-            self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
-        numbers.sort_unstable();
         let (mut end, mut writers) = (None, BTreeMap::new());
-        for number in numbers {
+        for number in self.numbers(segment_number)? {
             let Some(mut reader) = self.segment(number)? else { continue };
             let Some(header) = reader.header().cloned() else { continue };
             let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
@@ -411,7 +453,7 @@ impl TreeNames {
         let (known, mut found) = (known(state), vec![]);
         for name in self.list(&self.dir)? {
             let Some(number) = segment_number(&name) else { continue };
-            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let mut reader = self.open_segment(number)?;
             let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else {
                 continue;
             };
@@ -434,7 +476,7 @@ impl TreeNames {
 
     /// Returns the position after the last record of a segment.
     fn end_of(&self, number: u64) -> Result<u64> {
-        let mut reader = SegmentReader::open(self, &self.dir, number)?;
+        let mut reader = self.open_segment(number)?;
         let base = reader.header().map_or(0, |h| h.base);
         let mut end = base;
         while let Some(item) = reader.next()? {
@@ -506,7 +548,13 @@ impl TreeNames {
         }
     }
 
-    /// Returns the path of table `id`, or the path at which it would be.
+    /// Returns the path of table or blob file `id`, or where it would be.
+    pub fn path_of(&self, id: u64) -> PathBuf {
+        self.table(id).unwrap_or_else(|| table_path(&self.dir, id))
+    }
+
+    /// Returns the path of table or blob file `id`; `None` if the file with its name has other
+    /// content.
     pub fn table(&self, id: u64) -> Option<PathBuf> {
         self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
     }
@@ -639,73 +687,24 @@ impl Env for TreeNames {
         self.env.read_all(&self.actual(file)?, cap)
     }
 
-    // The following functions are for other directories than the examined one.
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.env.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.env.sync_dir(dir)
-    }
-
-    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        self.env.create(file)
-    }
-
-    fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        self.env.append(file)
-    }
-
-    fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        self.env.create_log(file, capacity)
-    }
-
-    fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        self.env.reuse_log(file)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.env.rename(from, to)
-    }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.env.hard_link(from, to)
-    }
-
-    fn remove(&self, file: &Path) -> Result<()> {
-        self.env.remove(file)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.env.remove_dir(dir)
-    }
-
-    fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        self.env.lock(file)
-    }
-
-    fn free_space(&self, dir: &Path) -> Option<u64> {
-        self.env.free_space(dir)
-    }
-
-    fn wall_micros(&self) -> u64 {
-        self.env.wall_micros()
-    }
-
-    fn monotonic_nanos(&self) -> u64 {
-        self.env.monotonic_nanos()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.env.sleep(time)
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        self.env.spawn(name, work)
-    }
-
-    fn random(&self) -> u64 {
-        self.env.random()
+    delegate! { env:
+        // These are for other directories than the examined one.
+        fn create_dir_all(dir: &Path) -> Result<()>;
+        fn sync_dir(dir: &Path) -> Result<()>;
+        fn create(file: &Path) -> Result<Box<dyn WriteFile>>;
+        fn append(file: &Path) -> Result<Box<dyn WriteFile>>;
+        fn create_log(file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
+        fn reuse_log(file: &Path) -> Result<Box<dyn LogFile>>;
+        fn rename(from: &Path, to: &Path) -> Result<()>;
+        fn hard_link(from: &Path, to: &Path) -> Result<()>;
+        fn remove(file: &Path) -> Result<()>;
+        fn remove_dir(dir: &Path) -> Result<()>;
+        fn lock(file: &Path) -> Result<Box<dyn FileLock>>;
+        fn free_space(dir: &Path) -> Option<u64>;
+        fn wall_micros() -> u64;
+        fn monotonic_nanos() -> u64;
+        fn sleep(time: Duration) -> ();
+        fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
+        fn random() -> u64;
     }
 }

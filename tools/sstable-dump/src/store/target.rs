@@ -73,6 +73,25 @@ pub fn dir_of(path: &Path) -> PathBuf {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
+/// Copies a file durably.
+///
+/// # Errors
+/// I/O errors.
+pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let env = env();
+    let file = env.open_read(from, false)?;
+    let mut out = env.create(to)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < file.len() {
+        let n = (file.len() - at).min(buffer.len() as u64) as usize;
+        file.read_at(at, &mut buffer[..n])?;
+        out.append(&buffer[..n])?;
+        at += n as u64;
+    }
+    out.sync()
+}
+
 /// Opens a table's file and returns its id: from a sound footer, whatever the file name, or else
 /// from the name.
 pub fn table_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {

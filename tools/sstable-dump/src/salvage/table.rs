@@ -1,4 +1,5 @@
-//! Saves the readable part of one table into a new one, and reports the exact losses.
+//! Takes over one table: copies a sound one, or saves the readable part of a damaged one into a new
+//! one and reports the exact losses.
 //!
 //! Invariants: every saved entry was in a block with a correct checksum and structure; so was its
 //! value, if it was in a blob file. Nothing is guessed. The original is only read.
@@ -12,25 +13,26 @@ use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
-use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::key::{Kind, Seq, Trailer};
 use firn_kv::internals::base::ops::TreeId;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};
-use firn_kv::internals::sstable::{Properties, TableWriter, WriterOptions, block_entries};
-use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary};
+use firn_kv::internals::sstable::{Properties, Table, TableWriter, WriterOptions, block_entries};
+use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary, TreeOptions};
 use firn_tools::output::{count, things};
 
 use crate::dump::from_json::KeptSummary;
 use crate::salvage::losses::Loss;
 use crate::store::blobs::StoreBlobs;
 use crate::store::survey::{Survey, SurveyKind, SurveyRegion, survey};
-use crate::store::target::{env, open_file};
+use crate::store::target::{copy_file, env, open_file};
 
 /// Kind of a loss: the entry exists, but its value in a blob file does not.
 const VALUE: &str = "value";
 
 /// Result for one table.
-pub struct Rescued {
+pub struct SalvagedTable {
     /// The new table; `None` if there was nothing to write.
     pub facts: Option<TableFacts>,
     /// Properties of the old table.
@@ -92,6 +94,20 @@ fn options_from(p: &Properties) -> WriterOptions {
     }
 }
 
+/// Returns the options of a tree from the properties of one of its tables.
+pub fn options_by(p: &Properties) -> PersistedOptions {
+    let some = |name: &String| (!name.is_empty()).then(|| name.clone());
+    PersistedOptions {
+        block_size: p.block_size.clamp(512, 65_536),
+        compression: vec![p.compression],
+        merge: some(&p.merge),
+        purge: some(&p.purge),
+        summary: some(&p.summary),
+        filter_prefix: some(&p.filter_prefix),
+        ..PersistedOptions::of(&TreeOptions::default())
+    }
+}
+
 fn losses(s: &Survey) -> Vec<Loss> {
     let data = |r: &&SurveyRegion| {
         r.what == SurveyKind::of(BlockKind::Data) || r.what == SurveyKind::Unknown
@@ -110,14 +126,11 @@ fn losses(s: &Survey) -> Vec<Loss> {
         .filter(|r| r.offset < end)
         .map(|r| Loss {
             tree: s.properties.as_ref().map(|p| p.tree),
-            place: None,
-            file: s.path.clone(),
             offset: Some(r.offset),
             len: r.len,
-            what: "data",
-            reason: r.damage.unwrap_or_default().to_owned(),
             entries: r.entries,
             keys: r.keys.clone(),
+            ..Loss::new("data", &s.path, r.damage.unwrap_or_default())
         })
         .collect();
     // A truncated file has no bytes for the lost part.
@@ -158,14 +171,11 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
     };
     lost.then(|| Loss {
         tree: s.properties.as_ref().map(|p| p.tree),
-        place: None,
-        file: s.path.clone(),
         offset: at.map(|a| a.0),
         len: at.map_or(0, |a| a.1 as u64),
-        what: "tombstones",
-        reason: reason.into(),
         entries: s.properties.as_ref().map(|p| p.range_deletes),
         keys: s.properties.as_ref().map(|p| (p.first_key.clone(), p.last_key.clone())),
+        ..Loss::new("tombstones", &s.path, reason)
     })
 }
 
@@ -173,20 +183,16 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
 fn rest(s: &Survey, entries: Option<u64>) -> Loss {
     let last = s.sound(BlockKind::Data).filter_map(|r| r.keys.as_ref()).last().map(|k| k.1.clone());
     let upper = s.properties.as_ref().map(|p| p.last_key.clone());
+    let reason = match s.len {
+        0 => "the file is empty",
+        _ => "the file may have been longer: neither footer nor index shows where it ended",
+    };
     Loss {
         tree: s.properties.as_ref().map(|p| p.tree),
-        place: None,
-        file: s.path.clone(),
         offset: Some(s.len),
-        len: 0,
-        what: "data",
-        reason: match s.len {
-            0 => "the file is empty",
-            _ => "the file may have been longer: neither footer nor index shows where it ended",
-        }
-        .into(),
         entries,
         keys: upper.map(|u| (last.unwrap_or_default(), u)),
+        ..Loss::new("data", &s.path, reason)
     }
 }
 
@@ -197,14 +203,14 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn rescue(
+pub fn salvage_table(
     path: &Path,
     id: u64,
     out: &Path,
     new_id: u64,
     fallback: &WriterOptions,
     apart: Option<&StoreBlobs<'_>>,
-) -> Result<Rescued> {
+) -> Result<SalvagedTable> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
     let mut notes = vec![];
@@ -227,7 +233,7 @@ pub fn rescue(
             "written without a filter: the filter prefix is known to the program alone".into(),
         );
     }
-    let mut r = Rescued {
+    let mut r = SalvagedTable {
         facts: None,
         blocks: 0,
         once: s.entries_once(),
@@ -326,14 +332,9 @@ fn lose_value(losses: &mut Vec<Loss>, path: &Path, tree: Option<TreeId>, key: &[
     }
     losses.push(Loss {
         tree,
-        place: None,
-        file: path.to_path_buf(),
-        offset: None,
-        len: 0,
-        what: VALUE,
-        reason,
         entries: Some(1),
         keys: Some((key.to_vec(), key.to_vec())),
+        ..Loss::new(VALUE, path, reason)
     });
 }
 
@@ -344,7 +345,7 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Re
     stored.map_err(|what| block_error(what).at(path, r.offset))
 }
 
-impl Rescued {
+impl SalvagedTable {
     /// Corrects the losses by the manifest's metadata of the table: its former size shows whether
     /// anything is lost at all.
     pub fn count_losses(&mut self, m: &TableMeta) {
@@ -409,5 +410,77 @@ impl Rescued {
                 things(self.blocks, "block", "blocks")
             ),
         }
+    }
+}
+
+/// A table of the new store, and how it was made.
+pub enum TakenTable {
+    /// It was sound and has been copied.
+    Whole(Arc<Table>),
+    /// Part of it could be saved.
+    Part(Arc<Table>, SalvagedTable),
+    /// Nothing of it could be saved.
+    Nothing(SalvagedTable),
+}
+
+impl TakenTable {
+    /// Returns the new table.
+    pub fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            TakenTable::Whole(t) | TakenTable::Part(t, _) => Some(t),
+            TakenTable::Nothing(_) => None,
+        }
+    }
+}
+
+/// Takes table `id` from the file `from` into `out`. Copies it if it is sound and all its blobs in
+/// `files` are; otherwise saves its readable entries. `seq` is the sequence number of an ingested
+/// table.
+///
+/// # Errors
+/// `NotFound` if the file is missing; `Incompatible`; I/O errors. Damage is no error.
+pub fn take(
+    from: &Path,
+    out: &Path,
+    id: u64,
+    seq: Seq,
+    fallback: &WriterOptions,
+    files: &StoreBlobs<'_>,
+) -> Result<TakenTable> {
+    let to = table_path(out, id);
+    let file = env().open_read(from, false)?;
+    let sound = open_file(file, from, id, seq).and_then(|t| {
+        t.verify(None, |_| {})?;
+        files.has_all_of(&t)
+    });
+    match sound {
+        Ok(true) => {
+            copy_file(from, &to)?;
+            return Ok(TakenTable::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?));
+        }
+        Err(e) if e.kind() != ErrorKind::Corruption => return Err(e),
+        _ => {}
+    }
+    let r = salvage_table(from, id, &to, id, fallback, Some(files))?;
+    match &r.facts {
+        Some(_) => Ok(TakenTable::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r)),
+        None => Ok(TakenTable::Nothing(r)),
+    }
+}
+
+/// Returns the manifest's metadata of a table, from the table's properties. Fields that only the
+/// old manifest knows come from `was`.
+pub fn meta_of(t: &Table, was: Option<&TableMeta>) -> TableMeta {
+    let p = t.properties();
+    let mut facts = p.facts(t.id(), t.identity(), t.size());
+    let ingested_seq = was.map_or(0, |m| m.ingested_seq);
+    if ingested_seq > 0 {
+        (facts.min_seq, facts.max_seq) = (ingested_seq, ingested_seq);
+    }
+    TableMeta {
+        facts,
+        created_micros: was.map_or(p.created_micros, |m| m.created_micros),
+        newest_micros: was.map_or(p.created_micros, |m| m.newest_micros),
+        ingested_seq,
     }
 }
