@@ -15,7 +15,7 @@ use crate::store::Global;
 use crate::trees::{Options, holds};
 use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
 use firn_tools::output::{
-    Done, Failure, bytes, count, listing, print_table, rate, row, table, things,
+    Done, Failure, Style, bytes, count, listing, print_table, rate, row, table, things,
 };
 use firn_tools::stats::stats_json;
 
@@ -193,13 +193,29 @@ fn print_text(
     now: &InspectLook,
     before: Option<&InspectLook>,
 ) -> Done {
-    let (s, style) = (&now.stats, global.style());
     let mut out = stdout();
     match (args.watch.is_some() && stdout_is_terminal(), before) {
         (true, _) => write!(out, "\x1b[2J\x1b[H")?,
         (false, Some(_)) => writeln!(out)?,
         (false, None) => {}
     }
+    print_totals(&mut out, global, now, before)?;
+    print_trees(&mut out, global.style(), now)?;
+    for tree in now.stats.trees.iter().filter(|t| !t.runs.is_empty()) {
+        print_runs(&mut out, global.style(), now, tree)?;
+    }
+    print_memory(&mut out, &now.stats)?;
+    Ok(out.flush()?)
+}
+
+/// Prints the sums of the store, and the operations since the look `before`.
+fn print_totals(
+    out: &mut impl Write,
+    global: &Global,
+    now: &InspectLook,
+    before: Option<&InspectLook>,
+) -> Done {
+    let s = &now.stats;
     let tables: u64 = s.trees.iter().map(|t| sums(t).tables).sum();
     writeln!(
         out,
@@ -227,7 +243,11 @@ fn print_text(
              by one that was killed (the next opening for writing removes those)"
         )?;
     }
-    writeln!(out)?;
+    Ok(writeln!(out)?)
+}
+
+/// Prints a table with a line for each tree.
+fn print_trees(out: &mut impl Write, style: Style, now: &InspectLook) -> Done {
     let head = [
         "tree",
         "holds",
@@ -243,7 +263,7 @@ fn print_text(
         "to compact",
     ];
     let mut t = listing(&head, "lllrrrrrrrrr");
-    for tree in &s.trees {
+    for tree in &now.stats.trees {
         let m = sums(tree);
         t.add_row([
             tree.name.clone(),
@@ -260,41 +280,43 @@ fn print_text(
             bytes(tree.debt),
         ]);
     }
-    write!(out, "{}", print_table(&t, style))?;
-    for tree in s.trees.iter().filter(|t| !t.runs.is_empty()) {
-        let mut t = table(&["run", "level", "tables", "on disk", "of raw", "entries", "deletes"]);
-        for r in &tree.runs {
-            let cells = [
-                r.number.to_string(),
-                r.level.to_string(),
-                count(r.tables as u64),
-                bytes(r.bytes),
-                share(r.bytes, r.raw_bytes),
-                count(r.entries),
-                count(r.deletes),
-            ];
-            row(&mut t, cells);
-        }
-        let words = [now.names.of_tree(&tree.name).map(str::to_owned)].into_iter().flatten();
-        let words: Vec<String> = words.chain(now.options.unusual(&tree.name)).collect();
-        let words =
-            if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
-        write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
-        let v = &tree.values;
-        if v.files > 0 {
-            writeln!(
-                out,
-                "blobs: {} in {}, of which tables refer to {}",
-                bytes(v.bytes),
-                if v.files == 1 {
-                    "1 file".to_owned()
-                } else {
-                    format!("{} files", count(v.files))
-                },
-                bytes(v.live_bytes)
-            )?;
-        }
+    Ok(write!(out, "{}", print_table(&t, style))?)
+}
+
+/// Prints the runs and the blob files of a tree.
+fn print_runs(out: &mut impl Write, style: Style, now: &InspectLook, tree: &TreeStats) -> Done {
+    let mut t = table(&["run", "level", "tables", "on disk", "of raw", "entries", "deletes"]);
+    for r in &tree.runs {
+        let cells = [
+            r.number.to_string(),
+            r.level.to_string(),
+            count(r.tables as u64),
+            bytes(r.bytes),
+            share(r.bytes, r.raw_bytes),
+            count(r.entries),
+            count(r.deletes),
+        ];
+        row(&mut t, cells);
     }
+    let words = [now.names.of_tree(&tree.name).map(str::to_owned)].into_iter().flatten();
+    let words: Vec<String> = words.chain(now.options.unusual(&tree.name)).collect();
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
+    let v = &tree.values;
+    if v.files > 0 {
+        writeln!(
+            out,
+            "blobs: {} in {}, of which tables refer to {}",
+            bytes(v.bytes),
+            things(v.files, "file", "files"),
+            bytes(v.live_bytes)
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints the memory and the open files of this process.
+fn print_memory(out: &mut impl Write, s: &Stats) -> Done {
     writeln!(
         out,
         "\nmemory of this command: memtables {}, indexes and filters {}, block cache {} of {}",
@@ -314,5 +336,5 @@ fn print_text(
         "open files of tables of this command: {} {bound}; {again} opened again",
         count(s.files.open)
     )?;
-    Ok(out.flush()?)
+    Ok(())
 }

@@ -16,8 +16,8 @@ use firn_kv::{Error, Result};
 use firn_tools::io;
 use firn_tools::output::{Done, things};
 
-use super::Findings;
 use crate::check::findings::FindingKind;
+use crate::check::report::Findings;
 use crate::store::log_copy;
 use crate::store::names::TreeNames;
 use crate::store::target::{dir_of, known};

@@ -14,9 +14,10 @@ use firn_tools::io;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
-use super::{Findings, log, table};
 use crate::check::findings::{Finding, FindingKind};
 use crate::check::opening;
+use crate::check::report::Findings;
+use crate::check::{log, table};
 use crate::history::current::{CurrentEvidence, current};
 use crate::history::evidence::other_stores;
 use crate::schema::records::definitions;

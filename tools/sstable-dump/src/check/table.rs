@@ -16,7 +16,7 @@ use firn_kv::internals::sstable::Table;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::Done;
 
-use super::Findings;
+use crate::check::report::Findings;
 use crate::store::blobs::{StoreBlobs, count_errors, uses_text};
 use crate::store::merging;
 use crate::store::survey;

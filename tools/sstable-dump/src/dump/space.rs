@@ -298,7 +298,6 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             ));
         }
     };
-    let mut lists = vec![];
     for (name, mut groups) in all {
         if let Some(n) = args.ranges {
             groups.shrink(n as usize);
@@ -310,77 +309,93 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             list.sort_by(|a, b| b.1.stored.total_cmp(&a.1.stored).then_with(|| a.0.cmp(&b.0)));
             list.truncate(args.top);
         }
-        lists.push((name, groups, list, number));
-    }
-    if screen.json {
-        for (name, groups, list, _) in &lists {
-            let group = |(k, g): &(Vec<u8>, SpaceGroup)| {
-                json!({
-                    "typed": groups.defined.as_ref().and_then(|d| d.key(k)), "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
-                    "raw_bytes": g.raw, "bytes": g.stored.round() as u64,
-                })
-            };
-            let v = json!({
-                "name": name, "tables": groups.tables, "value_files": groups.values, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
-                "entries": groups.total.entries, "groups": list.iter().map(group).collect::<Vec<_>>(),
-            });
-            writeln!(screen.out, "{v}")?;
+        if screen.json {
+            print_json(screen, &name, &groups, &list)?;
+        } else {
+            print_text(screen, args, &name, &groups, (&list, number))?;
         }
+    }
+    Ok(())
+}
+
+fn print_json(
+    screen: &mut Screen<'_>,
+    name: &str,
+    groups: &Groups,
+    list: &[(Vec<u8>, SpaceGroup)],
+) -> Done {
+    let group = |(k, g): &(Vec<u8>, SpaceGroup)| {
+        json!({
+            "typed": groups.defined.as_ref().and_then(|d| d.key(k)), "group": escape::words(k), "last_key": escape::words(&g.last), "entries": g.entries, "deletes": g.deletes,
+            "raw_bytes": g.raw, "bytes": g.stored.round() as u64,
+        })
+    };
+    let v = json!({
+        "name": name, "tables": groups.tables, "value_files": groups.values, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
+        "entries": groups.total.entries, "groups": list.iter().map(group).collect::<Vec<_>>(),
+    });
+    Ok(writeln!(screen.out, "{v}")?)
+}
+
+/// Prints the largest groups of a tree, `list`, of `number`.
+fn print_text(
+    screen: &mut Screen<'_>,
+    args: &SpaceArgs,
+    name: &str,
+    groups: &Groups,
+    (list, number): (&[(Vec<u8>, SpaceGroup)], usize),
+) -> Done {
+    let of = groups.defined.as_ref().map_or(String::new(), |d| format!(" ({})", d.words()));
+    let heading = format!(
+        "{name}{of}: {} in {}{}, {}; {} of it {}",
+        bytes(groups.file_bytes),
+        things(groups.tables, "table", "tables"),
+        match groups.values {
+            0 => String::new(),
+            n => format!(" and {}", things(n, "blob file", "blob files")),
+        },
+        things(groups.total.entries, "entry", "entries"),
+        bytes(groups.others),
+        match groups.values {
+            0 => "index, filters, properties",
+            _ => "index, filters, properties, and values that nobody refers to",
+        }
+    );
+    writeln!(screen.out, "{}", screen.style.heading(heading))?;
+    if list.is_empty() {
         return Ok(());
     }
-    for (name, groups, list, number) in &lists {
-        let of = groups.defined.as_ref().map_or(String::new(), |d| format!(" ({})", d.words()));
-        let heading = format!(
-            "{name}{of}: {} in {}{}, {}; {} of it {}",
-            bytes(groups.file_bytes),
-            things(groups.tables, "table", "tables"),
-            match groups.values {
-                0 => String::new(),
-                n => format!(" and {}", things(n, "blob file", "blob files")),
-            },
-            things(groups.total.entries, "entry", "entries"),
-            bytes(groups.others),
-            match groups.values {
-                0 => "index, filters, properties",
-                _ => "index, filters, properties, and values that nobody refers to",
-            }
-        );
-        writeln!(screen.out, "{}", screen.style.heading(heading))?;
-        if list.is_empty() {
-            continue;
-        }
-        let by_bytes = args.depth.is_some() || args.delimiter.is_some();
-        let what = match &groups.defined {
-            _ if args.ranges.is_some() => "keys",
-            Some(_) if !by_bytes => "of",
-            _ => "keys that begin with",
-        };
-        let mut t =
-            listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
-        for (key, g) in list {
-            let defined = groups.defined.as_ref().filter(|_| !by_bytes);
-            let keys = keys_of(key, g, args.ranges.is_some(), defined);
-            t.add_row([
-                format!("  {}", bytes(g.stored.round() as u64)),
-                text::share(g.stored.round() as u64, groups.total.stored.round() as u64),
-                bytes(g.raw),
-                count(g.entries),
-                count(g.deletes),
-                keys,
-            ]);
-        }
-        write!(screen.out, "{}", print_table(&t, screen.style))?;
-        if *number > list.len() {
-            let shown: f64 = list.iter().map(|(_, g)| g.stored).sum();
-            let rest = (groups.total.stored - shown).max(0.0).round() as u64;
-            let share = text::share(rest, groups.total.stored.round() as u64);
-            writeln!(
-                screen.out,
-                "  and {} groups more: {}, {share}",
-                count((*number - list.len()) as u64),
-                bytes(rest)
-            )?;
-        }
+    let by_bytes = args.depth.is_some() || args.delimiter.is_some();
+    let what = match &groups.defined {
+        _ if args.ranges.is_some() => "keys",
+        Some(_) if !by_bytes => "of",
+        _ => "keys that begin with",
+    };
+    let mut t =
+        listing(&["  bytes", "share", "uncompressed", "entries", "deletes", what], "rrrrrl");
+    for (key, g) in list {
+        let defined = groups.defined.as_ref().filter(|_| !by_bytes);
+        let keys = keys_of(key, g, args.ranges.is_some(), defined);
+        t.add_row([
+            format!("  {}", bytes(g.stored.round() as u64)),
+            text::share(g.stored.round() as u64, groups.total.stored.round() as u64),
+            bytes(g.raw),
+            count(g.entries),
+            count(g.deletes),
+            keys,
+        ]);
+    }
+    write!(screen.out, "{}", print_table(&t, screen.style))?;
+    if number > list.len() {
+        let shown: f64 = list.iter().map(|(_, g)| g.stored).sum();
+        let rest = (groups.total.stored - shown).max(0.0).round() as u64;
+        let share = text::share(rest, groups.total.stored.round() as u64);
+        writeln!(
+            screen.out,
+            "  and {} groups more: {}, {share}",
+            count((number - list.len()) as u64),
+            bytes(rest)
+        )?;
     }
     Ok(())
 }

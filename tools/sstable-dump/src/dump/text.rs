@@ -5,6 +5,12 @@ use std::path::Path;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_tools::escape;
 use firn_tools::output::count;
+use serde_json::Value;
+
+/// Returns bytes as JSON, in hexadecimal.
+pub fn hex_json(bytes: &[u8]) -> Value {
+    escape::hex(bytes).into()
+}
 
 /// Returns the name of a file as text.
 pub fn file_name(path: &Path) -> String {

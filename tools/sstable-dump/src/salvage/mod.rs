@@ -65,7 +65,7 @@ pub struct SalvageArgs {
     pub out: PathBuf,
 }
 
-fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
+fn salvage_file(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
     refuse_existing(out)?;
     let (file, id) = table_file(path)?;
     let new_id = out.file_name().and_then(|n| n.to_str()).and_then(table_number).unwrap_or(id);
@@ -111,7 +111,7 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
     if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }
 
-fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Done {
+fn salvage_segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Done {
     refuse_existing(out)?;
     let c = log_copy::copy_one(path, number, out)?;
     if screen.json {
@@ -135,7 +135,7 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
     if c.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
 }
 
-fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
+fn salvage_store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
     refuse_open(dir)?;
     let (mut names, manifest) = current(&env(), dir, more)?;
     let repair = format!(
@@ -186,12 +186,12 @@ pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
         ));
     }
     match kind {
-        TargetKind::Table(_) => table(screen, &args.path, &args.out),
-        TargetKind::Wal(number) => segment(screen, &args.path, number, &args.out),
+        TargetKind::Table(_) => salvage_file(screen, &args.path, &args.out),
+        TargetKind::Wal(number) => salvage_segment(screen, &args.path, number, &args.out),
         TargetKind::Manifest(_) => Err(Failure::with_next(
             "a manifest is saved by rebuilding it",
             "`sstable-dump repair DIR --out NEW`, DIR being the store",
         )),
-        TargetKind::Store => store(screen, &args.path, &args.more, &args.out),
+        TargetKind::Store => salvage_store(screen, &args.path, &args.more, &args.out),
     }
 }

@@ -10,8 +10,7 @@ use firn_kv::internals::wal::{LogItem, SegmentReader, WalRecord};
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::hex;
-
+use crate::dump::text::hex_json;
 /// Returns the fields of segment `number` in `dir`: its header, its sound records, and the bytes
 /// between them as `damage`.
 pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Value>> {
@@ -58,14 +57,14 @@ fn operation(tree: u32, op: Op<'_>) -> Value {
     match op {
         Op::Point { kind, key, value } => {
             let op = ["put", "delete", "merge"][kind as usize - 1];
-            let mut out = json!({"op": op, "tree": tree, "key": hex(key)});
+            let mut out = json!({"op": op, "tree": tree, "key": hex_json(key)});
             if op != "delete" {
-                out["value"] = hex(value);
+                out["value"] = hex_json(value);
             }
             out
         }
         Op::DeleteRange { start, end } => {
-            json!({"op": "delete_range", "tree": tree, "key": hex(start), "value": hex(end)})
+            json!({"op": "delete_range", "tree": tree, "key": hex_json(start), "value": hex_json(end)})
         }
     }
 }

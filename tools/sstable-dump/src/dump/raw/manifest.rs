@@ -14,8 +14,7 @@ use firn_kv::policy::{self, ParameterKind, Policy};
 use firn_kv::{Env, Result, TreeOptions};
 use serde_json::{Map, Value, json};
 
-use super::hex;
-
+use crate::dump::text::hex_json;
 /// Returns the fields of `CURRENT`.
 pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
     let c = CurrentFile::decode(&env.read_all(path, 4096)?)
@@ -105,7 +104,7 @@ fn values<'a>(all: impl Iterator<Item = &'a Arc<BlobFileMeta>>) -> Value {
 fn table(t: &TableMeta) -> Value {
     let mut out = json!({
         "id": t.id, "size": t.size, "entries": t.entries, "deletes": t.deletes, "merges": t.merges,
-        "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": hex(&t.first_key), "last_key": hex(&t.last_key),
+        "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": hex_json(&t.first_key), "last_key": hex_json(&t.last_key),
         "min_seq": t.min_seq, "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
         "identity": {"store": t.identity.store, "unique": t.identity.unique},
     });
@@ -116,15 +115,15 @@ fn table(t: &TableMeta) -> Value {
         out["ingested_seq"] = t.ingested_seq.into();
     }
     if !t.values.is_empty() {
-        out["blobs"] = hex(&encode_uses(&t.values));
+        out["blobs"] = hex_json(&encode_uses(&t.values));
     }
     out
 }
 
 fn options(o: &PersistedOptions) -> Value {
     let mut out = json!({
-        "compression": hex(&o.compression.iter().map(|&c| c as u8).collect::<Vec<_>>()),
-        "filter": hex(&o.filter.iter().map(|&f| f as u8).collect::<Vec<_>>()),
+        "compression": hex_json(&o.compression.iter().map(|&c| c as u8).collect::<Vec<_>>()),
+        "filter": hex_json(&o.filter.iter().map(|&f| f as u8).collect::<Vec<_>>()),
         "block_size": o.block_size, "table_size": o.table_size, "memtable_size": o.memtable_size, "policy": policy(&o.policy),
         "tombstone_age_secs": o.tombstone_age_secs,
     });

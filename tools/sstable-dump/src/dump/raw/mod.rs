@@ -12,7 +12,6 @@ use firn_kv::Env;
 use firn_kv::internals::manifest::{CURRENT, manifest_number};
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind, Result};
-use firn_tools::escape;
 use firn_tools::output::{Done, Failure};
 use serde_json::{Map, Value, json};
 
@@ -73,11 +72,6 @@ pub fn run(screen: &mut Screen<'_>, args: &RawArgs) -> Done {
         }
     }
     if found { Err(Failure::Found) } else { Ok(()) }
-}
-
-/// Returns bytes as JSON.
-fn hex(bytes: &[u8]) -> Value {
-    escape::hex(bytes).into()
 }
 
 /// Returns the fields of a file; its name shows its kind. The first field is `kind`.

@@ -12,7 +12,7 @@ use firn_kv::internals::util::coding::u32_at;
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use super::hex;
+use crate::dump::text::hex_json;
 use crate::store::target::{MAX_BLOCK, table_file, table_number};
 
 struct RawFile<'a> {
@@ -45,10 +45,10 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         let len = footer.index_len.into();
         index = Some(file.block(BlockKind::Index, footer.index_at(), len, |raw| {
             let index = fields::index_block(raw, footer.data_len)?;
-            let row = |r: &fields::IndexRow| json!({"separator": hex(&r.separator), "len_block": r.len, "num_entries": r.entries, "flags": r.flags});
+            let row = |r: &fields::IndexRow| json!({"separator": hex_json(&r.separator), "len_block": r.len, "num_entries": r.entries, "flags": r.flags});
             let told = index.rows.iter().map(row).collect::<Vec<_>>();
             rows = index.rows;
-            Ok(json!({"num_blocks": rows.len(), "prefix": hex(&index.prefix), "rows": told}))
+            Ok(json!({"num_blocks": rows.len(), "prefix": hex_json(&index.prefix), "rows": told}))
         })?);
     }
     for r in &rows {
@@ -132,7 +132,7 @@ impl RawFile<'_> {
         let codec = header.codec.name();
         Ok(json!({
             "at": at, "kind": kind.name(), "codec": codec, "len_stored": header.stored_len, "len_raw": header.raw_len,
-            "checksum": header.checksum, "stored": hex(stored.bytes), "content": content,
+            "checksum": header.checksum, "stored": hex_json(stored.bytes), "content": content,
         }))
     }
 }
@@ -142,27 +142,29 @@ fn data_block(raw: &[u8]) -> Result<Value, &'static str> {
     let entry = |e: &fields::DataEntry<'_>| {
         json!({
             "code_number": e.code, "seq_number": e.trailer.seq(), "kind": e.trailer.kind().map(|k| k as u8),
-            "len_suffix": e.suffix_len, "rest": hex(e.rest), "value": hex(e.value),
+            "len_suffix": e.suffix_len, "rest": hex_json(e.rest), "value": hex_json(e.value),
         })
     };
     Ok(json!({
         "num_entries": b.entries.len(), "len_prefix": b.prefix.len(), "flags": b.flags, "width": b.width, "base": b.base,
         "heads": b.entries.iter().map(|e| e.head).collect::<Vec<_>>(),
         "offsets": b.entries.iter().map(|e| e.offset).chain([b.end]).collect::<Vec<_>>(),
-        "prefix": hex(b.prefix), "entries": b.entries.iter().map(entry).collect::<Vec<_>>(),
+        "prefix": hex_json(b.prefix), "entries": b.entries.iter().map(entry).collect::<Vec<_>>(),
     }))
 }
 
 fn value_block(raw: &[u8]) -> Result<Value, &'static str> {
     let (key, trailer, value) = values::value_block(raw)?;
-    Ok(json!({"len_key": key.len(), "trailer": trailer.0, "key": hex(key), "value": hex(value)}))
+    Ok(
+        json!({"len_key": key.len(), "trailer": trailer.0, "key": hex_json(key), "value": hex_json(value)}),
+    )
 }
 
 fn filter_block(raw: &[u8]) -> Result<Value, &'static str> {
     let f = fields::filter_block(raw)?;
     Ok(json!({
         "kind": f.kind, "dropped": f.dropped, "len_segment": f.segment_len, "seed": f.seed, "len_segments": f.segments_len,
-        "num_fingerprints": f.len, "fingerprints": hex(&f.fingerprints),
+        "num_fingerprints": f.len, "fingerprints": hex_json(&f.fingerprints),
     }))
 }
 
@@ -171,7 +173,7 @@ fn tombstone_block(raw: &[u8]) -> Result<Value, &'static str> {
     let fragment = |f: &firn_kv::internals::range_del::tombstone::Fragment| {
         let distances: Vec<u64> = f.seqs.windows(2).map(|w| w[0] - w[1]).collect();
         json!({
-            "start": hex(&f.start), "end": hex(&f.end), "num_seqs": f.seqs.len(), "newest": f.seqs.first(), "distances": distances,
+            "start": hex_json(&f.start), "end": hex_json(&f.end), "num_seqs": f.seqs.len(), "newest": f.seqs.first(), "distances": distances,
         })
     };
     let all: Vec<_> = fragments.as_slice().iter().map(fragment).collect();
@@ -182,7 +184,7 @@ fn properties_block(raw: &[u8]) -> Result<Value, &'static str> {
     let value = |p: Property<'_>| match p {
         Property::Number(n) => json!(n),
         Property::Text(t) => json!(t),
-        Property::Bytes(b) => hex(b),
+        Property::Bytes(b) => hex_json(b),
     };
     let pairs = fields::properties_block(raw)?;
     let pair = |(name, p): (&[u8], Property<'_>)| json!({"name": String::from_utf8_lossy(name), "value": value(p)});
