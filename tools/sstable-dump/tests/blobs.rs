@@ -17,7 +17,7 @@ use support::{Room, arg, content, copy, dump, options, tree_options};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn apart_options() -> TreeOptions {
+fn blob_options() -> TreeOptions {
     TreeOptions { blob_threshold: 64, blob_gc_percent: 60, ..tree_options() }
 }
 
@@ -29,7 +29,7 @@ fn value(i: u32) -> Vec<u8> {
 /// Creates two runs over the same keys, some deleted, and a few writes that are only in the log.
 fn make(dir: &Path) {
     let db = Db::open_with(dir, options()).unwrap();
-    let t = db.tree("t", apart_options()).unwrap();
+    let t = db.tree("t", blob_options()).unwrap();
     (0..60).for_each(|i| t.put(format!("key{i:03}").as_bytes(), &value(i)).unwrap());
     t.flush().unwrap();
     (0..60)
@@ -75,7 +75,7 @@ fn places(file: &Path) -> Vec<(usize, usize, String)> {
 }
 
 #[test]
-fn value_files_are_shown_as_what_they_are() {
+fn blob_files_are_shown_as_blob_files() {
     let room = Room::new("apart");
     let dir = room.path("s");
     make(&dir);
@@ -113,7 +113,7 @@ fn value_files_are_shown_as_what_they_are() {
 }
 
 #[test]
-fn find_and_scan_show_values_that_lie_apart() {
+fn find_and_scan_show_values_in_blob_files() {
     let room = Room::new("apart-find");
     let dir = room.path("s");
     make(&dir);
@@ -155,7 +155,7 @@ fn find_and_scan_show_values_that_lie_apart() {
 /// Flips each value: the check reports it with its key, and no other. Then flips the rest of the
 /// file.
 #[test]
-fn check_tells_of_each_damage_of_a_value_file() {
+fn check_reports_each_damage_of_a_blob_file() {
     let room = Room::new("apart-check");
     let (dir, bad) = (room.path("s"), room.path("bad"));
     make(&dir);
@@ -194,7 +194,7 @@ fn check_tells_of_each_damage_of_a_value_file() {
 }
 
 #[test]
-fn check_tells_of_value_files_that_are_not_where_they_should_be() {
+fn check_reports_missing_and_misplaced_blob_files() {
     let room = Room::new("apart-names");
     let (dir, bad, other) = (room.path("s"), room.path("bad"), room.path("other"));
     make(&dir);
@@ -232,7 +232,7 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
     // A blob file without references is no damage.
     copy(&dir, &bad);
     let db = Db::open_with(&bad, options()).unwrap();
-    let t = db.tree("t", apart_options()).unwrap();
+    let t = db.tree("t", blob_options()).unwrap();
     t.delete_range(..).unwrap();
     t.compact().unwrap();
     drop((t, db));
@@ -298,7 +298,7 @@ fn sound_stores_are_saved_whole() {
 }
 
 #[test]
-fn a_damaged_value_costs_its_key_alone() {
+fn a_damaged_blob_costs_only_its_key() {
     let room = Room::new("apart-flip");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
@@ -331,7 +331,7 @@ fn a_damaged_value_costs_its_key_alone() {
 }
 
 #[test]
-fn a_lost_value_file_costs_its_keys_alone() {
+fn a_lost_blob_file_costs_only_its_keys() {
     let room = Room::new("apart-lost");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
@@ -374,7 +374,7 @@ fn a_lost_value_file_costs_its_keys_alone() {
 }
 
 #[test]
-fn what_lay_apart_of_a_lost_table_is_found_again() {
+fn blobs_of_a_lost_table_are_recovered() {
     let room = Room::new("apart-table");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
@@ -413,7 +413,7 @@ fn what_lay_apart_of_a_lost_table_is_found_again() {
 }
 
 #[test]
-fn what_is_left_where_value_files_alone_are_left() {
+fn only_blob_files_are_left() {
     let room = Room::new("apart-alone");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
@@ -437,7 +437,7 @@ fn what_is_left_where_value_files_alone_are_left() {
 /// the content of the store, and all values that were ever written, by key.
 fn history(dir: &Path, seed: u64) -> (Pairs, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
     let db = Db::open_with(dir, options()).unwrap();
-    let t = db.tree("t", apart_options()).unwrap();
+    let t = db.tree("t", blob_options()).unwrap();
     let mut written: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
     let mut rng = Rng::new(seed);
     for i in 0..900u32 {
@@ -468,7 +468,7 @@ fn has_garbage(s: &ManifestState) -> bool {
 
 /// Deleted or replaced values are still in blob files, and never come back.
 #[test]
-fn what_was_deleted_does_not_come_back() {
+fn deleted_keys_stay_deleted() {
     let room = Room::new("apart-garbage");
     let (bad, new) = (room.path("bad"), room.path("new"));
     let mut with_garbage = 0;
@@ -549,7 +549,7 @@ fn a_lost_table_of_a_long_history() {
 
 /// A damaged value without references is reported as such, and costs nothing.
 #[test]
-fn a_damaged_value_that_nobody_needs_costs_nothing() {
+fn a_damaged_blob_without_reference_costs_nothing() {
     let room = Room::new("apart-needless");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     let (all, _) = history(&dir, 1);

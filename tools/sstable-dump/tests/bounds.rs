@@ -121,7 +121,7 @@ fn commands_over_a_large_store_hold_a_bounded_part_of_it() {
 /// The report of damage grows with it: each damaged block is listed.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_said_of_damage_takes_two_kib_a_block() {
+fn reports_of_damage_take_two_kib_a_block() {
     firn_testkit::own_process!();
     let room = Room::new("damaged");
     let (dir, own, out) = (room.path("s"), room.path("own"), room.path("out"));

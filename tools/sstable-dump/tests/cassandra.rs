@@ -144,7 +144,7 @@ fn odd_names_bounds_and_ends_have_the_form_of_the_nodes_own_tool() {
 }
 
 #[test]
-fn lines_say_what_is_what() {
+fn lines_have_labels() {
     let all = |table: &str| dump(&["cassandra", &arg(&data().join(table)), "--raw-times"]);
     let (ranges, _) = all("nb/ranges/nb-1-big-Data.db");
     for line in [
@@ -164,7 +164,7 @@ fn lines_say_what_is_what() {
 }
 
 #[test]
-fn what_is_damaged_is_named() {
+fn damage_is_named() {
     let room = Room::new("cassandra");
     let from = data().join("nb/types");
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -189,7 +189,7 @@ fn what_is_damaged_is_named() {
 }
 
 #[test]
-fn the_header_tells_types_and_other_commands_tell_the_way() {
+fn the_header_has_types_and_other_commands_refer_to_it() {
     let file = arg(&data().join("nb/collections/nb-1-big-Data.db"));
     let (text, code) = dump(&["cassandra", &file, "--header", "--json"]);
     let said: Value = serde_json::from_str(&text).unwrap();

@@ -100,7 +100,7 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
-fn what_scan_prints_makes_the_same_file() {
+fn the_output_of_scan_makes_the_same_file() {
     let room = Room::new("round");
     for (n, block) in [(0, 512), (1, 512), (300, 512), (300, 4096)] {
         let (path, json, back) = (

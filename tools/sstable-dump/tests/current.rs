@@ -12,7 +12,7 @@ use std::time::Duration;
 use firn_kv::internals::manifest::CURRENT;
 use firn_kv::{Db, DbOptions, Env, OsEnv, Result, Tree, TreeOptions};
 use firn_testkit::as_inside;
-use sstable_dump::history::current::{CurrentEvidence, current};
+use sstable_dump::history::current::{CurrentManifest, current};
 use support::{Room, arg, dump, options, tree_options};
 
 /// An action before a file is read or a directory listed. Its result replaces the file's content.
@@ -45,13 +45,13 @@ impl Env for Between {
 fn read(
     dir: &Path,
     step: impl FnMut(&Path) -> Option<Vec<u8>> + Send + 'static,
-) -> CurrentEvidence {
+) -> CurrentManifest {
     let env: Arc<dyn Env> =
         Arc::new(Between { inner: OsEnv::new(), step: Mutex::new(Box::new(step)) });
     current(&env, dir, &[]).unwrap().1.unwrap().unwrap()
 }
 
-fn tables(found: &CurrentEvidence) -> usize {
+fn tables(found: &CurrentManifest) -> usize {
     found.state.trees.values().flat_map(|t| t.tables()).count()
 }
 
@@ -109,7 +109,7 @@ fn a_writer_that_flushes_all_the_time_makes_no_manifest_old() {
 
 /// All listed tables are gone, and others are in their place.
 #[test]
-fn a_merge_between_two_reads_makes_no_manifest_anothers() {
+fn a_compaction_between_two_reads_makes_no_manifest_foreign() {
     let room = Room::new("merge");
     let dir = room.path("s");
     let (_db, tree) = store(&dir);

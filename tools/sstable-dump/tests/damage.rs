@@ -389,14 +389,14 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn tools_tell_the_truth_of_damaged_stores() {
+fn reports_about_damaged_stores_are_true() {
     let room = Room::new("damage");
     let subjects = [plain(&room, 1, 0), plain(&room, 2, 0), tables(&room)];
     try_cases(&room, &subjects, &FOUND);
 }
 
 #[test]
-fn tools_tell_the_truth_of_damaged_stores_with_value_files() {
+fn reports_about_damaged_stores_with_blob_files_are_true() {
     let room = Room::new("damage-apart");
     try_cases(&room, &[plain(&room, 1, 64), plain(&room, 2, 64)], &[]);
 }

@@ -290,7 +290,7 @@ fn bytes_behind_a_closed_log_are_no_loss() {
 /// beginning is not called complete. A log that the store itself has shortened is, although a tree
 /// has not been flushed for long.
 #[test]
-fn a_log_that_lost_its_beginning_is_told_from_one_that_was_shortened() {
+fn a_log_without_its_beginning_differs_from_a_shortened_one() {
     for is_shortened in [false, true] {
         let room = Room::new("beginning");
         let (own, older, bad) = (room.path("own"), room.path("older"), room.path("bad"));

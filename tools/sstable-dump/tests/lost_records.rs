@@ -201,7 +201,7 @@ fn a_flipped_bit_in_definitions_costs_no_table_whose_own_is_there() {
 }
 
 #[test]
-fn records_that_are_gone_are_told_and_put_back() {
+fn lost_records_are_reported_and_restored() {
     let room = Room::new("gone");
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     for partitioner in PARTITIONERS {
@@ -233,7 +233,7 @@ fn records_that_are_gone_are_told_and_put_back() {
 }
 
 #[test]
-fn a_key_that_is_no_text_tells_which_partitioner_keeps_the_order() {
+fn a_binary_key_shows_the_order_preserving_partitioner() {
     let room = Room::new("bytes");
     let (dir, new) = (room.path("s"), room.path("new"));
     let partitioner = || Some(PARTITIONERS[2].into());
@@ -251,7 +251,7 @@ fn a_key_that_is_no_text_tells_which_partitioner_keeps_the_order() {
 }
 
 #[test]
-fn what_nothing_tells_is_not_guessed() {
+fn facts_without_evidence_are_not_guessed() {
     let room = Room::new("untold");
     let (dir, new) = (room.path("s"), room.path("new"));
     let of =

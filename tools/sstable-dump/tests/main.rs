@@ -8,6 +8,7 @@ mod current;
 mod cuts;
 mod damage;
 mod floors;
+mod foreign_files;
 mod golden;
 #[path = "../examples/health.rs"]
 #[allow(dead_code, reason = "a program, of which the tests are run here")]
@@ -19,6 +20,5 @@ mod raw;
 mod robust;
 mod salvage;
 mod stores;
-mod strangers;
 mod support;
 mod truth;

@@ -162,7 +162,7 @@ fn compact_tables_get_their_names_back_by_their_content() {
 }
 
 #[test]
-fn what_may_be_two_tables_keeps_no_name() {
+fn an_ambiguous_tree_gets_no_name() {
     let room = Room::new("ambiguous");
     let (dir, new) = (room.path("s"), room.path("new"));
     let s = shop(&dir);
@@ -311,7 +311,7 @@ fn two_stores_without_manifests_are_kept_apart() {
 }
 
 #[test]
-fn a_table_without_its_definition_is_told() {
+fn a_table_without_its_definition_is_reported() {
     let room = Room::new("undefined");
     let (dir, new) = (room.path("s"), room.path("new"));
     let s = shop(&dir);
@@ -352,7 +352,7 @@ fn a_table_without_its_definition_is_told() {
 }
 
 #[test]
-fn space_is_told_in_the_types_of_the_store() {
+fn space_prints_keys_in_the_types_of_the_store() {
     let room = Room::new("space");
     let dir = room.path("s");
     let s = shop(&dir);

@@ -51,7 +51,7 @@ fn each_kind_of_file_is_shown() {
 }
 
 #[test]
-fn what_is_damaged_is_refused_and_the_next_file_is_shown() {
+fn a_damaged_file_is_refused_and_the_next_one_is_shown() {
     let dir = std::env::temp_dir().join(format!("sstable-dump-raw-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let bad = dir.join("00000035.sst");

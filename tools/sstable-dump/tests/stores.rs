@@ -97,7 +97,7 @@ fn tables_and_log_alone_give_the_content() {
 
 /// Inputs of a finished compaction that were not removed yet, and outputs of an unfinished one.
 #[test]
-fn dead_tables_do_not_come_back() {
+fn obsolete_tables_stay_deleted() {
     let room = Room::new("dead");
     let (dir, before, new) = (room.path("s"), room.path("before"), room.path("new"));
     let db = Db::open_with(&dir, options()).unwrap();

@@ -58,7 +58,7 @@ fn found(dir: &Path) -> Vec<String> {
 /// The manifest has each opening. A manifest without the last of them makes no sound store, but
 /// nothing is lost.
 #[test]
-fn a_manifest_that_openings_went_on_with_is_told_of_checked_and_repaired() {
+fn a_manifest_without_the_last_opening_is_reported_and_repaired() {
     let room = Room::new("openings");
     let (dir, new) = (room.path("s"), room.path("new"));
     for i in 0..4 {
@@ -353,7 +353,7 @@ fn a_store_of_tables_without_its_manifest_is_usable() {
 
 /// The tables of an index, of the definitions or of a table are lost, or a part of the log.
 #[test]
-fn what_indexes_lost_is_built_again() {
+fn lost_index_entries_are_rebuilt() {
     let room = Room::new("cql-index");
     let (dir, bad) = (room.path("s"), room.path("bad"));
     cql_store(&dir, true);
@@ -453,7 +453,7 @@ fn records_behind_a_flipped_bit_are_counted() {
 }
 
 #[test]
-fn what_is_no_damage_is_not_called_so() {
+fn sound_states_are_not_called_damaged() {
     let room = Room::new("kinds");
     let (dir, bad) = (room.path("s"), room.path("bad"));
     cql_store(&dir, true);

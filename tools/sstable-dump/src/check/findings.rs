@@ -11,10 +11,10 @@ use firn_tools::output::{Done, things};
 use serde_json::{Value, json};
 
 use crate::Screen;
-use crate::schema::definitions::Defined;
+use crate::schema::definitions::TreeDefinition;
 
 /// Maximum number of lines per file.
-pub const MOST: usize = 20;
+pub const MAX_LINES: usize = 20;
 
 /// Kind of a fault. Kinds differ if an operator would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum FindingKind {
     /// Bytes differ from those that were written.
     Damaged,
     /// A file that the store needs is missing.
-    Missing,
+    ValueRecovery,
     /// The content of a file belongs to another name.
     Misnamed,
     /// A file belongs to another store or another time.
@@ -34,7 +34,7 @@ pub enum FindingKind {
     /// The operating system does not allow reading it.
     Unreadable,
     /// Log records that the next opening discards.
-    GivenUp,
+    Discarded,
     /// The engine rejects it, although each file is as it was written.
     Refused,
     /// A table or column family with data but without a definition.
@@ -46,13 +46,13 @@ impl FindingKind {
     pub fn word(self) -> &'static str {
         match self {
             FindingKind::Damaged => "damaged",
-            FindingKind::Missing => "missing",
+            FindingKind::ValueRecovery => "missing",
             FindingKind::Misnamed => "misnamed",
             FindingKind::Foreign => "foreign",
             FindingKind::Outdated => "outdated",
             FindingKind::Newer => "newer",
             FindingKind::Unreadable => "unreadable",
-            FindingKind::GivenUp => "discarded",
+            FindingKind::Discarded => "discarded",
             FindingKind::Refused => "refused",
             FindingKind::Undefined => "undefined",
         }
@@ -62,7 +62,7 @@ impl FindingKind {
     pub fn of(e: &Error) -> FindingKind {
         match e.kind() {
             ErrorKind::Incompatible => FindingKind::Newer,
-            ErrorKind::NotFound => FindingKind::Missing,
+            ErrorKind::NotFound => FindingKind::ValueRecovery,
             ErrorKind::Io => FindingKind::Unreadable,
             _ => FindingKind::Damaged,
         }
@@ -71,14 +71,14 @@ impl FindingKind {
 
 /// The tree that a finding is about.
 #[derive(Clone, Debug)]
-pub struct FindingPlace {
+pub struct FindingTree {
     /// Name of the tree.
     pub tree: String,
     /// Definition of the tree as a table or column family.
-    pub defined: Option<Defined>,
+    pub defined: Option<TreeDefinition>,
 }
 
-impl FindingPlace {
+impl FindingTree {
     /// Returns the place as text.
     pub fn words(&self) -> String {
         let tree = format!("tree {:?}", self.tree);
@@ -112,7 +112,7 @@ pub struct Finding {
     /// Error with its position.
     pub error: Error,
     /// The tree that it is about, if any.
-    pub place: Option<FindingPlace>,
+    pub place: Option<FindingTree>,
     /// Advice for the operator.
     pub advice: String,
 }
@@ -175,7 +175,7 @@ pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]
         findings.chunk_by(|a, b| a.error.file() == b.error.file() && a.tree() == b.tree())
     {
         let rows = rows(of_file);
-        for r in rows.iter().take(MOST) {
+        for r in rows.iter().take(MAX_LINES) {
             let word = format!("{}:", r.first.kind.word());
             writeln!(screen.out, "{} {}", screen.style.bad(word), text(r, path))?;
             if r.first.advice != advised {
@@ -183,7 +183,7 @@ pub fn print_findings(screen: &mut Screen<'_>, path: &Path, findings: &[Finding]
                 advised.clone_from(&r.first.advice);
             }
         }
-        let rest: usize = rows.iter().skip(MOST).map(|r| r.blocks).sum();
+        let rest: usize = rows.iter().skip(MAX_LINES).map(|r| r.blocks).sum();
         if rest > 0 {
             writeln!(screen.out, "         and {rest} more in this file (--json lists all)")?;
         }

@@ -19,11 +19,11 @@ use firn_tools::output::{Done, things};
 use crate::check::findings::FindingKind;
 use crate::check::report::Findings;
 use crate::store::log_copy;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::{dir_of, known};
 
 /// A segment with a sound header.
-struct Sound {
+struct SoundSegment {
     header: SegmentHeader,
     len: u64,
     /// Number of bytes missing at its end.
@@ -31,12 +31,12 @@ struct Sound {
     end: u64,
 }
 
-fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
+fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<SoundSegment>> {
     let mut all = vec![];
     for info in segments(env, dir)? {
         let mut reader = SegmentReader::open(env, dir, info.number)?;
         if let Some(header) = reader.header().cloned() {
-            all.push(Sound {
+            all.push(SoundSegment {
                 header,
                 len: reader.file_len(),
                 cut: reader.cut_off()?,
@@ -48,7 +48,7 @@ fn sound_segments(env: &dyn Env, dir: &Path) -> Result<Vec<Sound>> {
 }
 
 /// Checks the log from the position from which the manifest needs it.
-pub fn check(names: &TreeNames, state: &ManifestState, f: &mut Findings) {
+pub fn check(names: &FileNames, state: &ManifestState, f: &mut Findings) {
     if let Err(e) = check_files(names, state, f) {
         f.add(e);
     }
@@ -66,7 +66,10 @@ pub fn check(names: &TreeNames, state: &ManifestState, f: &mut Findings) {
         Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, end, &t, f),
         Ok(_) => {}
         // If a file is missing, recovery names the file before or after it.
-        Err(_) if f.all.iter().any(|x| x.kind == FindingKind::Missing && is_segment(&x.error)) => {}
+        Err(_)
+            if f.all
+                .iter()
+                .any(|x| x.kind == FindingKind::ValueRecovery && is_segment(&x.error)) => {}
         Err(e) => f.add(e),
     }
 }
@@ -76,9 +79,9 @@ fn is_segment(e: &Error) -> bool {
 }
 
 /// Reports segments that are missing or truncated.
-fn check_files(names: &TreeNames, state: &ManifestState, f: &mut Findings) -> Result<()> {
+fn check_files(names: &FileNames, state: &ManifestState, f: &mut Findings) -> Result<()> {
     let all = sound_segments(names, names.dir())?;
-    let needed: Vec<&Sound> = all.iter().filter(|s| s.end > state.wal_floor).collect();
+    let needed: Vec<&SoundSegment> = all.iter().filter(|s| s.end > state.wal_floor).collect();
     for s in &needed {
         if s.cut > 0 {
             let words = format!(
@@ -100,7 +103,7 @@ fn check_files(names: &TreeNames, state: &ManifestState, f: &mut Findings) -> Re
             let name = segment_name(before);
             let holds = names
                 .holds(&name)
-                .map(|held| format!("the file of this name holds {held}"))
+                .map(|content| format!("the file of this name holds {content}"))
                 .or_else(|| {
                     let other = io::not_a_file(&names.dir().join(&name))?;
                     Some(format!("there is {other} of its name, which has to be moved away"))
@@ -109,14 +112,14 @@ fn check_files(names: &TreeNames, state: &ManifestState, f: &mut Findings) -> Re
             let words =
                 format!("the segment is missing{holds}: it had the log up to position {base}");
             f.add_as(
-                FindingKind::Missing,
+                FindingKind::ValueRecovery,
                 Error::corruption(words).in_file(names.dir().join(name)),
             );
         }
     }
     if let Some(n) = log_copy::lost_end(names)? {
         f.add_as(
-            FindingKind::Missing,
+            FindingKind::ValueRecovery,
             Error::corruption(log_copy::LOST_END).in_file(names.dir().join(segment_name(n))),
         );
     }
@@ -124,7 +127,7 @@ fn check_files(names: &TreeNames, state: &ManifestState, f: &mut Findings) -> Re
 }
 
 /// Reports a torn end as a crash leaves it, or as damage if sound records follow it.
-fn check_torn(names: &TreeNames, end: u64, t: &TornTail, f: &mut Findings) {
+fn check_torn(names: &FileNames, end: u64, t: &TornTail, f: &mut Findings) {
     if t.records_beyond == 0 && t.cut > 0 {
         // `check_files` has reported the truncated file.
         return;
@@ -159,7 +162,7 @@ fn check_torn(names: &TreeNames, end: u64, t: &TornTail, f: &mut Findings) {
         things(t.records_beyond, "sound record", "sound records"),
     );
     f.add_as(
-        FindingKind::GivenUp,
+        FindingKind::Discarded,
         Error::corruption(words).at(&t.file, t.offset).block("wal record"),
     );
 }

@@ -35,7 +35,7 @@ use firn_tools::output::{Done, Failure};
 use crate::Screen;
 use crate::check::findings::{Finding, FindingKind};
 use crate::check::report::{Findings, print_report};
-use crate::store::names::{TreeNames, holds, own_name};
+use crate::store::names::{FileNames, holds, own_name};
 use crate::store::target::{TargetKind, dir_of, env, kind, table_number};
 
 /// Examples for `--help`.
@@ -102,7 +102,7 @@ pub fn check(path: &Path) -> Done<Findings> {
             }
         }
     }
-    let alone = own.as_deref().map(|own| TreeNames::alone(path, own));
+    let alone = own.as_deref().map(|own| FileNames::alone(path, own));
     let env: &dyn Env = match &alone {
         Some(names) => names,
         None => &*env(),

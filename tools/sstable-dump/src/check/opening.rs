@@ -16,7 +16,7 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::check::shadow::ShadowStore;
 use crate::schema::definitions::{Definitions, NEVER};
-use crate::schema::lost_records::TreeWitnesses;
+use crate::schema::lost_records::TreeEvidence;
 use crate::store::target::env;
 
 /// Result of opening and reading a store.
@@ -150,7 +150,7 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
     o.opens_to_read = true;
     let unread = match records(&db) {
         Ok(records) => {
-            o.definitions = Definitions::read(records, &TreeWitnesses::of_store(&state, Some(&db)));
+            o.definitions = Definitions::read(records, &TreeEvidence::of_store(&state, Some(&db)));
             None
         }
         Err(e) => Some(firn_wide::Error::from(e)),

@@ -11,9 +11,9 @@ use firn_wide::internals::store::loss;
 use serde_json::{Value, json};
 
 use crate::Screen;
-use crate::check::findings::{Finding, FindingKind, FindingPlace, print_findings};
+use crate::check::findings::{Finding, FindingKind, FindingTree, print_findings};
 use crate::schema::definitions::Definitions;
-use crate::store::names::Rename;
+use crate::store::names::FileRename;
 
 /// Counts of verified items, and all findings.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub struct Findings {
     /// The store, for advice; `None` for a single file.
     pub dir: Option<PathBuf>,
     /// Files to rename to their true names.
-    pub renames: Vec<Rename>,
+    pub renames: Vec<FileRename>,
     /// Whether a manifest lists the store's files.
     pub has_manifest: bool,
     /// Whether the engine opens the store for writing; `None` for a single file.
@@ -49,7 +49,7 @@ pub struct Findings {
     /// Number of entries that the engine read.
     pub read: u64,
     /// The tree that is being checked.
-    pub place: Option<FindingPlace>,
+    pub place: Option<FindingTree>,
     /// Definitions of trees as tables and column families.
     pub definitions: Definitions,
 }
@@ -68,7 +68,7 @@ impl Findings {
 
     /// Sets the tree of the following findings.
     pub fn about(&mut self, tree: Option<&str>) {
-        self.place = tree.map(|tree| FindingPlace {
+        self.place = tree.map(|tree| FindingTree {
             tree: tree.to_owned(),
             defined: self.definitions.of_tree(tree).cloned(),
         });
@@ -112,7 +112,7 @@ impl Findings {
                     "put the right file here from a backup, or {save}; this one belongs to another store or time"
                 )
             }
-            FindingKind::GivenUp => format!(
+            FindingKind::Discarded => format!(
                 "save them before a program opens the store for writing, which makes the loss final: `sstable-dump salvage {here} --out NEW`"
             ),
             FindingKind::Refused => {
@@ -120,22 +120,24 @@ impl Findings {
                     "build a store that opens from all existing files: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::Missing if of_manifest => {
+            FindingKind::Damaged | FindingKind::ValueRecovery if of_manifest => {
                 format!(
                     "put back the file from a backup, or rebuild it: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::Missing
+            FindingKind::Damaged | FindingKind::ValueRecovery
                 if name.ends_with(".sst") || name.ends_with(".wal") =>
             {
                 format!("put back the file of this name from a backup, or {save}")
             }
-            FindingKind::Damaged | FindingKind::Missing if e.file().is_none() || path == what => {
+            FindingKind::Damaged | FindingKind::ValueRecovery
+                if e.file().is_none() || path == what =>
+            {
                 format!(
                     "restore the store from a backup, or rebuild it from what is there: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::Missing => {
+            FindingKind::Damaged | FindingKind::ValueRecovery => {
                 format!("put back the file from a backup, or {save}")
             }
         }

@@ -18,23 +18,23 @@ use crate::check::findings::{Finding, FindingKind};
 use crate::check::opening;
 use crate::check::report::Findings;
 use crate::check::{log, table};
-use crate::history::current::{CurrentEvidence, current};
+use crate::history::current::{CurrentManifest, current};
 use crate::history::evidence::other_stores;
 use crate::schema::records::definitions;
 use crate::store::blobs::StoreBlobs;
-use crate::store::names::TreeNames;
-use crate::store::retry::{TRIES, settled};
+use crate::store::names::FileNames;
+use crate::store::retry::{TRIES, retry_while_changing};
 use crate::store::target::{env, table_number};
 
 /// Checks the store in `dir`.
 pub fn check(dir: &Path) -> Done<Findings> {
-    found_twice(|| settled(|| check_once(dir)))
+    confirm_findings(|| retry_while_changing(|| check_once(dir)))
 }
 
 /// Returns findings that two consecutive readings share, because a writer may remove a file between
 /// listing and reading. If the readings never agree, returns the findings of the last one that the
 /// previous one had too.
-fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
+fn confirm_findings(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
     let (mut before, mut count, mut tries): (BTreeSet<String>, _, _) = (BTreeSet::new(), 0, 0);
     loop {
         let mut f = read()?;
@@ -65,10 +65,10 @@ fn check_once(dir: &Path) -> Done<Findings> {
         Findings { dir: Some(dir.to_path_buf()), opens: Some(false), ..Findings::default() };
     let (mut names, manifest) = current(&env(), dir, &[])?;
     match manifest {
-        Ok(Some(CurrentEvidence { state, number, against: None })) => {
+        Ok(Some(CurrentManifest { state, number, against: None })) => {
             check_known(&mut names, &state, number, &mut f)?
         }
-        Ok(Some(CurrentEvidence { number, against: Some((kind, words)), .. })) => {
+        Ok(Some(CurrentManifest { number, against: Some((kind, words)), .. })) => {
             f.add_as(kind, Error::corruption(words).in_file(dir.join(manifest_name(number))));
             check_loose_tables(dir, &mut f)?;
         }
@@ -110,7 +110,7 @@ fn check_once(dir: &Path) -> Done<Findings> {
 
 /// Checks a store with a trusted manifest.
 fn check_known(
-    names: &mut TreeNames,
+    names: &mut FileNames,
     state: &ManifestState,
     number: u64,
     f: &mut Findings,
@@ -119,7 +119,7 @@ fn check_known(
     f.has_manifest = true;
     f.definitions = definitions(names, state);
     f.renames = names.renames();
-    for t in names.told() {
+    for t in names.findings() {
         let id = t
             .read
             .as_ref()
@@ -135,7 +135,7 @@ fn check_known(
         f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
     f.about(None);
-    f.notes.extend(names.strays());
+    f.notes.extend(names.stray_notes());
     let (_, gaps) = manifest::read_around(names, names.dir(), number)?;
     for g in gaps {
         let name = manifest_name(number);
@@ -179,7 +179,7 @@ fn number_of(path: &Path) -> Option<u64> {
 }
 
 fn check_tree(
-    names: &TreeNames,
+    names: &FileNames,
     tree: &TreeState,
     f: &mut Findings,
     progress: &Progress,
@@ -225,7 +225,7 @@ fn check_tree(
 
 /// Checks the blob files of a tree, and the references of its sound tables.
 fn check_tree_values(
-    names: &TreeNames,
+    names: &FileNames,
     tree: &TreeState,
     tables: &[Arc<Table>],
     f: &mut Findings,
@@ -253,17 +253,17 @@ fn check_tree_values(
                     things(used, "value", "values")
                 );
                 let e = Error::corruption(words).in_file(table_path(names.dir(), v.id));
-                f.add_as(FindingKind::Missing, e);
+                f.add_as(FindingKind::ValueRecovery, e);
             }
         }
     }
     let files = StoreBlobs::of(names);
-    let (mut told, all_sound) = (BTreeSet::new(), tables.len() == tree.tables().count());
+    let (mut reported, all_sound) = (BTreeSet::new(), tables.len() == tree.tables().count());
     for t in tables.iter().filter(|t| !t.properties().values.is_empty()) {
-        told.extend(table::check_apart(t, tree, &files, &lost, f)?);
+        reported.extend(table::check_blob_references(t, tree, &files, &lost, f)?);
     }
     for (v, path, file) in open {
-        match table::check_values(file, &path, v.id, Some(v), (&told, all_sound), f) {
+        match table::check_values(file, &path, v.id, Some(v), (&reported, all_sound), f) {
             Err(Failure::Engine(e))
                 if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
             {
@@ -277,10 +277,10 @@ fn check_tree_values(
 }
 
 /// Returns the reason why a live file is missing.
-fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
+fn why_missing(names: &FileNames, path: &Path, what: &str) -> String {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     match names.holds(name) {
-        Some(held) => format!("a live {what} is missing: the file of its name holds {held}"),
+        Some(content) => format!("a live {what} is missing: the file of its name holds {content}"),
         None => match io::not_a_file(path) {
             Some(other) => format!(
                 "a live {what} is missing: there is {other} of its name, which has to be moved away"
@@ -291,24 +291,24 @@ fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
 }
 
 /// Adds the finding that a live table is missing.
-fn missing(names: &TreeNames, m: &TableMeta, f: &mut Findings) {
+fn missing(names: &FileNames, m: &TableMeta, f: &mut Findings) {
     let path = table_path(names.dir(), m.id);
     let why = why_missing(names, &path, "table");
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
     f.add_as(
-        FindingKind::Missing,
+        FindingKind::ValueRecovery,
         Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key),
     );
 }
 
 /// Checks the tables of a directory without a manifest, each by itself.
 fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
-    let mut names = TreeNames::of(dir)?;
+    let mut names = FileNames::of(dir)?;
     names.fit(None)?;
-    for t in names.told() {
+    for t in names.findings() {
         f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
-    f.notes.extend(names.strays());
+    f.notes.extend(names.stray_notes());
     for id in names.numbers(table_number)?.into_iter() {
         let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
         match table::check(&path, 0, None, f) {
@@ -361,11 +361,11 @@ fn check_opening(dir: &Path, f: &mut Findings) {
 mod tests {
     use super::*;
 
-    /// Runs `found_twice` on these readings; the last one repeats.
+    /// Runs `confirm_findings` on these readings; the last one repeats.
     fn readings(all: &[&[&str]]) -> Findings {
         let mut left = all.iter();
         let mut now: &[&str] = &[];
-        let found = found_twice(|| {
+        let found = confirm_findings(|| {
             now = left.next().unwrap_or(&now);
             let mut f = Findings { opens: Some(now.is_empty()), ..Findings::default() };
             now.iter().for_each(|words| f.add(Error::corruption(*words)));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_each_time_is_no_damage() {
+    fn findings_that_differ_each_time_are_no_damage() {
         let f = readings(&[&["a"], &["b"], &[]]);
         assert!(f.all.is_empty() && f.notes.is_empty() && f.opens == Some(true));
         let f = readings(&[&["a"], &["b", "c"], &["b", "c"]]);

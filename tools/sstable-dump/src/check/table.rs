@@ -81,7 +81,7 @@ pub fn check(
     }
 }
 
-/// Checks a blob file: its blocks, and their counts against its metadata. `told` has the positions
+/// Checks a blob file: its blocks, and their counts against its metadata. `reported` has the positions
 /// of damaged values that are already reported, because tables refer to them. The flag says that
 /// every table of the tree is sound, so that these are all referenced values.
 pub fn check_values(
@@ -89,7 +89,7 @@ pub fn check_values(
     path: &Path,
     id: u64,
     facts: Option<&BlobFileMeta>,
-    (told, all_told): (&BTreeSet<(u64, u64)>, bool),
+    (reported, all_logged): (&BTreeSet<(u64, u64)>, bool),
     f: &mut Findings,
 ) -> Done {
     let size = file.len();
@@ -98,9 +98,9 @@ pub fn check_values(
     if errors.is_empty() {
         count_errors(&s, facts).into_iter().for_each(|e| f.add(e));
     }
-    let is_new = |e: &Error| e.offset().is_none_or(|at| !told.contains(&(id, at)));
+    let is_new = |e: &Error| e.offset().is_none_or(|at| !reported.contains(&(id, at)));
     for e in errors.into_iter().filter(is_new) {
-        let needed = e.block_kind() != Some("value") || !all_told;
+        let needed = e.block_kind() != Some("value") || !all_logged;
         f.add(if needed { e } else { e.context("no table needs this value") });
     }
     f.value_files += 1;
@@ -111,20 +111,20 @@ pub fn check_values(
 
 /// Checks that each reference of `t` to a blob leads to its value. Skips blob files in `lost`: the
 /// caller reports these. Returns the positions of damaged values.
-pub fn check_apart(
+pub fn check_blob_references(
     t: &Arc<Table>,
     tree: &TreeState,
     files: &StoreBlobs<'_>,
     lost: &BTreeSet<u64>,
     f: &mut Findings,
 ) -> Done<BTreeSet<(u64, u64)>> {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let path = files.path(t.id());
     let mut c = t.cursor(false);
     c.first()?;
     while c.valid() {
-        let apart = c.trailer().kind() == Some(Kind::Blob);
-        if let Some(r) = BlobHandle::decode(c.value()).filter(|_| apart) {
+        let is_blob = c.trailer().kind() == Some(Kind::Blob);
+        if let Some(r) = BlobHandle::decode(c.value()).filter(|_| is_blob) {
             let bad =
                 |words: String| Error::corruption(words).in_file(&path).keys(c.key(), c.key());
             match tree.values.get(&r.file) {
@@ -139,7 +139,7 @@ pub fn check_apart(
                 Some(_) if lost.contains(&r.file) => {}
                 Some(_) => {
                     if let Err(e) = files.find(c.key(), c.value()) {
-                        told.insert((r.file, r.offset));
+                        reported.insert((r.file, r.offset));
                         f.add(e);
                     }
                 }
@@ -147,7 +147,7 @@ pub fn check_apart(
         }
         c.next()?;
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Compares the manifest's metadata of a table with the table's own properties.
@@ -169,8 +169,8 @@ pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
         ("as smallest sequence number", m.min_seq, min),
         ("as largest sequence number", m.max_seq, max),
     ];
-    for (what, told, found) in same.into_iter().filter(|s| s.1 != s.2) {
-        let words = format!("the manifest has {told} {what}, the table has {found}");
+    for (what, reported, found) in same.into_iter().filter(|s| s.1 != s.2) {
+        let words = format!("the manifest has {reported} {what}, the table has {found}");
         f.add(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
     }
     if m.values != p.values {

@@ -167,7 +167,7 @@ fn name_text(of: &Type, value: &[u8]) -> String {
     }
 }
 
-fn trouble(e: NodeFault) -> Failure {
+fn node_failure(e: NodeFault) -> Failure {
     Failure::Failed { what: e.to_string(), next: e.next().map(str::to_owned) }
 }
 
@@ -177,13 +177,13 @@ pub fn run(screen: &mut Screen<'_>, args: &CassandraDumpArgs) -> Done {
         return check(screen, &args.files);
     }
     for file in &args.files {
-        let folder = NodeFolder::of(file).map_err(trouble)?;
-        let table = NodeTable::open(&folder).map_err(trouble)?;
+        let folder = NodeFolder::of(file).map_err(node_failure)?;
+        let table = NodeTable::open(&folder).map_err(node_failure)?;
         if args.header {
             header(screen, file, &table)?;
             continue;
         }
-        let mut reader = table.read(&folder).map_err(trouble)?;
+        let mut reader = table.read(&folder).map_err(node_failure)?;
         let types = NodeTypes::new(&table);
         let times = if args.raw_times { Times::Raw } else { Times::Dates };
         let now = env().wall_micros() as i64 / 1_000_000;
@@ -192,7 +192,7 @@ pub fn run(screen: &mut Screen<'_>, args: &CassandraDumpArgs) -> Done {
             JsonPrinter::new(types, times, now, &mut *screen.out).print(&mut events)?;
         } else {
             let mut lines = NodeLines { types, times, key: String::new(), out: &mut *screen.out };
-            events.try_for_each(|e| lines.event(&e.map_err(trouble)?))?;
+            events.try_for_each(|e| lines.event(&e.map_err(node_failure)?))?;
         }
     }
     Ok(())
@@ -396,7 +396,7 @@ impl<W: Write> JsonPrinter<W> {
         self.emit.open(b'[');
         let mut in_partition = false;
         for event in events {
-            match event.map_err(trouble)? {
+            match event.map_err(node_failure)? {
                 NodeEvent::Partition(p) => {
                     if std::mem::replace(&mut in_partition, true) {
                         self.emit.close(b']');
@@ -473,8 +473,8 @@ impl<W: Write> JsonPrinter<W> {
             }
             for cell in &column.cells {
                 self.emit.member()?;
-                let said = self.cell(row, of, cell);
-                self.emit.raw(&format!("{{\"name\": {name}{said}}}"));
+                let fields = self.cell(row, of, cell);
+                self.emit.raw(&format!("{{\"name\": {name}{fields}}}"));
             }
         }
         self.emit.close(b']');

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::Screen;
 use crate::dump::props::filter_name;
 use crate::dump::text;
-use crate::store::retry::settled;
+use crate::store::retry::retry_while_changing;
 use crate::store::target::{TargetKind, env, kind, open_file, open_table, state_of};
 
 /// Examples for `--help`.
@@ -242,7 +242,7 @@ fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
 
 /// Runs `filters`.
 pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
-    let all = settled(|| tables(args))?;
+    let all = retry_while_changing(|| tables(args))?;
     let of_store = all.iter().any(|m| !m.tree.is_empty());
     let trees: Vec<&[MeasuredFilter]> = all.chunk_by(|a, b| a.tree == b.tree).collect();
     if screen.json {

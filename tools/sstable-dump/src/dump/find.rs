@@ -25,8 +25,8 @@ use crate::dump::text;
 use crate::schema::records;
 use crate::schema::typed::{self, Families};
 use crate::store::blobs::{StoreBlobs, place_json};
-use crate::store::names::TreeNames;
-use crate::store::retry::settled;
+use crate::store::names::FileNames;
+use crate::store::retry::retry_while_changing;
 use crate::store::target::{TargetKind, env, kind, known, open_file, state_of};
 
 /// Examples for `--help`.
@@ -72,46 +72,46 @@ pub struct FindArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FindQuestion {
+enum VersionKind {
     Put,
     Delete,
     Merge,
     DeleteRange,
 }
 
-impl FindQuestion {
+impl VersionKind {
     fn name(self) -> &'static str {
         match self {
-            FindQuestion::Put => "put",
-            FindQuestion::Delete => "delete",
-            FindQuestion::Merge => "merge",
-            FindQuestion::DeleteRange => "delete range",
+            VersionKind::Put => "put",
+            VersionKind::Delete => "delete",
+            VersionKind::Merge => "merge",
+            VersionKind::DeleteRange => "delete range",
         }
     }
 }
 
 /// A version of the key.
-struct FoundVersionOf {
+struct KeyVersion {
     seq: u64,
-    what: FindQuestion,
+    what: VersionKind,
     value: Vec<u8>,
     place: String,
     /// Position of a value in a blob file, and the error if it cannot be read.
-    apart: Option<(BlobHandle, Option<Error>)>,
+    blob: Option<(BlobHandle, Option<Error>)>,
     /// Whether the version is in the log although tables already have it: replay skips it.
     flushed: bool,
     verdict: String,
     returned: bool,
 }
 
-impl FoundVersionOf {
-    fn new(seq: u64, what: FindQuestion, value: &[u8], place: String) -> FoundVersionOf {
-        FoundVersionOf {
+impl KeyVersion {
+    fn new(seq: u64, what: VersionKind, value: &[u8], place: String) -> KeyVersion {
+        KeyVersion {
             seq,
             what,
             value: value.to_vec(),
             place,
-            apart: None,
+            blob: None,
             flushed: false,
             verdict: String::new(),
             returned: false,
@@ -120,21 +120,21 @@ impl FoundVersionOf {
 }
 
 /// Returns a put whose value is in a blob file, with the value if it can be read.
-fn apart_version(
+fn blob_version(
     seq: u64,
     place: &str,
     key: &[u8],
     reference: &[u8],
     files: &StoreBlobs<'_>,
-) -> firn_kv::Result<FoundVersionOf> {
+) -> firn_kv::Result<KeyVersion> {
     let r = BlobHandle::decode(reference)
         .ok_or_else(|| Error::corruption("an entry refers to no value").keys(key, key))?;
     let place =
         format!("{place}, the value in {} at {}", text::file_name(&files.path(r.file)), r.offset);
     let found = files.find(key, reference);
     let value = found.as_ref().map_or(&[][..], |v| &v.bytes);
-    let mut v = FoundVersionOf::new(seq, FindQuestion::Put, value, place);
-    v.apart = Some((r, found.err()));
+    let mut v = KeyVersion::new(seq, VersionKind::Put, value, place);
+    v.blob = Some((r, found.err()));
     Ok(v)
 }
 
@@ -143,7 +143,7 @@ fn in_table(
     place: &str,
     m: &TableMeta,
     key: &[u8],
-    out: &mut Vec<FoundVersionOf>,
+    out: &mut Vec<KeyVersion>,
 ) -> firn_kv::Result<()> {
     let path = files.path(m.id);
     let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
@@ -153,15 +153,15 @@ fn in_table(
     while c.valid() && c.key() == key {
         let what = match c.trailer().kind() {
             Some(EntryKind::Blob) => {
-                out.push(apart_version(c.trailer().seq(), &place, key, c.value(), files)?);
+                out.push(blob_version(c.trailer().seq(), &place, key, c.value(), files)?);
                 c.next()?;
                 continue;
             }
-            Some(EntryKind::Put) => FindQuestion::Put,
-            Some(EntryKind::Merge) => FindQuestion::Merge,
-            _ => FindQuestion::Delete,
+            Some(EntryKind::Put) => VersionKind::Put,
+            Some(EntryKind::Merge) => VersionKind::Merge,
+            _ => VersionKind::Delete,
         };
-        out.push(FoundVersionOf::new(c.trailer().seq(), what, c.value(), place.clone()));
+        out.push(KeyVersion::new(c.trailer().seq(), what, c.value(), place.clone()));
         c.next()?;
     }
     for f in t
@@ -171,9 +171,9 @@ fn in_table(
         .filter(|f| f.start.as_slice() <= key && key < f.end.as_slice())
     {
         out.extend(
-            f.seqs.iter().map(|&seq| {
-                FoundVersionOf::new(seq, FindQuestion::DeleteRange, b"", place.clone())
-            }),
+            f.seqs
+                .iter()
+                .map(|&seq| KeyVersion::new(seq, VersionKind::DeleteRange, b"", place.clone())),
         );
     }
     Ok(())
@@ -184,26 +184,26 @@ fn in_log(
     state: &ManifestState,
     tree: &TreeState,
     key: &[u8],
-    out: &mut Vec<FoundVersionOf>,
+    out: &mut Vec<KeyVersion>,
 ) -> firn_kv::Result<()> {
     let env = env();
     let segments = firn_kv::internals::wal::segments(&*env, dir)?;
     // Retired segments may still exist. Tables have their entries. Show them as far as no segment
     // is missing in between.
-    let from = TreeNames::as_called(dir).unbroken_log()?.min(state.wal_floor);
+    let from = FileNames::with_present_names(dir).unbroken_log()?.min(state.wal_floor);
     for from in [from, state.wal_floor] {
         out.clear();
         let done = recover_known(&*env, dir, from, &known(state), &mut |seq, end, payload| {
             for (op, seq) in OpReader::new(payload).zip(seq..) {
                 let Some((id, op)) = op else { break };
-                let Some((what, value)) = said(&op, key).filter(|_| id == tree.id) else {
+                let Some((what, value)) = effect_on(&op, key).filter(|_| id == tree.id) else {
                     continue;
                 };
                 let segment = segments
                     .iter()
                     .rfind(|s| s.end > 0 && s.base.is_some_and(|b| b < end))
                     .map_or(0, |s| s.number);
-                let mut v = FoundVersionOf::new(
+                let mut v = KeyVersion::new(
                     seq,
                     what,
                     value,
@@ -224,24 +224,24 @@ fn in_log(
 }
 
 /// Returns what an operation does to a key, and the value; `None` if it does not touch it.
-fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
+fn effect_on<'a>(op: &Op<'a>, key: &[u8]) -> Option<(VersionKind, &'a [u8])> {
     match *op {
         Op::Point { kind, key: k, value } if k == key => Some(match kind {
             // No log contains blob references: the reader of operations rejects them.
-            EntryKind::Put | EntryKind::Blob => (FindQuestion::Put, value),
-            EntryKind::Merge => (FindQuestion::Merge, value),
-            EntryKind::Delete => (FindQuestion::Delete, value),
+            EntryKind::Put | EntryKind::Blob => (VersionKind::Put, value),
+            EntryKind::Merge => (VersionKind::Merge, value),
+            EntryKind::Delete => (VersionKind::Delete, value),
         }),
         Op::DeleteRange { start, end } if start <= key && key < end => {
-            Some((FindQuestion::DeleteRange, b""))
+            Some((VersionKind::DeleteRange, b""))
         }
         _ => None,
     }
 }
 
 /// Sets the verdict of every version: its role in a read. Marks the version that a read returns.
-fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
-    versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != FindQuestion::DeleteRange));
+fn set_verdicts(versions: &mut [KeyVersion], merge: Option<&str>) {
+    versions.sort_by_key(|v| (Reverse(v.seq), v.flushed, v.what != VersionKind::DeleteRange));
     let mut decided: Option<String> = None;
     let mut operands = 0u64;
     for v in versions.iter_mut() {
@@ -255,17 +255,17 @@ fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
         }
         let by = format!("{} @{}", v.what.name(), v.seq);
         match v.what {
-            FindQuestion::Merge => {
+            VersionKind::Merge => {
                 operands += 1;
                 v.verdict =
                     format!("folds it: operand of the merge operator {:?}", merge.unwrap_or("?"));
                 v.returned = operands == 1;
                 continue;
             }
-            FindQuestion::Put if operands > 0 => {
+            VersionKind::Put if operands > 0 => {
                 v.verdict = "folds the operands above onto it".into()
             }
-            FindQuestion::Put => {
+            VersionKind::Put => {
                 (v.verdict, v.returned) = ("returns it: the newest version".into(), true)
             }
             _ if operands > 0 => v.verdict = "folds the operands above onto nothing".into(),
@@ -276,29 +276,20 @@ fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
 }
 
 /// Returns the value of a version in the types of its family.
-fn typed_value(
-    family: Option<&DescribedFile>,
-    key: &[u8],
-    v: &FoundVersionOf,
-) -> Option<TypedText> {
+fn typed_value(family: Option<&DescribedFile>, key: &[u8], v: &KeyVersion) -> Option<TypedText> {
     family
-        .filter(|_| matches!(v.what, FindQuestion::Put | FindQuestion::Merge))
+        .filter(|_| matches!(v.what, VersionKind::Put | VersionKind::Merge))
         .and_then(|f| f.typed(key, &v.value).ok())
 }
 
-fn version_json(
-    v: &FoundVersionOf,
-    hex: bool,
-    family: Option<&DescribedFile>,
-    key: &[u8],
-) -> Value {
+fn version_json(v: &KeyVersion, hex: bool, family: Option<&DescribedFile>, key: &[u8]) -> Value {
     let mut o = Map::new();
     o.insert("seq".into(), v.seq.into());
     o.insert("what".into(), v.what.name().into());
-    if matches!(v.what, FindQuestion::Put | FindQuestion::Merge) {
+    if matches!(v.what, VersionKind::Put | VersionKind::Merge) {
         put_field(&mut o, "value", &v.value, hex);
     }
-    if let Some((r, error)) = &v.apart {
+    if let Some((r, error)) = &v.blob {
         o.insert("apart".into(), place_json(r));
         if let Some(e) = error {
             o.remove("value");
@@ -320,9 +311,9 @@ fn versions(
     state: &ManifestState,
     tree: &TreeState,
     key: &[u8],
-) -> firn_kv::Result<Vec<FoundVersionOf>> {
+) -> firn_kv::Result<Vec<KeyVersion>> {
     let mut all = vec![];
-    let names = TreeNames::as_called(dir);
+    let names = FileNames::with_present_names(dir);
     let files = StoreBlobs::of(&names);
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
@@ -334,9 +325,9 @@ fn versions(
             in_table(&files, &place, m, key, &mut all)?;
         }
     }
-    judge(&mut all, tree.options.merge.as_deref());
+    set_verdicts(&mut all, tree.options.merge.as_deref());
     for v in all.iter_mut().filter(|v| v.returned) {
-        if let Some((_, Some(e))) = &v.apart {
+        if let Some((_, Some(e))) = &v.blob {
             v.verdict = format!("fails: {}", e.message());
         }
     }
@@ -344,12 +335,16 @@ fn versions(
 }
 
 /// Returns the versions of the key in each tree, or in the named one.
-fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<FoundVersionOf>)>> {
+fn find_versions(
+    dir: &Path,
+    key: &[u8],
+    tree: Option<&str>,
+) -> Done<Vec<(String, Vec<KeyVersion>)>> {
     let state = state_of(dir)?;
     let defined;
     let mut tree = tree;
     if let Some(name) = tree.filter(|n| state.tree_named(n).is_none()) {
-        defined = records::definitions(&TreeNames::as_called(dir), &state);
+        defined = records::definitions(&FileNames::with_present_names(dir), &state);
         tree = defined.tree_at(name).filter(|n| state.tree_named(n).is_some());
         if tree.is_none() {
             let both = |t: &TreeState| match defined.of_tree(&t.name) {
@@ -369,7 +364,7 @@ fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<Fou
 
 /// Returns the keys to look up and their tree. For a family these are the keys of the row's
 /// deletion, the super column's and the column's.
-fn wanted(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<String>)> {
+fn lookup_keys(args: &FindArgs, families: &Families) -> Done<(Vec<Vec<u8>>, Option<String>)> {
     let Some(name) = &args.family else {
         return Ok((vec![parse_key(&args.key, args.hex)?], args.tree.clone()));
     };
@@ -409,7 +404,7 @@ pub fn run(screen: &mut Screen<'_>, args: &FindArgs) -> Done {
         ));
     }
     let families = Families::of_store(&args.dir);
-    let (keys, tree) = wanted(args, &families)?;
+    let (keys, tree) = lookup_keys(args, &families)?;
     let mut there = false;
     for (i, key) in keys.iter().enumerate() {
         // The read of the last, most specific key decides. Rows and super columns have only
@@ -430,7 +425,7 @@ fn show(
     (key, nothing): (&[u8], &str),
     tree: Option<&str>,
 ) -> Done<bool> {
-    let found = settled(|| look(&args.dir, key, tree))?;
+    let found = retry_while_changing(|| find_versions(&args.dir, key, tree))?;
     let there = found.iter().any(|(_, v)| v.iter().any(|v| v.returned));
     if screen.json {
         for (name, v) in &found {
@@ -455,11 +450,11 @@ fn show(
         for v in versions {
             let typed = typed_value(family, key, v);
             let value = match v.what {
-                _ if matches!(v.apart, Some((_, Some(_)))) => "(cannot be read)".into(),
-                FindQuestion::Put | FindQuestion::Merge if args.hex => {
+                _ if matches!(v.blob, Some((_, Some(_)))) => "(cannot be read)".into(),
+                VersionKind::Put | VersionKind::Merge if args.hex => {
                     firn_tools::escape::hex(&v.value)
                 }
-                FindQuestion::Put | FindQuestion::Merge => match typed {
+                VersionKind::Put | VersionKind::Merge => match typed {
                     Some(typed) => format!(
                         "{} @{}",
                         text::short(typed::value(&typed).as_bytes(), 60),

@@ -44,26 +44,26 @@ pub struct FromJsonArgs {
 }
 
 /// A summary hook that returns the summary of an existing table.
-pub struct KeptSummary {
+pub struct FixedSummary {
     /// Name of the hook.
     pub name: String,
     /// Bytes of the summary.
     pub bytes: Vec<u8>,
 }
 
-impl Summary for KeptSummary {
+impl Summary for FixedSummary {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn start(&self) -> Box<dyn SummaryPass> {
-        Box::new(KeptPass(self.bytes.clone()))
+        Box::new(FixedSummaryPass(self.bytes.clone()))
     }
 }
 
-struct KeptPass(Vec<u8>);
+struct FixedSummaryPass(Vec<u8>);
 
-impl SummaryPass for KeptPass {
+impl SummaryPass for FixedSummaryPass {
     fn add(&mut self, _: &[u8], _: Kind, _: &[u8]) {}
 
     fn finish(self: Box<Self>) -> Vec<u8> {
@@ -139,11 +139,11 @@ fn options(
             .ok_or_else(|| format!("the unknown filter {name:?}"))?,
     };
     let summary = need(o, "summary").ok().filter(|s| !s.is_empty());
-    let kept = |name: Vec<u8>| {
+    let fixed = |name: Vec<u8>| {
         let mut bytes = vec![];
         escape::decode_hex(text("summary_hex").as_bytes(), &mut bytes)?;
         let name = String::from_utf8_lossy(&name).into_owned();
-        Ok::<_, String>(Arc::new(KeptSummary { name, bytes }) as Arc<dyn Summary>)
+        Ok::<_, String>(Arc::new(FixedSummary { name, bytes }) as Arc<dyn Summary>)
     };
     let options = WriterOptions {
         tree: small("tree", u32::MAX as u64)? as u32,
@@ -156,7 +156,7 @@ fn options(
         compression,
         filter,
         filter_dropped,
-        summary: summary.map(kept).transpose()?,
+        summary: summary.map(fixed).transpose()?,
         merge_operator: text("merge").to_owned(),
         compaction_filter: text("purge").to_owned(),
         created_micros: opt("created_micros").unwrap_or(0),
@@ -166,7 +166,7 @@ fn options(
 }
 
 /// A table under construction.
-struct Maker {
+struct JsonTableBuilder {
     out: PathBuf,
     options: Option<(WriterOptions, u64)>,
     oldest: Option<u64>,
@@ -175,7 +175,7 @@ struct Maker {
     unfiltered: bool,
 }
 
-impl Maker {
+impl JsonTableBuilder {
     fn writer(&mut self) -> Result<&mut TableWriter, Error> {
         match &mut self.writer {
             Some(w) => Ok(w),
@@ -289,7 +289,7 @@ fn make(
     out: &Path,
     mut input: impl BufRead,
 ) -> Done<(firn_kv::internals::base::facts::TableFacts, bool)> {
-    let mut m = Maker {
+    let mut m = JsonTableBuilder {
         out: out.to_path_buf(),
         options: None,
         oldest: None,

@@ -208,8 +208,8 @@ pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
             all.push(v);
             continue;
         }
-        let told = lines(t.properties(), t.identity(), t.size(), family.as_ref());
-        print_lines(screen, path, told)?;
+        let lines = lines(t.properties(), t.identity(), t.size(), family.as_ref());
+        print_lines(screen, path, lines)?;
     }
     if screen.json {
         writeln!(screen.out, "{:#}", Value::from(all))?;

@@ -52,18 +52,18 @@ pub struct RecompressArgs {
 }
 
 /// Counts the bytes of a file, and retains the first ones.
-struct Sink {
-    kept: Arc<Mutex<Vec<u8>>>,
+struct SampleSink {
+    sample: Arc<Mutex<Vec<u8>>>,
     len: u64,
 }
 
-impl WriteFile for Sink {
+impl WriteFile for SampleSink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = SAMPLE - kept.len().min(SAMPLE);
+        let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = SAMPLE - sample.len().min(SAMPLE);
         // Retain only bytes without a gap: they are the beginning of the file.
-        if kept.len() as u64 == self.len {
-            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if sample.len() as u64 == self.len {
+            sample.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         self.len += bytes.len() as u64;
         Ok(())
@@ -79,9 +79,9 @@ impl WriteFile for Sink {
 }
 
 /// The beginning of a file in memory.
-struct KeptBlock(Vec<u8>);
+struct SampleFile(Vec<u8>);
 
-impl ReadFile for KeptBlock {
+impl ReadFile for SampleFile {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }
@@ -99,7 +99,7 @@ impl ReadFile for KeptBlock {
     }
 }
 
-struct Variant {
+struct RecompressVariant {
     codec: Compression,
     block_size: u32,
     size: u64,
@@ -111,9 +111,14 @@ struct Variant {
     nanos: u64,
 }
 
-fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> Done<Variant> {
+fn variant(
+    t: &Arc<Table>,
+    codec: Compression,
+    block_size: u32,
+    limit: u64,
+) -> Done<RecompressVariant> {
     let p = t.properties();
-    let kept = Arc::new(Mutex::new(vec![]));
+    let sample = Arc::new(Mutex::new(vec![]));
     let options = WriterOptions {
         tree: p.tree,
         block_size: block_size as usize,
@@ -123,8 +128,12 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
         ..WriterOptions::default()
     };
     let name = Path::new("what if");
-    let mut w =
-        TableWriter::new(Box::new(Sink { kept: kept.clone(), len: 0 }), name, t.id(), options);
+    let mut w = TableWriter::new(
+        Box::new(SampleSink { sample: sample.clone(), len: 0 }),
+        name,
+        t.id(),
+        options,
+    );
     let mut c = t.cursor(false);
     c.first()?;
     let mut n = 0;
@@ -135,8 +144,8 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     }
     w.set_tombstones(t.tombstones(), p.oldest_tombstone_micros);
     let facts = w.finish()?;
-    let sample = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut walk = TableWalk::new(Arc::new(KeptBlock(sample)), name, t.id())?;
+    let sample = std::mem::take(&mut *sample.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut walk = TableWalk::new(Arc::new(SampleFile(sample)), name, t.id())?;
     let (mut blocks, mut raw, mut stored, mut time) = (0u64, 0, 0, 0);
     loop {
         match walk.next()? {
@@ -164,7 +173,7 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
     } else {
         blocks
     };
-    Ok(Variant {
+    Ok(RecompressVariant {
         codec,
         block_size,
         size: facts.size,
@@ -190,9 +199,10 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
             all.push(variant(&t, codec, size, args.limit)?);
         }
     }
-    let is_now = |v: &Variant| v.codec == p.compression && v.block_size as u64 == p.block_size;
+    let is_now =
+        |v: &RecompressVariant| v.codec == p.compression && v.block_size as u64 == p.block_size;
     if screen.json {
-        let one = |v: &Variant| {
+        let one = |v: &RecompressVariant| {
             let mut j = json!({
                 "compression": v.codec.name(), "block_size": v.block_size, "size": v.size, "blocks": v.blocks, "decoded": v.decoded,
                 "now": is_now(v),

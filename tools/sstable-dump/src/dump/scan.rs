@@ -26,7 +26,7 @@ use crate::dump::props::filter_name;
 use crate::dump::text;
 use crate::schema::typed::{self, Families, TypedLines};
 use crate::store::blobs::{StoreBlobs, place_json};
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::{TargetKind, dir_of, env, kind, open_table};
 
 /// Examples for `--help`.
@@ -95,7 +95,7 @@ struct ScanPrinter<'a, 'b> {
 impl ScanPrinter<'_, '_> {
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
         if let Some(r) = BlobHandle::decode(value).filter(|_| t.kind() == Some(Kind::Blob)) {
-            return self.apart(key, t, value, &r);
+            return self.blob_entry(key, t, value, &r);
         }
         if let Some(lines) = &mut self.lines {
             let has_value = !self.keys_only && text::kind(t) != "delete";
@@ -139,7 +139,7 @@ impl ScanPrinter<'_, '_> {
 
     /// Prints an entry whose value is in a blob file, with its position, and with the value if it
     /// is readable.
-    fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &BlobHandle) -> Done {
+    fn blob_entry(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &BlobHandle) -> Done {
         let found = (!self.keys_only).then(|| self.files.find(key, reference));
         self.line.clear();
         if self.screen.json {
@@ -230,9 +230,9 @@ fn each(
     let mut c = t.cursor(false);
     start(&mut c, range, reverse)?;
     // The newest version of a key comes first in a forward scan, and last in a reverse scan.
-    let mut held: Option<(Vec<u8>, Trailer, Vec<u8>)> = None;
+    let mut pending: Option<(Vec<u8>, Trailer, Vec<u8>)> = None;
     while c.valid() && inside(c.key()) {
-        let again = held.as_ref().is_some_and(|h| h.0 == c.key());
+        let again = pending.as_ref().is_some_and(|h| h.0 == c.key());
         match (all, reverse) {
             (true, _) => {
                 if !f(c.key(), c.trailer(), c.value())? {
@@ -244,21 +244,21 @@ fn each(
                     if !f(c.key(), c.trailer(), c.value())? {
                         return Ok(());
                     }
-                    held = Some((c.key().to_vec(), c.trailer(), vec![]));
+                    pending = Some((c.key().to_vec(), c.trailer(), vec![]));
                 }
             }
             (false, true) => {
-                if let Some((k, t, v)) = held.take_if(|_| !again)
+                if let Some((k, t, v)) = pending.take_if(|_| !again)
                     && !f(&k, t, &v)?
                 {
                     return Ok(());
                 }
-                held = Some((c.key().to_vec(), c.trailer(), c.value().to_vec()));
+                pending = Some((c.key().to_vec(), c.trailer(), c.value().to_vec()));
             }
         }
         if reverse { c.prev()? } else { c.next()? }
     }
-    if let (false, true, Some((k, t, v))) = (all, reverse, held) {
+    if let (false, true, Some((k, t, v))) = (all, reverse, pending) {
         f(&k, t, &v)?;
     }
     Ok(())
@@ -351,7 +351,7 @@ pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
     }
     let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
     let dir = dir_of(&args.table);
-    let names = TreeNames::as_called(&dir);
+    let names = FileNames::with_present_names(&dir);
     let files = &StoreBlobs::of(&names);
     let keys_only = args.keys_only;
     let mut printer = ScanPrinter { screen, show, keys_only, line: vec![], family, lines, files };

@@ -22,10 +22,10 @@ use serde_json::json;
 
 use crate::Screen;
 use crate::dump::text;
-use crate::schema::definitions::Defined;
+use crate::schema::definitions::TreeDefinition;
 use crate::schema::records::definitions;
-use crate::store::names::TreeNames;
-use crate::store::retry::settled;
+use crate::store::names::FileNames;
+use crate::store::retry::retry_while_changing;
 use crate::store::target::{TargetKind, dir_of, env, kind, open_file, open_table, state_of};
 
 /// Examples for `--help`.
@@ -98,14 +98,14 @@ struct SpaceEntry {
     /// Number of bytes in the table.
     size: u64,
     delete: bool,
-    apart: Option<BlobHandle>,
+    blob: Option<BlobHandle>,
 }
 
 /// The groups of one tree.
 #[derive(Default)]
 struct Groups {
     /// Definition of the tree as a table or column family.
-    defined: Option<Defined>,
+    defined: Option<TreeDefinition>,
     by_key: BTreeMap<Vec<u8>, SpaceGroup>,
     total: SpaceGroup,
     others: u64,
@@ -116,7 +116,7 @@ struct Groups {
 }
 
 impl SpaceArgs {
-    fn group<'a>(&self, key: &'a [u8], of: Option<&Defined>) -> &'a [u8] {
+    fn group<'a>(&self, key: &'a [u8], of: Option<&TreeDefinition>) -> &'a [u8] {
         if self.ranges.is_some() {
             return key;
         }
@@ -189,24 +189,24 @@ impl Groups {
                 }
                 let size = (c.key().len() + c.value().len()) as u64;
                 raw += size;
-                let apart = BlobHandle::decode(c.value())
+                let blob = BlobHandle::decode(c.value())
                     .filter(|_| c.trailer().kind() == Some(EntryKind::Blob));
-                blob_bytes += apart.map_or(0, |r| u64::from(r.stored));
+                blob_bytes += blob.map_or(0, |r| u64::from(r.stored));
                 block.push(SpaceEntry {
                     group: args.group(c.key(), self.defined.as_ref()).to_vec(),
                     key: c.key().to_vec(),
                     size,
                     delete: c.trailer().kind() == Some(EntryKind::Delete),
-                    apart,
+                    blob,
                 });
                 c.next()?;
             }
             data += info.len as u64;
             let n = block.len().max(1) as f64;
-            for SpaceEntry { group, key, size, delete, apart } in block.drain(..) {
+            for SpaceEntry { group, key, size, delete, blob } in block.drain(..) {
                 let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
                 let (value, value_stored) =
-                    apart.map_or((0, 0), |r| (u64::from(r.len), u64::from(r.stored)));
+                    blob.map_or((0, 0), |r| (u64::from(r.len), u64::from(r.stored)));
                 let stored = share * info.len as f64 + value_stored as f64;
                 let g = SpaceGroup {
                     last: key,
@@ -233,7 +233,7 @@ impl Groups {
 
 fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     let state = state_of(&args.path)?;
-    let definitions = definitions(&TreeNames::of(&args.path)?, &state);
+    let definitions = definitions(&FileNames::of(&args.path)?, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
     let (mut out, mut done) = (vec![], 0);
@@ -262,14 +262,14 @@ fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
 
 /// Returns the definition of a table's tree, from the store that contains the table; `None` without
 /// one.
-fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
+fn defined_around(table: &Path, tree: TreeId) -> Option<TreeDefinition> {
     let dir = dir_of(table);
     let state = state_of(&dir).ok()?;
-    definitions(&TreeNames::of(&dir).ok()?, &state).of_tree(&state.trees.get(&tree)?.name).cloned()
+    definitions(&FileNames::of(&dir).ok()?, &state).of_tree(&state.trees.get(&tree)?.name).cloned()
 }
 
 /// Returns the keys of a group in the types of its tree, if it has types.
-fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&Defined>) -> String {
+fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&TreeDefinition>) -> String {
     let typed = |key: &[u8]| defined.and_then(|d| d.key(key)).unwrap_or_else(|| text::key(key));
     match typed(key) {
         first if !(ranges || g.range) => first,
@@ -283,7 +283,7 @@ fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&Defined>) 
 /// Runs `space`.
 pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     let all = match kind(&args.path)? {
-        TargetKind::Store => settled(|| store_once(args))?,
+        TargetKind::Store => retry_while_changing(|| store_once(args))?,
         TargetKind::Table(_) => {
             let table = open_table(&args.path)?;
             let defined = defined_around(&args.path, table.properties().tree);

@@ -288,7 +288,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         (s.wal_floor, done)
     });
     damaged |= ending.as_ref().is_some_and(|e| e.1.is_err());
-    let (told, end) = match &ending {
+    let (summary, end) = match &ending {
         None => ("there is no sound manifest to say from where the log is needed".to_owned(), None),
         Some((floor, Ok(r))) => {
             let torn = r.torn.as_ref().map_or("cleanly".to_owned(), |t| {
@@ -311,7 +311,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         Some((floor, Err(e))) => (format!("needed from position {floor}; {e}"), None),
     };
     if screen.json {
-        let v = json!({"segments": rows, "floor": floor, "end": end, "ending": told});
+        let v = json!({"segments": rows, "floor": floor, "end": end, "ending": summary});
         return if each {
             Ok(writeln!(screen.out, "{v}")?)
         } else {
@@ -320,7 +320,7 @@ fn store(screen: &mut Screen<'_>, dir: &Path, args: &WalArgs) -> Done {
         .and(if damaged { Err(Failure::Found) } else { Ok(()) });
     }
     write!(screen.out, "{}{}", if each { "\n" } else { "" }, print_table(&t, screen.style))?;
-    writeln!(screen.out, "\n{told}")?;
+    writeln!(screen.out, "\n{summary}")?;
     if damaged { Err(Failure::Found) } else { Ok(()) }
 }
 
@@ -338,13 +338,13 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, args: &WalArgs) ->
         });
         writeln!(screen.out, "{v}")?;
     } else {
-        let told = header.as_ref().map_or("no header of this segment".to_owned(), |h| {
+        let summary = header.as_ref().map_or("no header of this segment".to_owned(), |h| {
             format!(
                 "from position {}, synced up to {} when it was started, after segment {}, of writer {:016x} of store {:016x}",
                 h.base, h.synced, h.previous, h.writer, h.store
             )
         });
-        writeln!(screen.out, "{}: {}, {told}\n", path.display(), bytes(capacity))?;
+        writeln!(screen.out, "{}: {}, {summary}\n", path.display(), bytes(capacity))?;
         let heading = format!("  {:>10} {:>12} {:>8}  record", "offset", "position", "bytes");
         writeln!(screen.out, "{}", screen.style.heading(heading))?;
     }

@@ -15,14 +15,14 @@ use firn_kv::{Env, Result};
 
 use crate::check::findings::FindingKind;
 use crate::history::evidence::{foreign, outdated};
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Maximum number of readings while a writer is active.
 const TRIES: usize = 10;
 
 /// The current manifest.
 #[derive(PartialEq)]
-pub struct CurrentEvidence {
+pub struct CurrentManifest {
     /// State at its end.
     pub state: ManifestState,
     /// Number of the manifest.
@@ -41,10 +41,10 @@ pub fn current(
     env: &Arc<dyn Env>,
     dir: &Path,
     more: &[PathBuf],
-) -> Result<(TreeNames, Result<Option<CurrentEvidence>>)> {
+) -> Result<(FileNames, Result<Option<CurrentManifest>>)> {
     let (mut before, mut tries) = (None, 0);
     loop {
-        let names = TreeNames::in_env(env.clone(), dir, more)?;
+        let names = FileNames::in_env(env.clone(), dir, more)?;
         let (state, number) = match Manifest::load(&names, names.dir()) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok((names, Ok(None))),
@@ -54,7 +54,7 @@ pub fn current(
             Some(words) => Some((FindingKind::Foreign, words)),
             None => outdated(&names, &state)?.map(|words| (FindingKind::Outdated, words)),
         };
-        let mut found = CurrentEvidence { state, number, against };
+        let mut found = CurrentManifest { state, number, against };
         tries += 1;
         if tries == TRIES && before.as_ref() != Some(&found) {
             // The manifest changes at each reading, so a program is writing it: it is neither

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::history::owner;
 use crate::history::recovered::RecoveredHistory;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Maximum number of bytes read of an event log.
 const MAX_EVENTS: u64 = 64 << 20;
@@ -32,7 +32,7 @@ impl EventLog {
     ///
     /// # Errors
     /// `Incompatible` for a log of a newer version.
-    pub fn read(names: &TreeNames) -> Result<EventLog> {
+    pub fn read(names: &FileNames) -> Result<EventLog> {
         let mut text = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match names.read_all(&names.dir().join(name), MAX_EVENTS) {
@@ -54,11 +54,11 @@ impl EventLog {
             }
             at += line.len() + 1;
         }
-        let mut told = EventLog { text, from, evidence: RecoveredHistory::default(), store };
+        let mut log = EventLog { text, from, evidence: RecoveredHistory::default(), store };
         let mut evidence = RecoveredHistory::default();
-        told.each(&mut |line| evidence.take_event(line));
-        told.evidence = evidence;
-        Ok(told)
+        log.each(&mut |line| evidence.take_event(line));
+        log.evidence = evidence;
+        Ok(log)
     }
 
     /// Calls `show` for every line.
@@ -76,7 +76,7 @@ impl EventLog {
     ///
     /// # Errors
     /// I/O errors of the directory.
-    pub fn contradicts(&self, names: &TreeNames) -> Result<Option<&'static str>> {
+    pub fn contradicts(&self, names: &FileNames) -> Result<Option<&'static str>> {
         if let Some(store) = self.store {
             let stores = owner::stores(names)?;
             if !stores.is_empty() && !stores.contains(&store) {
@@ -86,8 +86,8 @@ impl EventLog {
         let RecoveredHistory { by_name, dead, .. } = &self.evidence;
         let finished = names.finished();
         let wrong = finished.iter().filter(|id| !self.evidence.fits(names, **id)).count();
-        let told: BTreeSet<u64> = by_name.values().flatten().copied().collect();
-        let is_live = |id: &u64| told.contains(id) && !dead.contains(id);
+        let log: BTreeSet<u64> = by_name.values().flatten().copied().collect();
+        let is_live = |id: &u64| log.contains(id) && !dead.contains(id);
         let all_removed =
             finished.iter().any(|id| dead.contains(id)) && !finished.iter().any(is_live);
         Ok((wrong * 2 > finished.len() || all_removed)

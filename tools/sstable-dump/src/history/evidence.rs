@@ -15,7 +15,7 @@ use firn_tools::output::things;
 use crate::history::event_log::EventLog;
 use crate::history::owner;
 use crate::history::recovered::{RecoveredHistory, properties};
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Returns the reason if `state` is older than the files.
 ///
@@ -30,26 +30,26 @@ use crate::store::names::TreeNames;
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn outdated(names: &TreeNames, state: &ManifestState) -> Result<Option<String>> {
+pub fn outdated(names: &FileNames, state: &ManifestState) -> Result<Option<String>> {
     // A stray file of another store or of a clone says nothing about the age of this one.
-    let (openings, told) = (openings(names, state)?, EventLog::read(names)?);
-    let events = match told.contradicts(names)? {
-        None => told.evidence,
+    let (openings, event_log) = (openings(names, state)?, EventLog::read(names)?);
+    let events = match event_log.contradicts(names)? {
+        None => event_log.evidence,
         Some(_) => RecoveredHistory::default(),
     };
-    let all_told: BTreeSet<u64> =
+    let all_logged: BTreeSet<u64> =
         events.by_name.values().flatten().chain(&events.dead).copied().collect();
     let live = state.trees.values().flat_map(|t| t.tables());
-    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
+    let missing = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
     // An opening without log writes is known only from the event log. An unknown opening may be a
     // clone's. Its table does not outweigh a manifest most of whose files are here.
-    let is_fit = names.own_files(state) >= gone && gone > 0;
+    let is_fit = names.own_files(state) >= missing && missing > 0;
     let is_known = |id: u64, opening: u64| {
         opening == 0
             || !is_fit
             || openings.is_empty()
             || openings.contains(&opening)
-            || all_told.contains(&id)
+            || all_logged.contains(&id)
     };
     let is_newer = |id: &u64| {
         *id >= state.next_file
@@ -85,26 +85,30 @@ pub fn outdated(names: &TreeNames, state: &ManifestState) -> Result<Option<Strin
         return Ok(None);
     }
     let mut proof = vec![];
-    if gone > 0 {
+    if missing > 0 {
         proof.push(format!(
             "{} gone",
-            things(gone as u64, "table that it names is", "tables that it names are")
+            things(missing as u64, "table that it names is", "tables that it names are")
         ));
     }
-    let told = newer.iter().filter(|id| all_told.contains(id) && events.fits(names, **id)).count();
-    if told > 0 {
-        proof.push(format!("the event log has {}", things(told as u64, "newer one", "newer ones")));
+    let event_log =
+        newer.iter().filter(|id| all_logged.contains(id) && events.fits(names, **id)).count();
+    if event_log > 0 {
+        proof.push(format!(
+            "the event log has {}",
+            things(event_log as u64, "newer one", "newer ones")
+        ));
     }
     let is_lost = |p: &Properties| {
         let logged = first.is_some_and(|f| f <= p.min_seq) && p.max_seq < last;
         p.max_seq > state.last_seq && !logged
     };
-    let behind =
+    let unlogged =
         newer.iter().filter(|&&id| properties(names, id).is_some_and(|p| is_lost(&p))).count();
-    if behind > 0 {
+    if unlogged > 0 {
         proof.push(format!(
             "{} sequence numbers above its last, not in the log",
-            things(behind as u64, "has", "have")
+            things(unlogged as u64, "has", "have")
         ));
     }
     Ok((!proof.is_empty()).then(|| {
@@ -118,7 +122,7 @@ pub fn outdated(names: &TreeNames, state: &ManifestState) -> Result<Option<Strin
 
 /// Returns the openings of the store in the manifest and the log. Returns none without a log, so
 /// that openings after the manifest remain unknown.
-fn openings(names: &TreeNames, state: &ManifestState) -> Result<BTreeSet<u64>> {
+fn openings(names: &FileNames, state: &ManifestState) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> =
         wal::writers(names, names.dir())?.iter().map(|w| w.id).filter(|id| *id != 0).collect();
     if !all.is_empty() {
@@ -136,7 +140,7 @@ fn openings(names: &TreeNames, state: &ManifestState) -> Result<BTreeSet<u64>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn foreign(names: &TreeNames, state: &ManifestState) -> Result<Option<String>> {
+pub fn foreign(names: &FileNames, state: &ManifestState) -> Result<Option<String>> {
     if names.own_files(state) > 0 {
         return Ok(None);
     }
@@ -167,7 +171,7 @@ pub fn foreign(names: &TreeNames, state: &ManifestState) -> Result<Option<String
 ///
 /// # Errors
 /// As [`foreign`].
-pub fn foreign_manifest(names: &TreeNames, number: u64) -> Result<Option<String>> {
+pub fn foreign_manifest(names: &FileNames, number: u64) -> Result<Option<String>> {
     let Ok((log, _)) = manifest::read_around(names, names.dir(), number) else { return Ok(None) };
     let state = log.replay().unwrap_or_else(|_| replay_around(&log.frames).0);
     if state.id == 0 { Ok(None) } else { foreign(names, &state) }
@@ -178,7 +182,7 @@ pub fn foreign_manifest(names: &TreeNames, number: u64) -> Result<Option<String>
 ///
 /// # Errors
 /// I/O errors of the directory.
-pub fn other_stores(names: &TreeNames, number: u64, state: &ManifestState) -> Result<Vec<Error>> {
+pub fn other_stores(names: &FileNames, number: u64, state: &ManifestState) -> Result<Vec<Error>> {
     let mut all = vec![];
     for other in names.numbers(manifest_number)?.into_iter().filter(|n| *n != number) {
         let Ok(found) = manifest::read(names, names.dir(), other).and_then(|log| log.replay())

@@ -10,7 +10,7 @@ use firn_tools::output::things;
 use crate::history::event_log::EventLog;
 use crate::history::evidence::{foreign_manifest, outdated, replay_around};
 use crate::history::recovered::RecoveredHistory;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Selection of the trusted manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,17 @@ pub enum Sources {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version; I/O errors. Damage is no error.
-pub fn gather(names: &TreeNames, sources: Sources) -> Result<RecoveredHistory> {
+pub fn gather(names: &FileNames, sources: Sources) -> Result<RecoveredHistory> {
     let mut e = RecoveredHistory::default();
     if sources != Sources::None {
         read_manifests(&mut e, names, sources)?;
     }
-    let told = EventLog::read(names)?;
-    match told.contradicts(names)? {
+    let log = EventLog::read(names)?;
+    match log.contradicts(names)? {
         Some(what) => {
             e.notes.push(format!("EVENTS.jsonl is of another store, and left out: it names {what}"))
         }
-        None => told.each(&mut |line| e.take_event(line)),
+        None => log.each(&mut |line| e.take_event(line)),
     }
     Ok(e)
 }
@@ -46,23 +46,23 @@ pub fn gather(names: &TreeNames, sources: Sources) -> Result<RecoveredHistory> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn removed(names: &TreeNames) -> Result<BTreeSet<u64>> {
+pub fn removed(names: &FileNames) -> Result<BTreeSet<u64>> {
     let mut e = RecoveredHistory::default();
     for number in names.numbers(manifest_number)?.into_iter() {
         if let Ok((log, _)) = manifest::read_around(names, names.dir(), number) {
             log.frames.iter().flat_map(|f| &f.edits).for_each(|edit| e.take_edit(edit));
         }
     }
-    let told = EventLog::read(names)?;
-    if told.contradicts(names)?.is_none() {
-        told.each(&mut |line| e.take_event(line));
+    let log = EventLog::read(names)?;
+    if log.contradicts(names)?.is_none() {
+        log.each(&mut |line| e.take_event(line));
     }
     Ok(e.dead)
 }
 
 fn read_manifests(
     history: &mut RecoveredHistory,
-    names: &TreeNames,
+    names: &FileNames,
     sources: Sources,
 ) -> Result<()> {
     let mut numbers = names.numbers(manifest_number)?;

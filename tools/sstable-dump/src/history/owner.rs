@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use firn_kv::Result;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
 
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::{is_of_values, open_file, open_values};
 
 /// Owners of the files.
@@ -35,7 +35,7 @@ pub struct StoreOwner {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn look(names: &TreeNames, chosen: Option<u64>) -> Result<StoreOwner> {
+pub fn look(names: &FileNames, chosen: Option<u64>) -> Result<StoreOwner> {
     let mut w = StoreOwner { tables: tables(names), ..StoreOwner::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
     for number in names.numbers(segment_number)?.into_iter() {
@@ -62,12 +62,12 @@ pub fn look(names: &TreeNames, chosen: Option<u64>) -> Result<StoreOwner> {
 }
 
 /// Returns the store that wrote each table or blob file. Omits tables without a store id.
-fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
+fn tables(names: &FileNames) -> BTreeMap<u64, u64> {
     names.finished().into_iter().filter_map(|id| Some((id, writer(names, id)?))).collect()
 }
 
 /// Returns the store that wrote table or blob file `id`; `None` if it has no id or cannot be read.
-pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
+pub fn writer(names: &FileNames, id: u64) -> Option<u64> {
     let (path, file) = names.open_file_of(id)?;
     let store = match is_of_values(&*file).ok()? {
         true => open_values(file, &path, id).ok()?.facts().identity.store,
@@ -80,7 +80,7 @@ pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn stores(names: &TreeNames) -> Result<BTreeSet<u64>> {
+pub fn stores(names: &FileNames) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> = tables(names).into_values().collect();
     for number in names.numbers(segment_number)?.into_iter() {
         all.extend(SegmentReader::open(names, names.dir(), number)?.header().map(|h| h.store));

@@ -16,7 +16,7 @@ use firn_kv::internals::sstable::Properties;
 use firn_tools::io;
 use serde_json::Value;
 
-use crate::store::names::{TreeNames, own_name};
+use crate::store::names::{FileNames, own_name};
 use crate::store::target::open_file;
 
 /// Recovered facts about a tree.
@@ -70,16 +70,16 @@ pub struct RecoveredHistory {
 
 impl RecoveredHistory {
     /// Reports whether the file of table `id` has the logged size.
-    pub fn fits(&self, names: &TreeNames, id: u64) -> bool {
+    pub fn fits(&self, names: &FileNames, id: u64) -> bool {
         self.sizes.get(&id).is_none_or(|&n| {
             names
                 .file_len(&table_path(names.dir(), id))
-                .is_ok_and(|len| is_as_told(names, id, len, n))
+                .is_ok_and(|len| has_logged_size(names, id, len, n))
         })
     }
 
     /// Reports whether no source names any table.
-    pub fn tells_nothing(&self) -> bool {
+    pub fn names_no_table(&self) -> bool {
         self.by_name.is_empty() && self.metas.is_empty()
     }
 
@@ -194,21 +194,21 @@ impl RecoveredHistory {
     }
 
     /// Adds to tree `id` the events that mention it only by name. `tables` are its tables,
-    /// `by_table` is the tree name in the newest of them. Names in `given` belong to other trees.
+    /// `by_table` is the tree name in the newest of them. Names in `taken` belong to other trees.
     pub fn name_tree(
         &mut self,
         id: TreeId,
         tables: &BTreeSet<u64>,
         by_table: Option<String>,
-        given: &mut BTreeSet<String>,
+        taken: &mut BTreeSet<String>,
     ) {
         let known = self.trees.get(&id).and_then(|t| t.name.clone());
-        let told = || {
+        let logged = || {
             self.by_name.iter().find(|(_, its)| !its.is_disjoint(tables)).map(|(n, _)| n.clone())
         };
-        let by_table = by_table.filter(|n| !n.is_empty() && !given.contains(n));
-        let Some(name) = known.or_else(told).or(by_table) else { return };
-        given.insert(name.clone());
+        let by_table = by_table.filter(|n| !n.is_empty() && !taken.contains(n));
+        let Some(name) = known.or_else(logged).or(by_table) else { return };
+        taken.insert(name.clone());
         let flushed = self.flushed_by_name.get(&name).copied().unwrap_or(0);
         let facts = self.trees.entry(id).or_default();
         facts.flushed = facts.flushed.max(flushed);
@@ -240,13 +240,14 @@ impl RecoveredHistory {
     ///
     /// # Errors
     /// I/O errors.
-    pub fn foreign(&self, names: &TreeNames) -> Result<BTreeSet<u64>> {
+    pub fn foreign(&self, names: &FileNames) -> Result<BTreeSet<u64>> {
         let (mut foreign, mut known) = (BTreeSet::new(), 0);
         for (&id, &size) in &self.sizes {
             let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
             if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
                 known += 1;
-                if !is_as_told(names, id, names.file_len(&table_path(names.dir(), id))?, size) {
+                if !has_logged_size(names, id, names.file_len(&table_path(names.dir(), id))?, size)
+                {
                     foreign.insert(id);
                 }
             }
@@ -261,14 +262,14 @@ impl RecoveredHistory {
     }
 }
 
-/// Reports whether a file of `len` bytes may be table `id`, for which the log has `told` bytes.
+/// Reports whether a file of `len` bytes may be table `id`, for which the log has `logged` bytes.
 /// That number includes bytes of blob files.
-fn is_as_told(names: &TreeNames, id: u64, len: u64, told: u64) -> bool {
-    len == told || (len < told && properties(names, id).is_some_and(|p| !p.values.is_empty()))
+fn has_logged_size(names: &FileNames, id: u64, len: u64, logged: u64) -> bool {
+    len == logged || (len < logged && properties(names, id).is_some_and(|p| !p.values.is_empty()))
 }
 
 /// Returns the properties of table `id`, if it can be opened.
-pub fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
+pub fn properties(names: &FileNames, id: u64) -> Option<Properties> {
     let (path, file) = names.open_file_of(id)?;
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }

@@ -17,7 +17,7 @@ use crate::store::merging;
 
 /// Relations between tables, derived from their entries. Tables are named by their index in the
 /// list.
-pub struct Ages {
+pub struct TableOrder {
     /// Pairs that share entries, the lower file number first, with the number of shared entries.
     shared: BTreeMap<(usize, usize), u64>,
     /// Pairs whose first table has newer versions than the second.
@@ -28,8 +28,8 @@ pub struct Ages {
 ///
 /// # Errors
 /// Damage, with its position.
-pub fn compare(tables: &[Arc<Table>]) -> Done<Ages> {
-    let mut a = Ages { shared: BTreeMap::new(), newer: BTreeSet::new() };
+pub fn compare(tables: &[Arc<Table>]) -> Done<TableOrder> {
+    let mut a = TableOrder { shared: BTreeMap::new(), newer: BTreeSet::new() };
     let deleting: Vec<usize> =
         (0..tables.len()).filter(|&i| !tables[i].tombstones().is_empty()).collect();
     let mut last: (Vec<u8>, u64, usize) = (vec![], 0, usize::MAX);
@@ -88,7 +88,7 @@ pub struct ObsoleteTable {
     pub unfinished: bool,
 }
 
-impl Ages {
+impl TableOrder {
     /// Reports whether the table at this index shares entries with another.
     pub fn shares(&self, table: usize) -> bool {
         self.shared.keys().any(|&(a, b)| a == table || b == table)
@@ -99,13 +99,13 @@ impl Ages {
     /// if its inputs were not removed. Otherwise it was interrupted, and the inputs count.
     pub fn obsolete(&self, tables: &[Arc<Table>]) -> Vec<ObsoleteTable> {
         let mut out: Vec<ObsoleteTable> = vec![];
-        let mut gone: BTreeSet<usize> = BTreeSet::new();
+        let mut obsolete: BTreeSet<usize> = BTreeSet::new();
         loop {
             let pairs: Vec<(usize, usize)> = self
                 .shared
                 .keys()
                 .copied()
-                .filter(|(a, b)| !gone.contains(a) && !gone.contains(b))
+                .filter(|(a, b)| !obsolete.contains(a) && !obsolete.contains(b))
                 .collect();
             // Take outputs from which no newer table was made, newest first.
             let Some(newest) = pairs.iter().map(|p| p.1).max_by_key(|&i| tables[i].id()) else {
@@ -126,7 +126,7 @@ impl Ages {
             let finished = a <= x && z >= y;
             let (dead, instead) = if finished { (&inputs, &outputs) } else { (&outputs, &inputs) };
             for &table in dead {
-                gone.insert(table);
+                obsolete.insert(table);
                 out.push(ObsoleteTable {
                     table,
                     instead: instead.iter().copied().collect(),

@@ -10,7 +10,7 @@ use firn_tools::output::Done;
 use crate::repair::context::RepairContext;
 use crate::repair::tables::TakenFiles;
 use crate::salvage::losses::Loss;
-use crate::salvage::lost_values::{LostEntries, Missing};
+use crate::salvage::lost_values::{LostEntries, ValueRecovery};
 use crate::salvage::new_store;
 use crate::store::blobs::StoreBlobs;
 
@@ -29,7 +29,7 @@ pub fn take_blob_files(
     taken: &TakenFiles,
     state: &mut ManifestState,
 ) -> Done {
-    let (old, is_unsourced) = (c.old, c.history.tells_nothing());
+    let (old, is_unsourced) = (c.old, c.history.names_no_table());
     let mut by_tree: BTreeMap<TreeId, BTreeSet<u64>> = BTreeMap::new();
     for (&id, &tree) in taken.blob_files.iter().filter(|f| !c.history.is_left_over(*f.0)) {
         match tree.or_else(|| tree_of(old.files, id, state)) {
@@ -50,7 +50,7 @@ pub fn take_blob_files(
         }
         let lost = [LostEntries { files, ..LostEntries::default() }];
         let (uses, floor) = (BTreeMap::new(), c.log.floor);
-        let missing = Missing { old, tree, uses, lost: &lost, floor, store: state.id };
+        let missing = ValueRecovery { old, tree, uses, lost: &lost, floor, store: state.id };
         let from = c.report.losses.len();
         let runs = new_store::recover_values(missing, &mut state.next_file, from, c.report)?;
         let values = new_store::copy_blob_files(old, &runs, c.report)?;

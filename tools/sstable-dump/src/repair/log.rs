@@ -10,7 +10,7 @@ use firn_kv::internals::wal;
 use firn_tools::output::Done;
 
 use crate::store::log_copy;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Operations on a tree in the log.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl LogContents {
     ///
     /// # Errors
     /// I/O errors; damage is no error.
-    pub fn read(names: &TreeNames) -> Done<LogContents> {
+    pub fn read(names: &FileNames) -> Done<LogContents> {
         let floor = names.unbroken_log()?;
         let mut trees: BTreeMap<TreeId, TreeLog> = BTreeMap::new();
         let (mut first, mut last) = (None, 0);

@@ -44,7 +44,7 @@ use crate::repair::rebuild::rebuild;
 use crate::salvage::losses::Loss;
 use crate::salvage::new_store::{self, make_in};
 use crate::salvage::report::{self, NewStoreReport};
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::retry::refuse_open;
 use crate::store::target::{TargetKind, kind, table_number};
 
@@ -100,7 +100,7 @@ pub struct RepairArgs {
 /// Writes the new store to `out`: by a complete manifest of `sources`, or else by the tables.
 fn make(
     args: &RepairArgs,
-    names: &mut TreeNames,
+    names: &mut FileNames,
     sources: Sources,
     out: &Path,
     report: &mut NewStoreReport,
@@ -110,7 +110,7 @@ fn make(
     if let Some((state, number)) = history.whole.take() {
         let others = other_stores(names, number, &state)?;
         report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
-        *names = TreeNames::with_folders(&args.dir)?;
+        *names = FileNames::with_folders(&args.dir)?;
         return new_store::write(names, out, state, report);
     }
     let owner = owner::look(names, args.store.or(history.partial.as_ref().map(|s| s.id)))?;
@@ -135,7 +135,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     }
     let Some(out) = &args.out else { return renames::run(screen, dir) };
     refuse_open(dir)?;
-    let mut names = TreeNames::of(dir)?;
+    let mut names = FileNames::of(dir)?;
     let is_store_file =
         |n: &String| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-");
     if !names.list(dir)?.iter().any(is_store_file) {
@@ -152,7 +152,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
 }
 
 /// Returns the number of the manifest that the user gave by name or number.
-fn chosen(names: &TreeNames, name: &str) -> Done<u64> {
+fn chosen(names: &FileNames, name: &str) -> Done<u64> {
     let last = Path::new(name).file_name().and_then(|n| n.to_str()).unwrap_or(name);
     let manifests: Vec<u64> = names.numbers(manifest_number)?;
     let number = manifest_number(last).or(last.parse().ok());

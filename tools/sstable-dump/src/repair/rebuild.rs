@@ -22,7 +22,7 @@ use crate::repair::trees::{match_trees, rebuild_tree};
 use crate::salvage::losses::Loss;
 use crate::salvage::report::NewStoreReport;
 use crate::store::blobs::{OldStore, StoreBlobs};
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::{env, table_number};
 
 /// Takes over the tables and blob files in the directory of `names`, and returns the state of the
@@ -31,7 +31,7 @@ use crate::store::target::{env, table_number};
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn rebuild(
-    names: &TreeNames,
+    names: &FileNames,
     out: &Path,
     history: &mut RecoveredHistory,
     owner: &StoreOwner,
@@ -78,16 +78,16 @@ fn name_trees(
     by_tree: &mut BTreeMap<TreeId, Vec<Arc<Table>>>,
 ) -> BTreeSet<TreeId> {
     // Values of a tree may remain even if all its tables are lost.
-    let of_values = taken.blob_files.values().flatten().filter(|_| c.history.tells_nothing());
+    let of_values = taken.blob_files.values().flatten().filter(|_| c.history.names_no_table());
     let known = c.history.trees.keys();
     let ids: BTreeSet<TreeId> =
         by_tree.keys().chain(c.log.trees.keys()).chain(known).chain(of_values).copied().collect();
-    let mut given = BTreeSet::new();
+    let mut taken_names = BTreeSet::new();
     // If a name was used twice, the newer tree has it: the older one was dropped.
     for &id in ids.iter().rev() {
         let its = by_tree.entry(id).or_default();
         let newest = its.iter().max_by_key(|t| t.id()).map(|t| t.properties().tree_name.clone());
-        c.history.name_tree(id, &its.iter().map(|t| t.id()).collect(), newest, &mut given);
+        c.history.name_tree(id, &its.iter().map(|t| t.id()).collect(), newest, &mut taken_names);
     }
     ids
 }
@@ -174,7 +174,7 @@ fn report_unknown(c: &mut RepairContext<'_>) {
             "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),
         );
     }
-    if c.history.tells_nothing() && !c.history.has_source {
+    if c.history.names_no_table() && !c.history.has_source {
         c.report.unknown.push(
             "which tables had been dropped without being merged, with a tree or a range: all that are there have been taken, so that \
              data dropped last may be back"

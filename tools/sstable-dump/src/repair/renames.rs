@@ -13,7 +13,7 @@ use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
 use crate::Screen;
-use crate::store::names::{BETWEEN, Rename, TreeNames};
+use crate::store::names::{BETWEEN, FileNames, FileRename};
 use crate::store::retry::is_open;
 use crate::store::target::{copy_file, env};
 
@@ -34,7 +34,7 @@ fn free(path: &Path, suffix: &str) -> PathBuf {
 
 /// Renames all files to temporary names first, then to their true names. So any permutation works,
 /// and after an interruption each file exists under one of the names.
-fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> {
+fn carry_out(dir: &Path, renames: &[FileRename]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let env = env();
     let mut waiting = vec![];
     for r in renames {
@@ -74,7 +74,7 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         ErrorKind::Locked => is_open(&e),
         _ => e.into(),
     })?;
-    let mut names = TreeNames::with_folders(dir)?;
+    let mut names = FileNames::with_folders(dir)?;
     let state = match Manifest::load(&names, names.dir()) {
         Ok(Some((state, _))) => state,
         Ok(None) => {

@@ -165,7 +165,7 @@ fn report_missing(c: &mut RepairContext<'_>, all: &BTreeSet<u64>) -> bool {
 
 /// Reports whether `tables` contain every entry of `t`: the same key with the same value. Sequence
 /// numbers are not compared, because compactions to the last level remove them.
-fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -> Done<bool> {
+fn are_entries_in(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -> Done<bool> {
     let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut c = t.cursor(false);
     c.first()?;
@@ -176,7 +176,8 @@ fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -
             while !found && o.valid() && o.key() == c.key() {
                 let same = o.value() == c.value() && o.trailer().kind() == c.trailer().kind();
                 found = same || {
-                    let seen = |c: &TableCursor| files.shown(c.key(), c.trailer(), c.value());
+                    let seen =
+                        |c: &TableCursor| files.visible_value(c.key(), c.trailer(), c.value());
                     seen(o).ok().zip(seen(&c).ok()).is_some_and(|(a, b)| a == b)
                 };
                 o.next()?;
@@ -210,7 +211,7 @@ fn take_unfinished(
             tree = Some(candidate);
         }
         let others = &its[..its.len() - 1];
-        contained |= p.range_deletes == 0 && is_contained(&t, others, c.old.files)?;
+        contained |= p.range_deletes == 0 && are_entries_in(&t, others, c.old.files)?;
     }
     let seqs = &c.log.seqs;
     let logged = tree.is_none() && seqs.contains(&p.min_seq) && seqs.contains(&p.max_seq);

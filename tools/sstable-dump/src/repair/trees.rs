@@ -153,7 +153,7 @@ fn report_unordered(c: &mut RepairContext<'_>, tables: &[Arc<Table>], live: &BTr
     }
     // If a source names the obsolete tables, they have already been left out.
     let report = &mut *c.report;
-    let says = if c.history.tells_nothing() { &mut report.unknown } else { &mut report.notes };
+    let says = if c.history.names_no_table() { &mut report.unknown } else { &mut report.notes };
     says.push(format!(
         "table {}: no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
          the higher number for the newer. Should inputs of such a merge be left over, they hide what is newer",

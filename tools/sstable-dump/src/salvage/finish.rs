@@ -20,7 +20,7 @@ use crate::check::opening;
 use crate::salvage::losses::Loss;
 use crate::salvage::report::NewStoreReport;
 use crate::schema::definitions::{Definitions, NEVER};
-use crate::schema::lost_records::TreeWitnesses;
+use crate::schema::lost_records::TreeEvidence;
 use crate::store::target::env;
 
 /// Prefix of the names of trees whose own name is lost; their number follows.
@@ -57,7 +57,7 @@ fn definitions(
     records.retain(|r| report.restored.iter().all(|x| x.0 != r.0));
     records.extend(report.restored.iter().cloned());
     records.sort_unstable();
-    let definitions = Definitions::read(records, &TreeWitnesses::of_store(state, Some(&db)));
+    let definitions = Definitions::read(records, &TreeEvidence::of_store(state, Some(&db)));
     let undefined = opening::undefined(&db, &definitions).unwrap_or_default();
     (definitions, undefined)
 }

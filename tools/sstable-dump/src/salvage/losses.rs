@@ -12,7 +12,7 @@ use firn_tools::output::{Done, things};
 use serde_json::{Value, json};
 
 use crate::Screen;
-use crate::check::findings::{FindingPlace, MOST};
+use crate::check::findings::{FindingTree, MAX_LINES};
 use crate::dump::text;
 
 /// Data that could not be saved.
@@ -21,7 +21,7 @@ pub struct Loss {
     /// Tree of the data, if known.
     pub tree: Option<TreeId>,
     /// Tree by name, with its definition, once known.
-    pub place: Option<FindingPlace>,
+    pub place: Option<FindingTree>,
     /// File that contained the data.
     pub file: PathBuf,
     /// Offset in the file, if known.
@@ -137,7 +137,7 @@ fn print_lines(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
     };
     for of_file in losses.chunk_by(|a, b| a.file == b.file) {
         let rows: Vec<&[Loss]> = of_file.chunk_by(follows).collect();
-        for row in rows.iter().take(MOST) {
+        for row in rows.iter().take(MAX_LINES) {
             let (first, last) = (&row[0], &row[row.len() - 1]);
             let all = Loss {
                 len: row.iter().map(|l| l.len).sum(),
@@ -152,11 +152,11 @@ fn print_lines(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
             };
             writeln!(screen.out, "  {}{blocks}", all.text())?;
         }
-        if rows.len() > MOST {
+        if rows.len() > MAX_LINES {
             writeln!(
                 screen.out,
                 "  and {} more in this file (--json lists all)",
-                rows.len() - MOST
+                rows.len() - MAX_LINES
             )?;
         }
     }

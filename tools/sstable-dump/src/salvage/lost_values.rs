@@ -64,7 +64,7 @@ impl LostEntries {
 }
 
 /// A tree of a new store that lacks entries.
-pub struct Missing<'a> {
+pub struct ValueRecovery<'a> {
     /// The old store and the new directory.
     pub old: OldStore<'a>,
     /// The tree, with the tables that could be taken over.
@@ -80,7 +80,7 @@ pub struct Missing<'a> {
 }
 
 /// A value without a reference.
-struct LooseValue {
+struct UnreferencedValue {
     key: Vec<u8>,
     seq: u64,
     file: u64,
@@ -92,7 +92,7 @@ struct LooseValue {
 
 /// Result of the recovery.
 #[derive(Default)]
-pub struct FoundAgain {
+pub struct RecoveredValues {
     /// Table with the recovered values; `None` if there are none.
     pub table: Option<TableFacts>,
     /// Keys of values that are known to have been live, even if newer versions hide them.
@@ -116,15 +116,15 @@ fn each_sound(path: &Path, id: u64, f: &mut dyn FnMut(Trailer, &[u8])) -> Result
     Ok(())
 }
 
-impl Missing<'_> {
+impl ValueRecovery<'_> {
     /// Returns the positions in blob files to which the existing tables refer. Includes values that
     /// were moved into the tables.
     fn referred(&self) -> Result<BTreeMap<u64, BTreeSet<u64>>> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for m in self.tree.tables() {
             each_sound(&self.old.files.path(m.id), m.id, &mut |trailer, value| {
-                let apart = trailer.kind() == Some(Kind::Blob);
-                if let Some(r) = BlobHandle::decode(value).filter(|_| apart) {
+                let is_blob = trailer.kind() == Some(Kind::Blob);
+                if let Some(r) = BlobHandle::decode(value).filter(|_| is_blob) {
                     all.entry(r.file).or_default().insert(r.offset);
                 }
             })?;
@@ -134,7 +134,7 @@ impl Missing<'_> {
 
     /// Returns the values of file `id` that are not in `referred` and that a lost entry may have
     /// used.
-    fn loose(&self, id: u64, referred: &BTreeSet<u64>) -> Vec<LooseValue> {
+    fn unreferenced(&self, id: u64, referred: &BTreeSet<u64>) -> Vec<UnreferencedValue> {
         let Ok(file) = self.old.files.file(id) else { return vec![] };
         // The values of an unreadable file are lost; their references are reported as losses.
         let Ok(mut walk) = TableWalk::new(file, &self.old.files.path(id), id) else {
@@ -164,7 +164,7 @@ impl Missing<'_> {
             let seq = trailer.seq();
             let lost = || self.lost.iter().any(|l| l.may_refer_to(id, key, seq));
             if !referred.contains(&offset) && lost() {
-                all.push(LooseValue {
+                all.push(UnreferencedValue {
                     key: key.to_vec(),
                     seq,
                     file: id,
@@ -175,30 +175,30 @@ impl Missing<'_> {
             }
         }
         if let Some(used) = self.uses.get(&id) {
-            let gone = used.values.saturating_sub(referred.len() as u64);
+            let missing = used.values.saturating_sub(referred.len() as u64);
             let had = self.old.files.facts(id).map_or(values, |facts| facts.values);
-            let live = had == used.values || (!damaged && all.len() as u64 == gone);
+            let live = had == used.values || (!damaged && all.len() as u64 == missing);
             all.iter_mut().for_each(|v| v.live = live);
         }
         all
     }
 
     /// Removes values for which tables or the log have an entry as new or newer.
-    fn leave_out_known(&self, loose: &mut Vec<LooseValue>) -> Done {
+    fn remove_known(&self, unreferenced: &mut Vec<UnreferencedValue>) -> Done {
         for m in self.tree.tables() {
             let path = table_path(self.old.out, m.id);
             let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
             let mut c = t.cursor(false);
-            let mut kept = vec![];
-            for v in loose.drain(..) {
+            let mut unknown = vec![];
+            for v in unreferenced.drain(..) {
                 if !is_covered(&t, &v) && !is_known(&mut c, &v)? {
-                    kept.push(v);
+                    unknown.push(v);
                 }
             }
-            *loose = kept;
+            *unreferenced = unknown;
         }
         let mut logged: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-        let keys: BTreeSet<&[u8]> = loose.iter().map(|v| v.key.as_slice()).collect();
+        let keys: BTreeSet<&[u8]> = unreferenced.iter().map(|v| v.key.as_slice()).collect();
         log_copy::each_op(self.old.names, self.floor, &mut |logged_op| {
             // Replay skips records that the tree has in tables.
             if let Op::Point { key, .. } = logged_op.op
@@ -209,7 +209,7 @@ impl Missing<'_> {
                 logged.insert(key.to_vec(), logged_op.seq);
             }
         })?;
-        loose.retain(|v| logged.get(&v.key).is_none_or(|&seq| seq < v.seq));
+        unreferenced.retain(|v| logged.get(&v.key).is_none_or(|&seq| seq < v.seq));
         Ok(())
     }
 
@@ -217,22 +217,22 @@ impl Missing<'_> {
     ///
     /// # Errors
     /// I/O errors; damage is no error.
-    pub fn recover(&self, id: u64) -> Done<FoundAgain> {
-        let mut found = FoundAgain::default();
+    pub fn recover(&self, id: u64) -> Done<RecoveredValues> {
+        let mut found = RecoveredValues::default();
         let referred = self.referred()?;
         let none = BTreeSet::new();
-        let mut loose = vec![];
+        let mut unreferenced = vec![];
         for &file in
             &self.lost.iter().flat_map(|l| l.files.iter().copied()).collect::<BTreeSet<_>>()
         {
-            loose.extend(self.loose(file, referred.get(&file).unwrap_or(&none)));
+            unreferenced.extend(self.unreferenced(file, referred.get(&file).unwrap_or(&none)));
         }
-        found.live = loose.iter().filter(|v| v.live).map(|v| v.key.clone()).collect();
+        found.live = unreferenced.iter().filter(|v| v.live).map(|v| v.key.clone()).collect();
         // Keep only the newest value of each key, which hides the others.
-        loose.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
-        loose.dedup_by(|b, a| a.key == b.key);
-        self.leave_out_known(&mut loose)?;
-        if loose.is_empty() {
+        unreferenced.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+        unreferenced.dedup_by(|b, a| a.key == b.key);
+        self.remove_known(&mut unreferenced)?;
+        if unreferenced.is_empty() {
             return Ok(found);
         }
         let path = table_path(self.old.out, id);
@@ -242,7 +242,7 @@ impl Missing<'_> {
             ..options_of(self.tree.id, &self.tree.options)
         };
         let mut w = TableWriter::new(env().create(&path)?, &path, id, options);
-        for v in &loose {
+        for v in &unreferenced {
             let value = self.old.files.value_at(v.file, v.offset, v.stored)?;
             w.add(&v.key, Trailer::new(v.seq, Kind::Put), &value)?;
             if !v.live {
@@ -255,7 +255,7 @@ impl Missing<'_> {
 }
 
 /// Reports whether a range deletion of `t` covers the value.
-fn is_covered(t: &Table, v: &LooseValue) -> bool {
+fn is_covered(t: &Table, v: &UnreferencedValue) -> bool {
     let fragments = t.tombstones().as_slice();
     let at = fragments.partition_point(|f| f.end <= v.key);
     let over = fragments.get(at).filter(|f| f.start <= v.key);
@@ -263,7 +263,10 @@ fn is_covered(t: &Table, v: &LooseValue) -> bool {
 }
 
 /// Reports whether the table of this cursor has a version of the key that is as new or newer.
-fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) -> Result<bool> {
+fn is_known(
+    c: &mut firn_kv::internals::sstable::TableCursor,
+    v: &UnreferencedValue,
+) -> Result<bool> {
     c.seek(&v.key, Trailer::NEWEST)?;
     if !c.valid() || c.key() != v.key {
         return Ok(false);
@@ -274,7 +277,12 @@ fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) ->
 
 /// Subtracts the recovered values from the losses starting at index `from`, and removes losses
 /// without entries.
-pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[LostEntries]) {
+pub fn subtract_recovered(
+    losses: &mut Vec<Loss>,
+    from: usize,
+    live: &[Vec<u8>],
+    lost: &[LostEntries],
+) {
     let mut lessened = false;
     for key in live {
         let had = |l: &&mut Loss| {

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::Screen;
 use crate::dump::from_json::refuse_existing;
-use crate::history::current::{CurrentEvidence, current};
+use crate::history::current::{CurrentManifest, current};
 use crate::history::evidence::other_stores;
 use crate::salvage::losses::{Loss, print_losses};
 use crate::salvage::new_store::make_in;
@@ -143,8 +143,8 @@ fn salvage_store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Pa
         shell::path(dir)
     );
     let (state, number) = match manifest {
-        Ok(Some(CurrentEvidence { state, number, against: None })) => (state, number),
-        Ok(Some(CurrentEvidence { against: Some((_, words)), .. })) => {
+        Ok(Some(CurrentManifest { state, number, against: None })) => (state, number),
+        Ok(Some(CurrentManifest { against: Some((_, words)), .. })) => {
             return Err(Failure::with_next(words, repair));
         }
         Ok(None) => return Err(Failure::with_next("there is no manifest", repair)),

@@ -18,15 +18,15 @@ use firn_tools::io;
 use firn_tools::output::{Done, Failure, Progress, things};
 
 use crate::check;
-use crate::check::findings::FindingPlace;
+use crate::check::findings::FindingTree;
 use crate::salvage::losses::Loss;
-use crate::salvage::lost_values::{LostEntries, Missing, lessen};
+use crate::salvage::lost_values::{LostEntries, ValueRecovery, subtract_recovered};
 use crate::salvage::report::NewStoreReport;
 use crate::salvage::table::{TakenTable, meta_of, options_of, take};
 use crate::salvage::{finish, unlisted};
 use crate::store::blobs::{OldStore, StoreBlobs};
 use crate::store::log_copy;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::{copy_file, env, open_file};
 
 /// Creates the directory of a new store, and calls `fill` to write the store. If that fails before
@@ -79,7 +79,7 @@ pub fn copy_blob_files(
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn recover_values(
-    missing: Missing<'_>,
+    missing: ValueRecovery<'_>,
     next_file: &mut u64,
     from: usize,
     report: &mut NewStoreReport,
@@ -91,7 +91,7 @@ pub fn recover_values(
     let numbers = runs.iter().map(|r| r.number + 1).max().unwrap_or(0);
     let id = numbers.max(*next_file);
     let found = missing.recover(id)?;
-    lessen(&mut report.losses, from, &found.live, missing.lost);
+    subtract_recovered(&mut report.losses, from, &found.live, missing.lost);
     let Some(facts) = found.table else { return Ok(runs) };
     *next_file = id + 1;
     report.entries += facts.entries;
@@ -218,7 +218,7 @@ fn take_tree(
     report.losses[before..].iter_mut().for_each(|l| l.tree = Some(tree.id));
     let taken = TreeState { runs, ..tree.clone() };
     let uses = tree.uses().into_iter().collect();
-    let missing = Missing { old, tree: &taken, uses, lost: &lost, floor, store };
+    let missing = ValueRecovery { old, tree: &taken, uses, lost: &lost, floor, store };
     let runs = recover_values(missing, next_file, before, report)?;
     let values = copy_blob_files(old, &runs, report)?;
     values.values().for_each(|v| at(v.size));
@@ -230,14 +230,14 @@ fn take_tree(
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn write(
-    names: &mut TreeNames,
+    names: &mut FileNames,
     out: &Path,
     mut state: ManifestState,
     report: &mut NewStoreReport,
 ) -> Done {
     names.fit(Some(&state))?;
     report.add_names(names);
-    for e in names.hide_strangers(&state)? {
+    for e in names.hide_foreign_segments(&state)? {
         let reason = format!(
             "{}: left out (`sstable-dump repair --without-manifest` takes it all the same)",
             e.message()
@@ -249,7 +249,7 @@ pub fn write(
         + trees().flat_map(|t| t.values.values()).map(|v| v.size).sum::<u64>();
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;
-    let files = &StoreBlobs::told_by(names, &state);
+    let files = &StoreBlobs::with_metas(names, &state);
     let old = OldStore { names, out, files };
     let known = (state.wal_floor, state.id);
     for tree in state.trees.values_mut() {
@@ -265,7 +265,7 @@ pub fn write(
 /// records are newer than the remaining entries, or equal. A log with holes is excluded, because it
 /// may lack the replacement of an entry. A tree with merge operands is excluded, because they would
 /// count twice.
-fn replay_lost(names: &TreeNames, state: &mut ManifestState, report: &mut NewStoreReport) -> Done {
+fn replay_lost(names: &FileNames, state: &mut ManifestState, report: &mut NewStoreReport) -> Done {
     let lost: BTreeSet<TreeId> = report
         .losses
         .iter()
@@ -305,7 +305,7 @@ fn replay_lost(names: &TreeNames, state: &mut ManifestState, report: &mut NewSto
 /// move back to the end of the log, after which nothing is written yet. Returns the trees with
 /// merge operands in the log.
 fn copy_log(
-    names: &TreeNames,
+    names: &FileNames,
     out: &Path,
     state: &mut ManifestState,
     report: &mut NewStoreReport,
@@ -349,9 +349,9 @@ fn copy_log(
 /// Reports records that are, or may be, missing after the `end` of the log. `known_seq` is the last
 /// sequence number in the manifest.
 fn report_lost_end(
-    names: &TreeNames,
+    names: &FileNames,
     state: &ManifestState,
-    log: &log_copy::Copied,
+    log: &log_copy::CopiedLog,
     (end, known_seq): (u64, u64),
     report: &mut NewStoreReport,
 ) -> Done {
@@ -391,7 +391,7 @@ fn report_lost_end(
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn finish_store(
-    names: &TreeNames,
+    names: &FileNames,
     out: &Path,
     mut state: ManifestState,
     report: &mut NewStoreReport,
@@ -411,14 +411,14 @@ pub fn finish_store(
     }
     for l in &mut report.losses {
         if let Some(t) = l.tree.and_then(|id| state.trees.get(&id)) {
-            l.place = Some(FindingPlace {
+            l.place = Some(FindingTree {
                 tree: t.name.clone(),
                 defined: report.definitions.of_tree(&t.name).cloned(),
             });
         }
     }
-    let lossy = report.losses.iter().filter_map(|l| l.tree).collect();
-    report.unknown.extend(unlisted::in_words(names, out, &state, &lossy)?);
+    let damaged_trees = report.losses.iter().filter_map(|l| l.tree).collect();
+    report.unknown.extend(unlisted::describe_unlisted(names, out, &state, &damaged_trees)?);
     let f = check::check(out)?;
     report.read = f.read;
     report.verdict = f.all;

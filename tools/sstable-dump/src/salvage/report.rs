@@ -11,7 +11,7 @@ use crate::check::findings::{Finding, print_findings};
 use crate::salvage::losses::{Loss, print_losses};
 use crate::salvage::table::TakenTable;
 use crate::schema::definitions::Definitions;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use firn_kv::internals::base::ops::TreeId;
 
 /// Report about the new store.
@@ -51,8 +51,8 @@ pub struct NewStoreReport {
 
 impl NewStoreReport {
     /// Adds notes about files under wrong names.
-    pub fn add_names(&mut self, names: &TreeNames) {
-        for t in names.told() {
+    pub fn add_names(&mut self, names: &FileNames) {
+        for t in names.findings() {
             let file = t.error.file().unwrap_or(Path::new("")).display();
             let is_segment =
                 t.error.file().is_some_and(|f| f.extension().is_some_and(|e| e == "wal"));
@@ -68,7 +68,7 @@ impl NewStoreReport {
             let says = if t.foreign && is_segment { &mut self.unknown } else { &mut self.notes };
             says.push(words);
         }
-        self.notes.extend(names.strays());
+        self.notes.extend(names.stray_notes());
     }
 
     /// Reports whether the new store certainly has all data of the old one.

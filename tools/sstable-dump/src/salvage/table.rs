@@ -22,7 +22,7 @@ use firn_kv::internals::sstable::{Properties, Table, TableWriter, WriterOptions,
 use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary, TreeOptions};
 use firn_tools::output::{count, things};
 
-use crate::dump::from_json::KeptSummary;
+use crate::dump::from_json::FixedSummary;
 use crate::salvage::losses::Loss;
 use crate::store::blobs::StoreBlobs;
 use crate::store::survey::{Survey, SurveyKind, SurveyRegion, survey};
@@ -70,8 +70,8 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
 
 /// Returns the options with which a table with these properties was written.
 fn options_from(p: &Properties) -> WriterOptions {
-    let kept = || {
-        Arc::new(KeptSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() })
+    let fixed = || {
+        Arc::new(FixedSummary { name: p.summary.clone(), bytes: p.summary_bytes.clone() })
             as Arc<dyn Summary>
     };
     WriterOptions {
@@ -86,7 +86,7 @@ fn options_from(p: &Properties) -> WriterOptions {
         filter: if p.filter_prefix.is_empty() { p.filter } else { FilterKind::None },
         filter_dropped: p.filter_dropped,
         filter_prefix: None,
-        summary: (!p.summary.is_empty()).then(kept),
+        summary: (!p.summary.is_empty()).then(fixed),
         merge_operator: p.merge.clone(),
         compaction_filter: p.purge.clone(),
         created_micros: p.created_micros,
@@ -140,11 +140,11 @@ fn losses(s: &Survey) -> Vec<Loss> {
             all.push(rest(s, Some(once - saved - known)))
         }
         (Some(once), None) if once >= saved => {
-            let told: u64 = all.iter().filter_map(|l| l.entries).sum();
+            let known_entries: u64 = all.iter().filter_map(|l| l.entries).sum();
             let mut unknown: Vec<&mut Loss> =
                 all.iter_mut().filter(|l| l.entries.is_none()).collect();
             if let [only] = &mut unknown[..] {
-                only.entries = once.checked_sub(saved + told);
+                only.entries = once.checked_sub(saved + known_entries);
             }
         }
         (None, _) if s.footer.is_none() && first_part.is_none() => all.push(rest(s, None)),
@@ -197,8 +197,8 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
 }
 
 /// Writes the readable entries of table `id` in `path` into the new file `out`, as table `new_id`.
-/// `fallback` has the options if the table's properties are lost. Values in blob files of `apart`
-/// that are damaged move into the new table; unreadable values are lost. Without `apart` values in
+/// `fallback` has the options if the table's properties are lost. Values in blob files of `blobs`
+/// that are damaged move into the new table; unreadable values are lost. Without `blobs` values in
 /// blob files are not checked.
 ///
 /// # Errors
@@ -209,7 +209,7 @@ pub fn salvage_table(
     out: &Path,
     new_id: u64,
     fallback: &WriterOptions,
-    apart: Option<&StoreBlobs<'_>>,
+    blobs: Option<&StoreBlobs<'_>>,
 ) -> Result<SalvagedTable> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
@@ -257,7 +257,7 @@ pub fn salvage_table(
         let bad = |what| Error::corruption(what).at(path, region.offset);
         for (key, trailer, value) in block_entries(&raw).map_err(bad)? {
             deletes |= trailer.kind() == Some(Kind::Delete);
-            let taken = match apart.filter(|_| trailer.kind() == Some(Kind::Blob)) {
+            let taken = match blobs.filter(|_| trailer.kind() == Some(Kind::Blob)) {
                 Some(files) => take_value(&key, trailer, value, files)?,
                 None => Ok((trailer, Cow::Borrowed(value))),
             };

@@ -20,20 +20,20 @@ use firn_tools::output::{Done, things};
 
 use crate::check::opening::{self, known_hooks};
 use crate::history::gather;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::open_file;
 
 /// Describes tables in `dir` with keys that the new store in `out` lacks, if that was made from a
 /// manifest that does not name them. A new store made from the tables has examined all of them.
-/// `lossy` are the trees with losses.
+/// `damaged_trees` are the trees with losses.
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn in_words(
-    names: &TreeNames,
+pub fn describe_unlisted(
+    names: &FileNames,
     out: &Path,
     state: &ManifestState,
-    lossy: &BTreeSet<TreeId>,
+    damaged_trees: &BTreeSet<TreeId>,
 ) -> Done<Vec<String>> {
     let Some(live) = names.live() else { return Ok(vec![]) };
     let removed = gather::removed(names)?;
@@ -44,7 +44,7 @@ pub fn in_words(
         let Some((path, file)) = names.open_file_of(id) else { continue };
         let Ok(table) = open_file(file, &path, id, 0) else { continue };
         // An input of a compaction is useful if one of the outputs is lost.
-        if removed.contains(&id) && !lossy.contains(&table.properties().tree) {
+        if removed.contains(&id) && !damaged_trees.contains(&table.properties().tree) {
             continue;
         }
         if db.is_none() {

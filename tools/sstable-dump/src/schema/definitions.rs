@@ -3,7 +3,7 @@
 //! come from the records of the tree `system.schema`.
 //!
 //! Invariants: an unreadable record affects no other record. Neither does a lost record, if
-//! surviving data shows its content ([`mend`]). A store without the tree has no definitions; that
+//! surviving data shows its content ([`find_lost_records`]). A store without the tree has no definitions; that
 //! is no error.
 
 use std::collections::BTreeMap;
@@ -23,31 +23,31 @@ use firn_wide::{KsDef, Partitioner, Registry, Type};
 use firn_wide_text::files::{DescribedFile, FileCatalog, read_entry};
 
 use crate::dump::text;
-use crate::schema::lost_records::{LackingRecord, TreeWitnesses, mend, row_key};
+use crate::schema::lost_records::{LostRecord, TreeEvidence, find_lost_records, row_key};
 
 /// Grace period of tombstones for the tools, in seconds: the tools never drop a tombstone.
 pub const NEVER: i64 = i64::MAX;
 
 /// The user-visible definition of a tree.
 #[derive(Clone, Debug)]
-pub struct Defined {
+pub struct TreeDefinition {
     /// Name of the keyspace.
     pub keyspace: String,
     /// Name of the column family or table.
     pub name: String,
-    /// Whether [`name`](Defined::name) is a CQL table.
+    /// Whether [`name`](TreeDefinition::name) is a CQL table.
     pub cql: bool,
     /// Name of the index, if the tree belongs to one.
     pub index: Option<String>,
     /// Format of the keys.
-    keys: DefinedKeys,
+    keys: KeyFormat,
     /// Whether its cells are counters.
     counter: bool,
     token_len: usize,
 }
 
 #[derive(Clone, Debug)]
-enum DefinedKeys {
+enum KeyFormat {
     Family(Box<DescribedFile>),
     Table(Arc<TableSchema>, Layout),
     /// A key begins with a value of this type, if there is one. A row's key in the layout follows.
@@ -57,22 +57,22 @@ enum DefinedKeys {
 /// The definitions of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
-    trees: BTreeMap<String, Defined>,
+    trees: BTreeMap<String, TreeDefinition>,
     /// Unreadable definitions, with reasons.
     pub problems: Vec<String>,
     /// The partitioner, if known.
     pub partitioner: Option<Partitioner>,
     /// Lost records that were rebuilt from other data.
-    pub lacking: Vec<LackingRecord>,
+    pub lacking: Vec<LostRecord>,
     /// Facts about them that cannot be recovered.
     pub unknown: Vec<String>,
 }
 
-impl Defined {
+impl TreeDefinition {
     /// Returns the hooks that the store opens the tree with.
     pub fn hooks(&self) -> TreeOptions {
         match self.keys {
-            DefinedKeys::Index(..) => hooks::index(),
+            KeyFormat::Index(..) => hooks::index(),
             _ => hooks::family(TreeOptions::default(), self.counter, self.token_len, NEVER),
         }
     }
@@ -90,9 +90,9 @@ impl Defined {
     /// `None` if the key has no such part.
     pub fn partition<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         let len = match &self.keys {
-            DefinedKeys::Family(described) => described.layout.partition_len(key).ok(),
-            DefinedKeys::Table(_, layout) => layout.partition_len(key).ok(),
-            DefinedKeys::Index(of, _) => of.as_ref().and_then(|of| of.component_len(key)),
+            KeyFormat::Family(described) => described.layout.partition_len(key).ok(),
+            KeyFormat::Table(_, layout) => layout.partition_len(key).ok(),
+            KeyFormat::Index(of, _) => of.as_ref().and_then(|of| of.component_len(key)),
         };
         key.get(..len?)
     }
@@ -101,7 +101,7 @@ impl Defined {
     /// `merge` is set, a merge operand; `None` for a delete.
     pub fn fits(&self, key: &[u8], value: Option<&[u8]>, merge: bool) -> bool {
         match &self.keys {
-            DefinedKeys::Family(described) => {
+            KeyFormat::Family(described) => {
                 let of_key = described.def.key_validator();
                 let is_key = |raw: &[u8]| of_key.validate(raw).is_ok();
                 merge <= self.counter
@@ -111,7 +111,7 @@ impl Defined {
                         described.typed(key, v).is_ok() && entry.is_ok_and(|e| self.holds(&e.body))
                     })
             }
-            DefinedKeys::Table(table, layout) => {
+            KeyFormat::Table(table, layout) => {
                 let is_key = |raw: &[u8]| {
                     let mut parts = PartitionKey::default();
                     let set = parts.set(table, raw).is_ok();
@@ -127,7 +127,7 @@ impl Defined {
                         entry.is_ok_and(|e| has_column(table, e.place.name) && self.holds(&e.body))
                     })
             }
-            DefinedKeys::Index(of, layout) => {
+            KeyFormat::Index(of, layout) => {
                 let after = |of: &Type| key.get(of.component_len(key)? + 1..);
                 !merge
                     && of
@@ -154,13 +154,13 @@ impl Defined {
     /// key, which bounds of blocks may be.
     pub fn key(&self, key: &[u8]) -> Option<String> {
         match &self.keys {
-            DefinedKeys::Family(described) => described.key_words(key).or_else(|| {
+            KeyFormat::Family(described) => described.key_words(key).or_else(|| {
                 let mut raw = vec![];
                 let partition = described.layout.partition_len(key).ok()?;
                 described.layout.key_of(&key[..partition], &mut raw).ok()?;
                 Some(literal(described.def.key_validator(), Some(&raw)))
             }),
-            DefinedKeys::Table(table, layout) => {
+            KeyFormat::Table(table, layout) => {
                 let (mut raw, mut parts) = (vec![], PartitionKey::default());
                 layout.key_of(&key[..layout.partition_len(key).ok()?], &mut raw).ok()?;
                 parts.set(table, &raw).ok()?;
@@ -177,7 +177,7 @@ impl Defined {
                         .join(" AND "),
                 )
             }
-            DefinedKeys::Index(of, _) => {
+            KeyFormat::Index(of, _) => {
                 let (of, mut raw) = (of.as_ref()?, vec![]);
                 of.take_component(&mut &*key, &mut raw).ok()?;
                 Some(literal(of, Some(&raw)))
@@ -203,15 +203,15 @@ impl Definitions {
     /// Reads the definitions from these records of
     /// [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE). Adds missing records that the
     /// store's trees prove.
-    pub fn read(mut records: Vec<(Vec<u8>, Vec<u8>)>, trees: &TreeWitnesses<'_>) -> Definitions {
-        let mended = mend(&records, trees);
-        records.extend(mended.lacking.iter().map(|r| (r.key.clone(), r.value.clone())));
+    pub fn read(mut records: Vec<(Vec<u8>, Vec<u8>)>, trees: &TreeEvidence<'_>) -> Definitions {
+        let rebuilt_records = find_lost_records(&records, trees);
+        records.extend(rebuilt_records.lacking.iter().map(|r| (r.key.clone(), r.value.clone())));
         let registry = Arc::new(Registry::new());
         let families = FileCatalog::read(&records, &registry);
         let mut all = Definitions {
             partitioner: families.partitioner(),
-            lacking: mended.lacking,
-            unknown: mended.unknown,
+            lacking: rebuilt_records.lacking,
+            unknown: rebuilt_records.unknown,
             ..Definitions::default()
         };
         all.problems.extend(families.problems().iter().cloned());
@@ -226,7 +226,7 @@ impl Definitions {
 
     fn add_family(&mut self, family: &DescribedFile) {
         let (def, token_len) = (&family.def, family.layout.token_len());
-        let of = |index: Option<String>, keys: DefinedKeys| Defined {
+        let of = |index: Option<String>, keys: KeyFormat| TreeDefinition {
             keyspace: def.keyspace().to_owned(),
             name: def.name().to_owned(),
             cql: def.is_table(),
@@ -237,10 +237,10 @@ impl Definitions {
         };
         self.trees.insert(
             TreeName::Family(def.id()).to_string(),
-            of(None, DefinedKeys::Family(Box::new(family.clone()))),
+            of(None, KeyFormat::Family(Box::new(family.clone()))),
         );
         for (column, index) in def.indexes() {
-            let keys = DefinedKeys::Index(Some(column.validator().clone()), family.layout.clone());
+            let keys = KeyFormat::Index(Some(column.validator().clone()), family.layout.clone());
             self.trees
                 .insert(TreeName::Index(index.id).to_string(), of(Some(index.name.clone()), keys));
         }
@@ -292,7 +292,7 @@ impl Definitions {
 
     fn add_table(&mut self, table: &Arc<TableSchema>, partitioner: Partitioner) {
         let layout = table.layout(partitioner);
-        let of = |index: Option<String>, keys: DefinedKeys| Defined {
+        let of = |index: Option<String>, keys: KeyFormat| TreeDefinition {
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
             cql: true,
@@ -308,24 +308,24 @@ impl Definitions {
                 TreeName::Index(index.id).to_string(),
                 of(
                     Some(index.name.clone()),
-                    DefinedKeys::Index(spec.map(|s| s.value), layout.clone()),
+                    KeyFormat::Index(spec.map(|s| s.value), layout.clone()),
                 ),
             );
         }
         self.trees.insert(
             TreeName::Family(table.id).to_string(),
-            of(None, DefinedKeys::Table(table.clone(), layout.clone())),
+            of(None, KeyFormat::Table(table.clone(), layout.clone())),
         );
     }
 
     /// Returns the definition of the tree with this name.
-    pub fn of_tree(&self, name: &str) -> Option<&Defined> {
+    pub fn of_tree(&self, name: &str) -> Option<&TreeDefinition> {
         self.trees.get(name)
     }
 
     /// Returns the tree of the table, family or index that users name as KEYSPACE.NAME.
     pub fn tree_at(&self, path: &str) -> Option<&str> {
-        let is_it = |d: &Defined| {
+        let is_it = |d: &TreeDefinition| {
             let name = d.index.as_ref().unwrap_or(&d.name);
             let quoted = format!("{}.{}", quote_if_needed(&d.keyspace), quote_if_needed(name));
             path == quoted || path == format!("{}.{name}", d.keyspace)
@@ -334,7 +334,7 @@ impl Definitions {
     }
 
     /// Iterates over all definitions with the names of their trees.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Defined)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &TreeDefinition)> {
         self.trees.iter().map(|(name, defined)| (name.as_str(), defined))
     }
 }

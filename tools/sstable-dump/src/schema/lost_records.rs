@@ -21,10 +21,10 @@ use firn_wide::internals::store::{DroppedFamilies, TreeName};
 use crate::dump::text;
 
 /// Number of keys of a tree that are checked for their partitioner.
-const ASKED: usize = 1000;
+const SAMPLED_KEYS: usize = 1000;
 
 /// Evidence about the records in the trees of a store.
-pub struct TreeWitnesses<'a> {
+pub struct TreeEvidence<'a> {
     /// Names of the trees, as far as known, and hooks.
     trees: Vec<(String, PersistedOptions)>,
     /// The store, if it is open: then keys are evidence too.
@@ -33,7 +33,7 @@ pub struct TreeWitnesses<'a> {
 
 /// A lost record and its replacement.
 #[derive(Clone, Debug)]
-pub struct LackingRecord {
+pub struct LostRecord {
     /// Key of the record.
     pub key: Vec<u8>,
     /// Replacement of its value.
@@ -44,14 +44,14 @@ pub struct LackingRecord {
 
 /// Result of the reconstruction.
 #[derive(Debug, Default)]
-pub struct MendedRecords {
+pub struct LostRecords {
     /// The lost records.
-    pub lacking: Vec<LackingRecord>,
+    pub lacking: Vec<LostRecord>,
     /// Facts that remain unknown.
     pub unknown: Vec<String>,
 }
 
-impl LackingRecord {
+impl LostRecord {
     /// Returns the replacement as text.
     pub fn words(&self) -> String {
         format!("{} ({})", text::short(&self.value, 200), self.words)
@@ -63,17 +63,17 @@ impl LackingRecord {
     }
 }
 
-impl<'a> TreeWitnesses<'a> {
+impl<'a> TreeEvidence<'a> {
     /// Creates evidence from trees of which only the hooks are known.
-    pub fn of_hooks(hooks: impl IntoIterator<Item = PersistedOptions>) -> TreeWitnesses<'a> {
+    pub fn of_hooks(hooks: impl IntoIterator<Item = PersistedOptions>) -> TreeEvidence<'a> {
         let trees = hooks.into_iter().map(|o| (String::new(), o)).collect();
-        TreeWitnesses { trees, db: None }
+        TreeEvidence { trees, db: None }
     }
 
     /// Creates evidence from the trees of a store, which may be open.
-    pub fn of_store(state: &ManifestState, db: Option<&'a Db>) -> TreeWitnesses<'a> {
+    pub fn of_store(state: &ManifestState, db: Option<&'a Db>) -> TreeEvidence<'a> {
         let trees = state.trees.values().map(|t| (t.name.clone(), t.options.clone())).collect();
-        TreeWitnesses { trees, db }
+        TreeEvidence { trees, db }
     }
 
     /// Returns the largest number of a family or index in this range. A tree without their hooks
@@ -90,31 +90,31 @@ impl<'a> TreeWitnesses<'a> {
 
     /// Returns the partitioners that may have written all trees; `None` if no tree shows it.
     fn partitioners(&self) -> Option<Vec<Partitioner>> {
-        let (mut possible, mut told) = (Partitioner::ALL.to_vec(), false);
+        let (mut possible, mut is_known) = (Partitioner::ALL.to_vec(), false);
         for (_, options) in &self.trees {
             let hook = options.filter_prefix.as_deref();
             if let Some(len) = hook.and_then(|name| name.strip_prefix("firn.partition.")) {
-                told = true;
+                is_known = true;
                 possible.retain(|p| p.token_len().to_string() == len);
             }
         }
         for (name, _) in &self.trees {
             if possible.len() > 1 && matches!(TreeName::parse(name), Some(TreeName::Family(_))) {
                 self.keys(name, &mut |key| {
-                    told = true;
+                    is_known = true;
                     let fits = |p| row_key(&Layout::table(p, vec![]), key).is_some();
                     possible.retain(|p| fits(*p));
                 });
             }
         }
-        told.then_some(possible)
+        is_known.then_some(possible)
     }
 
     /// Calls `see` for the first keys of a tree, as far as they can be read without its hooks.
     /// Trees with counters may need their hooks.
     fn keys(&self, name: &str, see: &mut dyn FnMut(&[u8])) {
         let Some(Ok(tree)) = self.db.map(|db| db.existing_tree(name)) else { return };
-        tree.iter().take(ASKED).map_while(Result::ok).for_each(|(key, _)| see(&key));
+        tree.iter().take(SAMPLED_KEYS).map_while(Result::ok).for_each(|(key, _)| see(&key));
     }
 }
 
@@ -128,8 +128,8 @@ pub fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Finds the records that these records of the tree of definitions lack.
-pub fn mend(records: &[(Vec<u8>, Vec<u8>)], trees: &TreeWitnesses<'_>) -> MendedRecords {
-    let mut mended = MendedRecords::default();
+pub fn find_lost_records(records: &[(Vec<u8>, Vec<u8>)], trees: &TreeEvidence<'_>) -> LostRecords {
+    let mut rebuilt_records = LostRecords::default();
     let all = || records.iter().map(|(k, v)| (&**k, &**v));
     let of = |prefix: &'static [u8]| all().filter(move |(k, _)| k.starts_with(prefix));
     let mut gaps = Catalog::gaps(of(CQL_PREFIX), trees.largest(FOREIGN_IDS..u32::MAX));
@@ -146,16 +146,16 @@ pub fn mend(records: &[(Vec<u8>, Vec<u8>)], trees: &TreeWitnesses<'_>) -> Mended
         } else {
             "above all numbers that are known"
         };
-        mended.lacking.push(LackingRecord { key, value, words });
+        rebuilt_records.lacking.push(LostRecord { key, value, words });
     }
     if all().all(|(key, _)| key != PARTITIONER) {
         let has_any = of(CQL_PREFIX).chain(of(RECORD_PREFIX)).next().is_some();
-        mended.find_partitioner(trees.partitioners(), has_any);
+        rebuilt_records.find_partitioner(trees.partitioners(), has_any);
     }
-    mended
+    rebuilt_records
 }
 
-impl MendedRecords {
+impl LostRecords {
     /// Adds the possible partitioner; `has_any` says whether there are definitions that need it.
     fn find_partitioner(&mut self, possible: Option<Vec<Partitioner>>, has_any: bool) {
         let open = |why: &str| {
@@ -181,7 +181,7 @@ impl MendedRecords {
                 Partitioner::OrderPreserving
             ));
         }
-        self.lacking.push(LackingRecord {
+        self.lacking.push(LostRecord {
             key: PARTITIONER.to_vec(),
             value: found.full_name().into_bytes(),
             words: "by the trees, which were written with it",

@@ -23,22 +23,22 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::history::recovered::RecoveredHistory;
 use crate::salvage::table::options_by;
-use crate::schema::definitions::{Defined, Definitions};
-use crate::schema::lost_records::TreeWitnesses;
+use crate::schema::definitions::{Definitions, TreeDefinition};
+use crate::schema::lost_records::TreeEvidence;
 use crate::schema::records;
 use crate::store::log_copy;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 
 /// Number of sampled entries per table.
-const LOOKED_AT: usize = 10_000;
+const SAMPLED_ENTRIES: usize = 10_000;
 
 /// Records by which the tree of definitions is recognised; one of them may be lost.
-const TELLING: [&[u8]; 3] = [PARTITIONER, b"schema/head", b"cql/head"];
+const SCHEMA_MARKERS: [&[u8]; 3] = [PARTITIONER, b"schema/head", b"cql/head"];
 
 /// Content of a store's trees: tables, and the start of the log.
 pub struct TableContent<'a> {
     /// The files of the directory, under their true names.
-    pub names: &'a TreeNames,
+    pub names: &'a FileNames,
     /// Position at which the readable log begins.
     pub floor: u64,
     /// Tables by tree; a tree that is only in the log has none.
@@ -47,7 +47,7 @@ pub struct TableContent<'a> {
 
 /// Result of the search.
 #[derive(Default)]
-pub struct Matched {
+pub struct MatchedTrees {
     /// Names of trees, with descriptions.
     pub names: Vec<(TreeId, String, String)>,
     /// Trees of indexes. Their index cannot be determined, but they can be rebuilt.
@@ -58,11 +58,11 @@ pub struct Matched {
 
 /// Callback for an entry: the tree, the key, the value of a put or merge operand, and whether it is
 /// an operand.
-type See<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
+type EntryVisit<'a> = dyn FnMut(TreeId, &[u8], Option<&[u8]>, bool) + 'a;
 
 impl TableContent<'_> {
     /// Calls `see` for every sampled entry.
-    fn each(&self, see: &mut See<'_>) -> Done {
+    fn each(&self, see: &mut EntryVisit<'_>) -> Done {
         let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
             Some(Kind::Put) => see(tree, key, Some(value), false),
             // Trees of families have a summary, and so no blobs.
@@ -74,7 +74,7 @@ impl TableContent<'_> {
             for t in tables {
                 let mut c = t.cursor(false);
                 c.first()?;
-                for _ in 0..LOOKED_AT {
+                for _ in 0..SAMPLED_ENTRIES {
                     if !c.valid() {
                         break;
                     }
@@ -92,7 +92,7 @@ impl TableContent<'_> {
     }
 
     /// Finds the tree of definitions: the tree without a name and without hooks that has the record
-    /// of the partitioner, or another one of [`TELLING`].
+    /// of the partitioner, or another one of [`SCHEMA_MARKERS`].
     fn schema(&self, e: &RecoveredHistory) -> Done<Option<TreeId>> {
         if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE))
         {
@@ -102,14 +102,14 @@ impl TableContent<'_> {
         for (&tree, tables) in self.trees {
             for t in tables {
                 let mut c = t.cursor(false);
-                for key in TELLING {
+                for key in SCHEMA_MARKERS {
                     c.seek(key, Trailer::NEWEST)?;
                     found = found.or((c.valid() && c.key() == key).then_some(tree));
                 }
             }
         }
         log_copy::each_op(self.names, self.floor, &mut |logged| {
-            if matches!(logged.op, Op::Point { key, .. } if TELLING.contains(&key)) {
+            if matches!(logged.op, Op::Point { key, .. } if SCHEMA_MARKERS.contains(&key)) {
                 found.get_or_insert(logged.tree);
             }
         })?;
@@ -117,7 +117,7 @@ impl TableContent<'_> {
     }
 
     /// Reports whether the tables of a tree have the hooks of a definition.
-    fn has_hooks(&self, tree: TreeId, defined: &Defined) -> bool {
+    fn has_hooks(&self, tree: TreeId, defined: &TreeDefinition) -> bool {
         let tables = self.trees.get(&tree).map_or(&[][..], Vec::as_slice);
         tables.iter().all(|t| options_by(t.properties()).check_hooks("", &defined.hooks()).is_ok())
     }
@@ -127,8 +127,8 @@ impl TableContent<'_> {
 ///
 /// # Errors
 /// I/O errors; damage of the log is no error.
-pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
-    let mut m = Matched::default();
+pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<MatchedTrees> {
+    let mut m = MatchedTrees::default();
     let Some(schema) = content.schema(e)? else { return Ok(m) };
     if e.trees.get(&schema).is_none_or(|t| t.name.is_none()) {
         m.names.push((schema, SCHEMA_TREE.into(), "it has the definitions".into()));
@@ -143,11 +143,11 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
     let records = records::newest(tables, schema, content.names, content.floor);
     let hooks = content.trees.values().flatten().map(|t| options_by(t.properties()));
-    let definitions = Definitions::read(records, &TreeWitnesses::of_hooks(hooks));
-    let all: Vec<(TreeName, &Defined)> =
+    let definitions = Definitions::read(records, &TreeEvidence::of_hooks(hooks));
+    let all: Vec<(TreeName, &TreeDefinition)> =
         definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
     let fits = |id| all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect();
-    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &Defined)>> =
+    let mut fitting: BTreeMap<TreeId, Vec<(TreeName, &TreeDefinition)>> =
         unnamed.into_iter().map(|id| (id, fits(id))).collect();
     content.each(&mut |tree, key, value, merge| {
         if let Some(its) = fitting.get_mut(&tree) {
@@ -177,7 +177,7 @@ pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     let words = |n: u32| {
         definitions
             .of_tree(&TreeName::Family(n).to_string())
-            .map_or_else(String::new, Defined::words)
+            .map_or_else(String::new, TreeDefinition::words)
     };
     let hooks = |n: u32| {
         definitions
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_tree_is_no_other_is() {
+    fn two_trees_never_have_the_same_definition() {
         assert_eq!(decided(&[(2, &[5]), (3, &[6]), (4, &[5, 7])]), [(2, 5), (3, 6), (4, 7)]);
         // Families have no order.
         assert_eq!(decided(&[(2, &[5, 6]), (3, &[5, 6])]), []);

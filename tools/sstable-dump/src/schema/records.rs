@@ -13,16 +13,16 @@ use firn_kv::internals::sstable::Table;
 use firn_wide::internals::store::SCHEMA_TREE;
 
 use crate::schema::definitions::Definitions;
-use crate::schema::lost_records::TreeWitnesses;
+use crate::schema::lost_records::TreeEvidence;
 use crate::store::blobs::StoreBlobs;
 use crate::store::log_copy;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::open_file;
 
 /// Newest version of each key: its sequence number, and its value unless it was deleted.
-type Newest = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
+type NewestVersions = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
-fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
+fn take(all: &mut NewestVersions, key: &[u8], seq: u64, value: Option<&[u8]>) {
     let newer = all.get(key).is_none_or(|(s, _)| *s <= seq);
     if newer {
         all.insert(key.to_vec(), (seq, value.map(<[u8]>::to_vec)));
@@ -30,7 +30,7 @@ fn take(all: &mut Newest, key: &[u8], seq: u64, value: Option<&[u8]>) {
 }
 
 /// Returns the readable definitions; none if there is no such tree.
-pub fn definitions(names: &TreeNames, state: &ManifestState) -> Definitions {
+pub fn definitions(names: &FileNames, state: &ManifestState) -> Definitions {
     let Some(tree) = state.tree_named(SCHEMA_TREE) else {
         return Definitions::default();
     };
@@ -43,7 +43,7 @@ pub fn definitions(names: &TreeNames, state: &ManifestState) -> Definitions {
     };
     let tables: Vec<_> = tree.tables().filter_map(open).collect();
     let records = newest(&tables, tree.id, names, state.wal_floor);
-    Definitions::read(records, &TreeWitnesses::of_store(state, None))
+    Definitions::read(records, &TreeEvidence::of_store(state, None))
 }
 
 /// Returns the newest pairs of a tree from its tables and from the log at `floor` and later, as far
@@ -51,17 +51,17 @@ pub fn definitions(names: &TreeNames, state: &ManifestState) -> Definitions {
 pub fn newest(
     tables: &[Arc<Table>],
     tree: TreeId,
-    names: &TreeNames,
+    names: &FileNames,
     floor: u64,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut all = Newest::new();
+    let mut all = NewestVersions::new();
     let files = StoreBlobs::of(names);
     for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();
         // Omit the rest of a table after a damaged block: the names are only for display.
         while more.is_ok() && c.valid() {
-            if let Ok((kind, value)) = files.shown(c.key(), c.trailer(), c.value()) {
+            if let Ok((kind, value)) = files.visible_value(c.key(), c.trailer(), c.value()) {
                 let value = (kind == Some(Kind::Put)).then_some(value);
                 take(&mut all, c.key(), c.trailer().seq(), value.as_deref());
             }

@@ -24,7 +24,7 @@ use firn_tools::io::is_dir;
 use firn_tools::output::{bytes, things};
 use serde_json::{Value, json};
 
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::survey::{Survey, survey};
 use crate::store::target::{env, open_file, open_values};
 
@@ -32,7 +32,7 @@ use crate::store::target::{env, open_file, open_values};
 #[derive(Clone, Copy)]
 pub struct OldStore<'a> {
     /// The files of the old store, under their true names.
-    pub names: &'a TreeNames,
+    pub names: &'a FileNames,
     /// Directory of the new store.
     pub out: &'a Path,
     /// Blob files of the old store.
@@ -43,7 +43,7 @@ pub struct OldStore<'a> {
 const VALUE_HEAD: u64 = 12;
 
 /// A value from a blob file.
-pub struct ApartValue {
+pub struct BlobValue {
     /// Position in the blob file.
     pub place: BlobHandle,
     /// Path of the blob file.
@@ -54,26 +54,26 @@ pub struct ApartValue {
 
 /// The blob files of a directory, opened on first use.
 pub struct StoreBlobs<'a> {
-    names: &'a TreeNames,
+    names: &'a FileNames,
     open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
     /// Metadata of the blob files in the manifest; empty without a manifest.
-    told: BTreeMap<u64, Arc<BlobFileMeta>>,
+    metas: BTreeMap<u64, Arc<BlobFileMeta>>,
     /// Results of full checks, by file: whether the whole file is sound.
     whole: Mutex<BTreeMap<u64, bool>>,
 }
 
 impl<'a> StoreBlobs<'a> {
     /// Creates it for the files that `names` finds.
-    pub fn of(names: &'a TreeNames) -> StoreBlobs<'a> {
+    pub fn of(names: &'a FileNames) -> StoreBlobs<'a> {
         let (open, whole) = (Mutex::default(), Mutex::default());
-        StoreBlobs { names, open, told: BTreeMap::new(), whole }
+        StoreBlobs { names, open, metas: BTreeMap::new(), whole }
     }
 
     /// Creates it with the metadata of the blob files in the manifest.
-    pub fn told_by(names: &'a TreeNames, state: &ManifestState) -> StoreBlobs<'a> {
+    pub fn with_metas(names: &'a FileNames, state: &ManifestState) -> StoreBlobs<'a> {
         let files = state.trees.values().flat_map(|t| &t.values);
-        let told = files.map(|(id, v)| (*id, v.clone())).collect();
-        StoreBlobs { told, ..StoreBlobs::of(names) }
+        let metas = files.map(|(id, v)| (*id, v.clone())).collect();
+        StoreBlobs { metas, ..StoreBlobs::of(names) }
     }
 
     /// Returns the path of blob file `id`, or the expected path of a missing one.
@@ -109,7 +109,7 @@ impl<'a> StoreBlobs<'a> {
     /// - `Corruption`, with the position in the blob file and the key, if the value is damaged.
     /// - `NotFound` if the file is missing.
     /// - I/O errors of the file.
-    pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<ApartValue> {
+    pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<BlobValue> {
         let Some(place) = BlobHandle::decode(reference) else {
             return Err(Error::corruption("an entry refers to no value").keys(key, key));
         };
@@ -127,7 +127,7 @@ impl<'a> StoreBlobs<'a> {
         if value.len() != place.len as usize {
             return Err(bad("a value of another length than its table says"));
         }
-        Ok(ApartValue { place, bytes: value.to_vec(), path })
+        Ok(BlobValue { place, bytes: value.to_vec(), path })
     }
 
     /// Returns the value at this position, whichever entry refers to it.
@@ -157,7 +157,7 @@ impl<'a> StoreBlobs<'a> {
             Ok(s) => {
                 s.is_of_values()
                     && s.errors().is_empty()
-                    && count_errors(&s, self.told.get(&id).map(|v| &**v)).is_empty()
+                    && count_errors(&s, self.metas.get(&id).map(|v| &**v)).is_empty()
             }
             Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
             Err(_) => false,
@@ -183,8 +183,8 @@ impl<'a> StoreBlobs<'a> {
         let mut c = t.cursor(false);
         c.first()?;
         while c.valid() {
-            let apart = c.trailer().kind() == Some(Kind::Blob);
-            if apart && self.find(c.key(), c.value()).is_err() {
+            let is_blob = c.trailer().kind() == Some(Kind::Blob);
+            if is_blob && self.find(c.key(), c.value()).is_err() {
                 return Ok(false);
             }
             c.next()?;
@@ -207,8 +207,8 @@ impl<'a> StoreBlobs<'a> {
     /// # Errors
     /// As [`open_values`].
     pub fn facts(&self, id: u64) -> Result<Arc<BlobFileMeta>> {
-        match self.told.get(&id) {
-            Some(told) => Ok(told.clone()),
+        match self.metas.get(&id) {
+            Some(metas) => Ok(metas.clone()),
             None => Ok(Arc::new(open_values(self.file(id)?, &self.path(id), id)?.facts())),
         }
     }
@@ -218,7 +218,7 @@ impl<'a> StoreBlobs<'a> {
     ///
     /// # Errors
     /// As [`find`](Self::find).
-    pub fn shown(
+    pub fn visible_value(
         &self,
         key: &[u8],
         trailer: Trailer,
@@ -275,7 +275,7 @@ pub fn facts_json(v: &BlobFileMeta) -> Value {
 
 /// Compares the counts of a blob file without damaged blocks with its blocks and with the manifest.
 /// Returns the differences.
-pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
+pub fn count_errors(s: &Survey, meta: Option<&BlobFileMeta>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
     let (mut keys, mut values, mut blocks, mut largest) = (0u64, 0u64, 0u64, 0u64);
     let mut bounds: Option<(&[u8], &[u8])> = None;
@@ -303,11 +303,11 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
         ("merges", p.merges, 0),
         ("range deletes", p.range_deletes, 0),
     ];
-    let differ = |all: &[(&'static str, u64, u64)], who: &str| -> Vec<Error> {
+    let differ = |all: &[(&'static str, u64, u64)], source: &str| -> Vec<Error> {
         let wrong = all.iter().filter(|c| c.1 != c.2);
         wrong
-            .map(|(what, told, found)| {
-                bad(format!("{who} {told} {what}, the blob file has {found}"))
+            .map(|(what, listed, found)| {
+                bad(format!("{source} {listed} {what}, the blob file has {found}"))
             })
             .collect()
     };
@@ -318,7 +318,7 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
     if footer.filter_len > 0 || footer.tombstones_len > 0 {
         all.push(bad("a blob file with parts of a table".into()));
     }
-    if let Some(t) = told {
+    if let Some(t) = meta {
         let facts = [
             ("bytes", t.size, s.len),
             ("values", t.values, blocks),

@@ -19,7 +19,7 @@ use firn_kv::internals::wal::{LogItem, SegmentInfo, SegmentReader, segment_name,
 use firn_kv::{Error, Result};
 
 use crate::salvage::losses::Loss;
-use crate::store::names::TreeNames;
+use crate::store::names::FileNames;
 use crate::store::target::dir_of;
 
 /// Largest hole between segments that is filled, in bytes.
@@ -27,7 +27,7 @@ const MAX_HOLE: u64 = 1 << 30;
 
 /// Callback for every retained record: its first sequence number, the position after it, its
 /// payload.
-pub type CopyVisit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
+pub type RecordVisit<'a> = dyn FnMut(u64, u64, &[u8]) + 'a;
 
 /// An operation of a retained record.
 pub struct LoggedOp<'a> {
@@ -50,7 +50,7 @@ impl LoggedOp<'_> {
 
 /// Result of copying a log.
 #[derive(Default)]
-pub struct Copied {
+pub struct CopiedLog {
     /// Position of the first record; 0 without segments.
     pub start: u64,
     /// Segment of the first record.
@@ -77,14 +77,14 @@ pub struct Copied {
 }
 
 /// The segment that is being written.
-struct CopiedSegment {
+struct OutputSegment {
     header: SegmentHeader,
     path: PathBuf,
     out: Option<Box<dyn WriteFile>>,
 }
 
-struct Copier<'a> {
-    names: &'a TreeNames,
+struct LogCopier<'a> {
+    names: &'a FileNames,
     out: Option<&'a Path>,
     floor: u64,
     pos: u64,
@@ -93,7 +93,7 @@ struct Copier<'a> {
     synced: u64,
     /// Store and writer of the last segment.
     owner: (u64, u64),
-    current: Option<CopiedSegment>,
+    current: Option<OutputSegment>,
     /// A mark that a close may have written. Such a mark takes no position in the log. It is
     /// written if something follows it in its segment, or if nothing follows at all.
     closing: Option<Vec<u8>>,
@@ -104,7 +104,7 @@ struct Copier<'a> {
     ended: bool,
     /// Damage that counts as a loss only if a sound record follows or if it had been synced.
     pending: Option<(PathBuf, u64, &'static str)>,
-    done: Copied,
+    done: CopiedLog,
 }
 
 /// Returns the number of a segment that is missing or empty although a later one exists. It must
@@ -113,7 +113,7 @@ struct Copier<'a> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn lost_end(names: &TreeNames) -> Result<Option<u64>> {
+pub fn lost_end(names: &FileNames) -> Result<Option<u64>> {
     let list = segments(names, names.dir())?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
     let made = |n: u64| list.iter().any(|s| s.number == n && s.capacity >= SEGMENT_HEADER);
@@ -128,7 +128,7 @@ pub fn lost_end(names: &TreeNames) -> Result<Option<u64>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn may_go_on(names: &TreeNames) -> Result<Option<String>> {
+pub fn may_go_on(names: &FileNames) -> Result<Option<String>> {
     let list = segments(names, names.dir())?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
     let mut reader = names.open_segment(last.number)?;
@@ -160,7 +160,7 @@ pub fn may_go_on(names: &TreeNames) -> Result<Option<String>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn mixed(names: &TreeNames) -> Result<Option<String>> {
+pub fn mixed(names: &FileNames) -> Result<Option<String>> {
     let mut writers = BTreeMap::new();
     for info in segments(names, names.dir())?.iter().filter(|s| s.end > 0) {
         let reader = names.open_segment(info.number)?;
@@ -187,13 +187,13 @@ pub const LOST_END: &str = "the segment is missing or empty, though a later one 
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn copy(
-    names: &TreeNames,
+    names: &FileNames,
     out: Option<&Path>,
     floor: u64,
-    visit: &mut CopyVisit<'_>,
-) -> Result<Copied> {
+    visit: &mut RecordVisit<'_>,
+) -> Result<CopiedLog> {
     let list = segments(names, names.dir())?;
-    let mut c = Copier::new(names, out, floor);
+    let mut c = LogCopier::new(names, out, floor);
     c.done.any = !list.is_empty();
     c.done.last_number = list.last().map_or(0, |s| s.number);
     for (i, info) in list.iter().enumerate() {
@@ -209,10 +209,10 @@ pub fn copy(
 /// # Errors
 /// I/O errors; damage is no error.
 pub fn each_op(
-    names: &TreeNames,
+    names: &FileNames,
     floor: u64,
     visit: &mut dyn FnMut(LoggedOp<'_>),
-) -> Result<Copied> {
+) -> Result<CopiedLog> {
     copy(names, None, floor, &mut |seq, end, payload| {
         for ((tree, op), seq) in OpReader::new(payload).flatten().zip(seq..) {
             visit(LoggedOp { tree, op, seq, end });
@@ -220,9 +220,9 @@ pub fn each_op(
     })
 }
 
-impl<'a> Copier<'a> {
-    fn new(names: &'a TreeNames, out: Option<&'a Path>, floor: u64) -> Copier<'a> {
-        Copier {
+impl<'a> LogCopier<'a> {
+    fn new(names: &'a FileNames, out: Option<&'a Path>, floor: u64) -> LogCopier<'a> {
+        LogCopier {
             names,
             out,
             floor,
@@ -235,7 +235,7 @@ impl<'a> Copier<'a> {
             cut: None,
             ended: false,
             pending: None,
-            done: Copied::default(),
+            done: CopiedLog::default(),
         }
     }
 
@@ -243,7 +243,7 @@ impl<'a> Copier<'a> {
         &mut self,
         info: &SegmentInfo,
         next: Option<u64>,
-        visit: &mut CopyVisit<'_>,
+        visit: &mut RecordVisit<'_>,
     ) -> Result<()> {
         let mut reader = self.names.open_segment(info.number)?;
         let header = reader.header().cloned();
@@ -303,7 +303,7 @@ impl<'a> Copier<'a> {
                         self.done.before_floor = Some(lsn);
                     }
                     if !r.mark {
-                        self.seen(lsn, r.seq, r.payload);
+                        self.note_seqs(lsn, r.seq, r.payload);
                         visit(r.seq, self.pos, r.payload);
                         self.done.records += 1;
                     }
@@ -386,7 +386,7 @@ impl<'a> Copier<'a> {
         }
         self.pos = header.base;
         self.owner = (header.store, header.writer);
-        self.current = Some(CopiedSegment { header, path, out });
+        self.current = Some(OutputSegment { header, path, out });
         Ok(())
     }
 
@@ -415,7 +415,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Records the sequence numbers of a record, and the number of missing ones before it.
-    fn seen(&mut self, lsn: u64, seq: u64, payload: &[u8]) {
+    fn note_seqs(&mut self, lsn: u64, seq: u64, payload: &[u8]) {
         if let Some(expected) = self.next_seq
             && let Some(loss) =
                 self.done.losses.last_mut().filter(|l| l.what == "log" && l.entries.is_none())
@@ -506,7 +506,7 @@ impl<'a> Copier<'a> {
 /// # Errors
 /// `InvalidArgument` if the new file's name does not have the segment's number, which is in every
 /// checksum; I/O errors.
-pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
+pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<CopiedLog> {
     if out.file_name().and_then(|n| n.to_str()) != Some(&segment_name(number)) {
         let words = format!(
             "a segment's number is in its checksums: the new file must be called {}",
@@ -514,9 +514,9 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         );
         return Err(Error::invalid(words));
     }
-    let (names, to) = (TreeNames::as_called(&dir_of(path)), dir_of(out));
+    let (names, to) = (FileNames::with_present_names(&dir_of(path)), dir_of(out));
     let base = names.open_segment(number)?.header().map(|h| h.base);
-    let mut c = Copier::new(&names, Some(&to), 0);
+    let mut c = LogCopier::new(&names, Some(&to), 0);
     (c.done.any, c.done.last_number) = (true, number);
     let capacity = names.file_len(path)?;
     c.segment(&SegmentInfo::written(number, base, None, capacity), None, &mut |_, _, _| {})?;

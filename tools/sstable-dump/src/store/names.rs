@@ -33,7 +33,7 @@ use crate::store::target::{
 
 /// A finding about the name of a file.
 #[derive(Clone, Debug)]
-pub struct ToldNames {
+pub struct NameFinding {
     /// Error with the file.
     pub error: Error,
     /// Whether the content belongs to another store or time; otherwise the file is only misnamed.
@@ -44,7 +44,7 @@ pub struct ToldNames {
 
 /// A file that must be renamed to its true name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rename {
+pub struct FileRename {
     /// Current path.
     pub from: PathBuf,
     /// True path.
@@ -54,7 +54,7 @@ pub struct Rename {
 }
 
 /// A directory under the true names of its files: an [`Env`] that finds each file there.
-pub struct TreeNames {
+pub struct FileNames {
     env: Arc<dyn Env>,
     dir: PathBuf,
     /// True names of misnamed files, by file name.
@@ -114,7 +114,7 @@ pub fn holds(name: &str) -> String {
 }
 
 /// Returns the true name of table or blob file `id`.
-fn own_of(id: u64) -> String {
+fn table_name(id: u64) -> String {
     table_path(Path::new(""), id).display().to_string()
 }
 
@@ -139,30 +139,30 @@ fn is_between(name: &str) -> bool {
     name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
 }
 
-impl TreeNames {
+impl FileNames {
     /// Reads the files in `dir`. Decisions that need the manifest are left to
-    /// [`fit`](TreeNames::fit).
+    /// [`fit`](FileNames::fit).
     ///
     /// # Errors
     /// I/O errors of the directory. Unreadable files are assumed to match their names.
-    pub fn of(dir: &Path) -> Result<TreeNames> {
-        TreeNames::among(env(), dir, &[])
+    pub fn of(dir: &Path) -> Result<FileNames> {
+        FileNames::among(env(), dir, &[])
     }
 
     /// Reads the files in `dir` and in its folders, such as `tables` and `lost+found`. Use it only
     /// for a store whose manifest lists its tables.
     ///
     /// # Errors
-    /// As [`of`](TreeNames::of).
-    pub fn with_folders(dir: &Path) -> Result<TreeNames> {
-        TreeNames::in_env(env(), dir, &[])
+    /// As [`of`](FileNames::of).
+    pub fn with_folders(dir: &Path) -> Result<FileNames> {
+        FileNames::in_env(env(), dir, &[])
     }
 
     /// Does the same in an environment, and also reads the directories `more` and their folders.
     ///
     /// # Errors
-    /// As [`of`](TreeNames::of), for all of them.
-    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<TreeNames> {
+    /// As [`of`](FileNames::of), for all of them.
+    pub fn in_env(env: Arc<dyn Env>, dir: &Path, more: &[PathBuf]) -> Result<FileNames> {
         let mut folders = vec![];
         for root in std::iter::once(dir).chain(more.iter().map(PathBuf::as_path)) {
             if root != dir {
@@ -170,11 +170,11 @@ impl TreeNames {
             }
             folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| io::is_dir(p)));
         }
-        TreeNames::among(env, dir, &folders)
+        FileNames::among(env, dir, &folders)
     }
 
-    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<TreeNames> {
-        let mut n = TreeNames { env, dir: dir.to_path_buf(), ..TreeNames::empty() };
+    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<FileNames> {
+        let mut n = FileNames { env, dir: dir.to_path_buf(), ..FileNames::empty() };
         for name in n.env.list(dir)? {
             if let Ok(Some((own, of_values))) = own_name_in(&*n.env, &dir.join(&name)) {
                 n.note(name, own, of_values);
@@ -213,7 +213,7 @@ impl TreeNames {
     }
 
     /// Describes the content of the file with this true name.
-    fn held(&self, own: &str) -> String {
+    fn content_of(&self, own: &str) -> String {
         match table_number(own).filter(|_| self.of_values.contains(own)) {
             Some(id) => format!("blob file {id}"),
             None => holds(own),
@@ -222,16 +222,16 @@ impl TreeNames {
 
     /// Returns the blob files that are here under any name, according to their footers.
     pub fn value_files(&self) -> BTreeSet<u64> {
-        self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
+        self.finished().into_iter().filter(|id| self.of_values.contains(&table_name(*id))).collect()
     }
 
     /// Creates the directory `dir` with its files under their present names.
-    pub fn as_called(dir: &Path) -> TreeNames {
-        TreeNames { dir: dir.to_path_buf(), ..TreeNames::empty() }
+    pub fn with_present_names(dir: &Path) -> FileNames {
+        FileNames { dir: dir.to_path_buf(), ..FileNames::empty() }
     }
 
-    fn empty() -> TreeNames {
-        TreeNames {
+    fn empty() -> FileNames {
+        FileNames {
             env: env(),
             dir: PathBuf::new(),
             wrong: BTreeMap::new(),
@@ -245,12 +245,12 @@ impl TreeNames {
     }
 
     /// Creates a directory in which the file `path` has the name `own`.
-    pub fn alone(path: &Path, own: &str) -> TreeNames {
+    pub fn alone(path: &Path, own: &str) -> FileNames {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-        TreeNames {
+        FileNames {
             dir: dir_of(path),
             moved: BTreeMap::from([(own.to_owned(), name)]),
-            ..TreeNames::empty()
+            ..FileNames::empty()
         }
     }
 
@@ -294,7 +294,7 @@ impl TreeNames {
             }
         }
         if let Some(state) = state {
-            self.leave_out_strangers(state)?;
+            self.hide_clone_segments(state)?;
         }
         let trees = || state.iter().flat_map(|s| s.trees.values());
         self.live = state.map(|_| trees().flat_map(TreeState::files).collect());
@@ -363,7 +363,7 @@ impl TreeNames {
 
     /// Hides log segments with records of a writer that the manifest does not know: of another
     /// store, or of a clone of this one.
-    fn leave_out_strangers(&mut self, state: &ManifestState) -> Result<()> {
+    fn hide_clone_segments(&mut self, state: &ManifestState) -> Result<()> {
         for name in self.right.clone() {
             let Some(number) = segment_number(&name) else { continue };
             let Some(mut reader) = self.segment(number)? else { continue };
@@ -431,7 +431,7 @@ impl TreeNames {
     /// Returns how many tables and blob files of `state` are here, according to their content.
     pub fn own_files(&self, state: &ManifestState) -> usize {
         let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
-            let own = own_of(id);
+            let own = table_name(id);
             let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
             let mut all = self.right.get(&own).into_iter().chain(candidates);
             all.any(|name| is_own(name) == Some(true))
@@ -449,7 +449,7 @@ impl TreeNames {
     ///
     /// # Errors
     /// I/O errors; damage is no error.
-    pub fn hide_strangers(&mut self, state: &ManifestState) -> Result<Vec<Error>> {
+    pub fn hide_foreign_segments(&mut self, state: &ManifestState) -> Result<Vec<Error>> {
         let (known, mut found) = (known(state), vec![]);
         for name in self.list(&self.dir)? {
             let Some(number) = segment_number(&name) else { continue };
@@ -515,9 +515,9 @@ impl TreeNames {
         &mut self,
         id: u64,
         words: &'static str,
-        is_own_file: &dyn Fn(&TreeNames, &str) -> Option<bool>,
+        is_own_file: &dyn Fn(&FileNames, &str) -> Option<bool>,
     ) {
-        let own = own_of(id);
+        let own = table_name(id);
         let now = self.moved.get(&own).or(self.right.get(&own)).cloned();
         let is_own = now.as_ref().and_then(|n| is_own_file(self, n));
         if is_own == Some(true) {
@@ -587,23 +587,23 @@ impl TreeNames {
     }
 
     /// Returns all findings about names of files that the store needs.
-    pub fn told(&self) -> Vec<ToldNames> {
-        let mut all: Vec<ToldNames> = self
+    pub fn findings(&self) -> Vec<NameFinding> {
+        let mut all: Vec<NameFinding> = self
             .moved
             .iter()
             .filter(|(own, _)| self.is_needed(own))
-            .map(|(own, name)| self.told_of(own, name))
+            .map(|(own, name)| self.finding_of(own, name))
             .collect();
         for (name, words) in &self.foreign {
             let error = Error::corruption(*words).in_file(self.dir.join(name));
-            all.push(ToldNames { error, foreign: true, read: None });
+            all.push(NameFinding { error, foreign: true, read: None });
         }
         all
     }
 
     /// Returns notes about copies and about tables that the store does not need. They are no
     /// damage.
-    pub fn strays(&self) -> Vec<String> {
+    pub fn stray_notes(&self) -> Vec<String> {
         let used: BTreeSet<&String> = self
             .moved
             .iter()
@@ -616,16 +616,18 @@ impl TreeNames {
                 return None;
             }
             let path = self.dir.join(name).display().to_string();
-            let held = self.held(own);
+            let content_of = self.content_of(own);
             Some(
                 match self.right.contains(own)
                     || self.moved.contains_key(own) && self.is_needed(own)
                 {
                     true => {
-                        format!("{path}: a stray copy of {held}, which is there; it is not used")
+                        format!(
+                            "{path}: a stray copy of {content_of}, which is there; it is not used"
+                        )
                     }
                     false => format!(
-                        "{path}: it holds {held}, which this store does not need; it is not used"
+                        "{path}: it holds {content_of}, which this store does not need; it is not used"
                     ),
                 },
             )
@@ -635,12 +637,12 @@ impl TreeNames {
 
     /// Returns a description of the content of the file with this name if it has other content.
     pub fn holds(&self, name: &str) -> Option<String> {
-        self.wrong.get(name).map(|own| self.held(own))
+        self.wrong.get(name).map(|own| self.content_of(own))
     }
 
     /// Returns the renames that the engine needs to find all files.
-    pub fn renames(&self) -> Vec<Rename> {
-        let each = |(own, name): (&String, &String)| Rename {
+    pub fn renames(&self) -> Vec<FileRename> {
+        let each = |(own, name): (&String, &String)| FileRename {
             from: self.dir.join(name),
             to: self.dir.join(own),
             keep: !is_ours(name) && !is_between(name),
@@ -648,20 +650,21 @@ impl TreeNames {
         self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
     }
 
-    fn told_of(&self, own: &str, name: &str) -> ToldNames {
+    fn finding_of(&self, own: &str, name: &str) -> NameFinding {
         let from = self.dir.join(name).display().to_string();
         let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
-            true => {
-                (own, format!("this file is not {}, or damaged; {from} holds it", self.held(own)))
-            }
-            false => (name, format!("this file holds {}", self.held(own))),
+            true => (
+                own,
+                format!("this file is not {}, or damaged; {from} holds it", self.content_of(own)),
+            ),
+            false => (name, format!("this file holds {}", self.content_of(own))),
         };
         let error = Error::corruption(words).in_file(self.dir.join(file));
-        ToldNames { error, foreign: false, read: Some(self.dir.join(own)) }
+        NameFinding { error, foreign: false, read: Some(self.dir.join(own)) }
     }
 }
 
-impl Env for TreeNames {
+impl Env for FileNames {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {

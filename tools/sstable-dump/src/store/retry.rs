@@ -21,7 +21,7 @@ pub const TRIES: usize = 10;
 /// # Errors
 /// - An error that two consecutive readings report.
 /// - An error that the store keeps changing, if each reading reports a different error.
-pub fn settled<T>(mut read: impl FnMut() -> Done<T>) -> Done<T> {
+pub fn retry_while_changing<T>(mut read: impl FnMut() -> Done<T>) -> Done<T> {
     let mut before: Option<Error> = None;
     for _ in 0..TRIES {
         match read() {
@@ -74,10 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn an_error_counts_when_it_is_met_twice() {
+    fn an_error_counts_if_it_repeats() {
         let mut n = 0;
         let mut moving = |most: u32| {
-            settled(|| {
+            retry_while_changing(|| {
                 n += 1;
                 if n < most { Err(missing(n)) } else { Ok(n) }
             })
@@ -86,7 +86,7 @@ mod tests {
         let Err(Failure::Failed { what, next: Some(_) }) = moving(u32::MAX) else { panic!() };
         assert!(what.contains("change faster") && what.contains("file 13 is missing"), "{what}");
         let mut n = 0;
-        let stays = settled(|| {
+        let stays = retry_while_changing(|| {
             n += 1;
             Err::<(), _>(missing(1))
         });

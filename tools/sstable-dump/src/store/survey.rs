@@ -331,7 +331,7 @@ impl Survey {
 
     /// Returns the names of missing parts: parts that the footer mentions or that every table has.
     pub fn missing(&self) -> Vec<&'static str> {
-        let gone = |kind| self.sound(kind).next().is_none();
+        let is_absent = |kind| self.sound(kind).next().is_none();
         let (mut filter, mut tombstones) = (false, false);
         if let Some(f) = &self.footer {
             (filter, tombstones) = (f.filter_len > 0, f.tombstones_len > 0);
@@ -341,10 +341,10 @@ impl Survey {
             tombstones |= p.range_deletes > 0;
         }
         let parts = [
-            (filter && gone(BlockKind::Filter), "filter"),
-            (tombstones && gone(BlockKind::Tombstones), "tombstones"),
-            (gone(BlockKind::Index) && !self.is_of_values(), "index"),
-            (gone(BlockKind::Properties), "properties"),
+            (filter && is_absent(BlockKind::Filter), "filter"),
+            (tombstones && is_absent(BlockKind::Tombstones), "tombstones"),
+            (is_absent(BlockKind::Index) && !self.is_of_values(), "index"),
+            (is_absent(BlockKind::Properties), "properties"),
             (self.footer.is_none(), "footer"),
         ];
         parts.into_iter().filter(|p| p.0).map(|p| p.1).collect()

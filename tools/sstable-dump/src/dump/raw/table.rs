@@ -46,9 +46,9 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         index = Some(file.block(BlockKind::Index, footer.index_at(), len, |raw| {
             let index = fields::index_block(raw, footer.data_len)?;
             let row = |r: &fields::IndexRow| json!({"separator": hex_json(&r.separator), "len_block": r.len, "num_entries": r.entries, "flags": r.flags});
-            let told = index.rows.iter().map(row).collect::<Vec<_>>();
+            let cells = index.rows.iter().map(row).collect::<Vec<_>>();
             rows = index.rows;
-            Ok(json!({"num_blocks": rows.len(), "prefix": hex_json(&index.prefix), "rows": told}))
+            Ok(json!({"num_blocks": rows.len(), "prefix": hex_json(&index.prefix), "rows": cells}))
         })?);
     }
     for r in &rows {

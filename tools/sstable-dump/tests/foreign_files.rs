@@ -70,7 +70,7 @@ fn a_table_of_another_store() {
 
 /// Creates a store of one table and a log, without a manifest. Its event log is `alter` applied to
 /// that of another store that ran longer. Returns the report of the repair and the saved pairs.
-fn saved_beside_events(
+fn saved_with_events(
     room: &Room,
     alter: impl FnOnce(String) -> String,
 ) -> (String, support::Pairs) {
@@ -101,7 +101,7 @@ fn saved_beside_events(
 
 #[test]
 fn the_event_log_of_another_store_hides_nothing() {
-    let (text, found) = saved_beside_events(&Room::new("events"), |events| events);
+    let (text, found) = saved_with_events(&Room::new("events"), |events| events);
     assert!(text.contains("is of another store, and left out"), "{text}");
     assert_eq!(found.len(), 2, "{text}");
 }
@@ -122,7 +122,7 @@ fn a_flushed_position_in_the_midst_of_a_record() {
         };
         events.lines().map(of_no_store).collect()
     };
-    let (text, found) = saved_beside_events(&Room::new("midst"), alter);
+    let (text, found) = saved_with_events(&Room::new("midst"), alter);
 
     assert_eq!(found.len(), 2, "{text}");
 }
@@ -140,7 +140,7 @@ fn apart(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_manifest_whose_only_table_is_damaged_is_no_strangers() {
+fn a_manifest_whose_only_table_is_damaged_is_not_foreign() {
     let room = Room::new("only");
     for damage in ["footer", "removed"] {
         let dir = room.path(damage);
