@@ -22,7 +22,7 @@ pub enum FindingKind {
     /// Bytes differ from those that were written.
     Damaged,
     /// A file that the store needs is missing.
-    ValueRecovery,
+    Missing,
     /// The content of a file belongs to another name.
     Misnamed,
     /// A file belongs to another store or another time.
@@ -46,7 +46,7 @@ impl FindingKind {
     pub fn word(self) -> &'static str {
         match self {
             FindingKind::Damaged => "damaged",
-            FindingKind::ValueRecovery => "missing",
+            FindingKind::Missing => "missing",
             FindingKind::Misnamed => "misnamed",
             FindingKind::Foreign => "foreign",
             FindingKind::Outdated => "outdated",
@@ -62,7 +62,7 @@ impl FindingKind {
     pub fn of(e: &Error) -> FindingKind {
         match e.kind() {
             ErrorKind::Incompatible => FindingKind::Newer,
-            ErrorKind::NotFound => FindingKind::ValueRecovery,
+            ErrorKind::NotFound => FindingKind::Missing,
             ErrorKind::Io => FindingKind::Unreadable,
             _ => FindingKind::Damaged,
         }

@@ -66,10 +66,7 @@ pub fn check(names: &FileNames, state: &ManifestState, f: &mut Findings) {
         Ok(RecoveredLog { end, torn: Some(t), .. }) => check_torn(names, end, &t, f),
         Ok(_) => {}
         // If a file is missing, recovery names the file before or after it.
-        Err(_)
-            if f.all
-                .iter()
-                .any(|x| x.kind == FindingKind::ValueRecovery && is_segment(&x.error)) => {}
+        Err(_) if f.all.iter().any(|x| x.kind == FindingKind::Missing && is_segment(&x.error)) => {}
         Err(e) => f.add(e),
     }
 }
@@ -101,8 +98,8 @@ fn check_files(names: &FileNames, state: &ManifestState, f: &mut Findings) -> Re
         let there = all.iter().any(|o| o.header.number == before);
         if before > 0 && base > state.wal_floor && !there {
             let name = segment_name(before);
-            let holds = names
-                .holds(&name)
+            let content = names
+                .misnamed_content(&name)
                 .map(|content| format!("the file of this name holds {content}"))
                 .or_else(|| {
                     let other = io::not_a_file(&names.dir().join(&name))?;
@@ -110,16 +107,16 @@ fn check_files(names: &FileNames, state: &ManifestState, f: &mut Findings) -> Re
                 })
                 .map_or(String::new(), |words| format!(" ({words})"));
             let words =
-                format!("the segment is missing{holds}: it had the log up to position {base}");
+                format!("the segment is missing{content}: it had the log up to position {base}");
             f.add_as(
-                FindingKind::ValueRecovery,
+                FindingKind::Missing,
                 Error::corruption(words).in_file(names.dir().join(name)),
             );
         }
     }
     if let Some(n) = log_copy::lost_end(names)? {
         f.add_as(
-            FindingKind::ValueRecovery,
+            FindingKind::Missing,
             Error::corruption(log_copy::LOST_END).in_file(names.dir().join(segment_name(n))),
         );
     }

@@ -35,7 +35,7 @@ use firn_tools::output::{Done, Failure};
 use crate::Screen;
 use crate::check::findings::{Finding, FindingKind};
 use crate::check::report::{Findings, print_report};
-use crate::store::names::{FileNames, holds, own_name};
+use crate::store::names::{FileNames, describe_content, true_name};
 use crate::store::target::{TargetKind, dir_of, env, kind, table_number};
 
 /// Examples for `--help`.
@@ -87,22 +87,25 @@ pub fn check(path: &Path) -> Done<Findings> {
         return store::check(path);
     }
     let mut f = Findings::default();
-    let own = own_name(path)?.filter(|own| path.file_name() != Some(own.as_ref()));
+    let own = true_name(path)?.filter(|own| path.file_name() != Some(own.as_ref()));
     if let Some(own) = &own {
-        let words =
-            format!("{}: this file holds {}, and is checked as that", path.display(), holds(own));
+        let words = format!(
+            "{}: this file holds {}, and is checked as that",
+            path.display(),
+            describe_content(own)
+        );
         match kind {
             // It may be an intended copy, or a recycled segment that still has its former header.
             TargetKind::Table(None) | TargetKind::Wal(_) => f.notes.push(words),
             _ => {
-                let error =
-                    Error::corruption(format!("this file holds {}", holds(own))).in_file(path);
+                let error = Error::corruption(format!("this file holds {}", describe_content(own)))
+                    .in_file(path);
                 let advice = format!("rename it to {own}, or put back the original file");
                 f.all.push(Finding { kind: FindingKind::Misnamed, error, place: None, advice });
             }
         }
     }
-    let alone = own.as_deref().map(|own| FileNames::alone(path, own));
+    let alone = own.as_deref().map(|own| FileNames::single_file(path, own));
     let env: &dyn Env = match &alone {
         Some(names) => names,
         None => &*env(),

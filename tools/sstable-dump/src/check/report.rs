@@ -66,6 +66,11 @@ impl Findings {
         self.all.push(Finding { kind, error, place: self.place.clone(), advice });
     }
 
+    /// Adds the error of a file that cannot be read, with its path.
+    pub fn add_in(&mut self, path: &Path, error: Error) {
+        self.add(if error.file().is_some() { error } else { error.in_file(path) });
+    }
+
     /// Sets the tree of the following findings.
     pub fn about(&mut self, tree: Option<&str>) {
         self.place = tree.map(|tree| FindingTree {
@@ -120,24 +125,22 @@ impl Findings {
                     "build a store that opens from all existing files: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::ValueRecovery if of_manifest => {
+            FindingKind::Damaged | FindingKind::Missing if of_manifest => {
                 format!(
                     "put back the file from a backup, or rebuild it: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::ValueRecovery
+            FindingKind::Damaged | FindingKind::Missing
                 if name.ends_with(".sst") || name.ends_with(".wal") =>
             {
                 format!("put back the file of this name from a backup, or {save}")
             }
-            FindingKind::Damaged | FindingKind::ValueRecovery
-                if e.file().is_none() || path == what =>
-            {
+            FindingKind::Damaged | FindingKind::Missing if e.file().is_none() || path == what => {
                 format!(
                     "restore the store from a backup, or rebuild it from what is there: `sstable-dump repair {here} --out NEW`"
                 )
             }
-            FindingKind::Damaged | FindingKind::ValueRecovery => {
+            FindingKind::Damaged | FindingKind::Missing => {
                 format!("put back the file from a backup, or {save}")
             }
         }

@@ -115,7 +115,7 @@ fn check_known(
     number: u64,
     f: &mut Findings,
 ) -> Done {
-    names.fit(Some(state))?;
+    names.apply_manifest(Some(state))?;
     f.has_manifest = true;
     f.definitions = definitions(names, state);
     f.renames = names.renames();
@@ -159,7 +159,7 @@ fn check_known(
     other_stores(names, number, state)?.into_iter().for_each(|e| f.add_as(FindingKind::Foreign, e));
     let live: BTreeSet<u64> = trees().flat_map(TreeState::files).collect();
     let all: BTreeSet<u64> = names.numbers(table_number)?.into_iter().collect();
-    let of_values = names.value_files();
+    let of_values = names.blob_file_ids();
     let dead = |values| {
         all.iter().filter(|id| !live.contains(id) && of_values.contains(id) == values).count()
             as u64
@@ -204,8 +204,7 @@ fn check_tree(
                     Err(Failure::Engine(e))
                         if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
                     {
-                        let e = if e.file().is_some() { e } else { e.in_file(&path) };
-                        f.add(e.keys(&m.first_key, &m.last_key));
+                        f.add_in(&path, e.keys(&m.first_key, &m.last_key));
                     }
                     Err(e) => return Err(e),
                 }
@@ -238,11 +237,7 @@ fn check_tree_values(
             Some(Ok((path, file))) => open.push((v, path, file)),
             Some(Err(e)) if e.kind() != ErrorKind::NotFound => {
                 lost.insert(v.id);
-                f.add(if e.file().is_some() {
-                    e
-                } else {
-                    e.in_file(table_path(names.dir(), v.id))
-                });
+                f.add_in(&table_path(names.dir(), v.id), e);
             }
             _ => {
                 lost.insert(v.id);
@@ -253,7 +248,7 @@ fn check_tree_values(
                     things(used, "value", "values")
                 );
                 let e = Error::corruption(words).in_file(table_path(names.dir(), v.id));
-                f.add_as(FindingKind::ValueRecovery, e);
+                f.add_as(FindingKind::Missing, e);
             }
         }
     }
@@ -267,7 +262,7 @@ fn check_tree_values(
             Err(Failure::Engine(e))
                 if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
             {
-                f.add(if e.file().is_some() { e } else { e.in_file(&path) });
+                f.add_in(&path, e);
             }
             done => done?,
         }
@@ -279,7 +274,7 @@ fn check_tree_values(
 /// Returns the reason why a live file is missing.
 fn why_missing(names: &FileNames, path: &Path, what: &str) -> String {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    match names.holds(name) {
+    match names.misnamed_content(name) {
         Some(content) => format!("a live {what} is missing: the file of its name holds {content}"),
         None => match io::not_a_file(path) {
             Some(other) => format!(
@@ -296,7 +291,7 @@ fn missing(names: &FileNames, m: &TableMeta, f: &mut Findings) {
     let why = why_missing(names, &path, "table");
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
     f.add_as(
-        FindingKind::ValueRecovery,
+        FindingKind::Missing,
         Error::corruption(words).in_file(&path).keys(&m.first_key, &m.last_key),
     );
 }
@@ -304,12 +299,12 @@ fn missing(names: &FileNames, m: &TableMeta, f: &mut Findings) {
 /// Checks the tables of a directory without a manifest, each by itself.
 fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
     let mut names = FileNames::of(dir)?;
-    names.fit(None)?;
+    names.apply_manifest(None)?;
     for t in names.findings() {
         f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
     }
     f.notes.extend(names.stray_notes());
-    for id in names.numbers(table_number)?.into_iter() {
+    for id in names.numbers(table_number)? {
         let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
         match table::check(&path, 0, None, f) {
             Err(Failure::Engine(e))
@@ -318,7 +313,7 @@ fn check_loose_tables(dir: &Path, f: &mut Findings) -> Done {
                     ErrorKind::Io | ErrorKind::Incompatible | ErrorKind::NotFound
                 ) =>
             {
-                f.add(if e.file().is_some() { e } else { e.in_file(&path) });
+                f.add_in(&path, e);
             }
             done => drop(done?),
         }

@@ -337,7 +337,7 @@ impl NodeLines<'_> {
         self.line(row, column, d.timestamp, &what, "")
     }
 
-    fn lives(&self, e: NodeExpiry) -> String {
+    fn expiry_text(&self, e: NodeExpiry) -> String {
         format!(", {} s to {}", e.ttl, self.second(e.expires))
     }
 
@@ -345,7 +345,7 @@ impl NodeLines<'_> {
         let place =
             if row.is_static { "static".to_owned() } else { self.clustering(&row.clustering) };
         if let Some(l) = row.liveness {
-            let what = format!("row{}", l.expiry.map_or(String::new(), |e| self.lives(e)));
+            let what = format!("row{}", l.expiry.map_or(String::new(), |e| self.expiry_text(e)));
             self.line(&place, "-", l.timestamp, &what, "")?;
         }
         if let Some(d) = row.deletion {
@@ -361,7 +361,9 @@ impl NodeLines<'_> {
                 let shown = |v: &[u8]| value_text(of, &of.of.cell_type(cell.path.as_deref()), v);
                 let (what, value) = match &cell.state {
                     NodeCellState::Live(v) => ("value".to_owned(), shown(v)),
-                    NodeCellState::Expiring(v, e) => (format!("value{}", self.lives(*e)), shown(v)),
+                    NodeCellState::Expiring(v, e) => {
+                        (format!("value{}", self.expiry_text(*e)), shown(v))
+                    }
                     NodeCellState::Deleted(at) => {
                         (format!("deleted {}", self.second(*at)), String::new())
                     }

@@ -43,7 +43,7 @@ pub struct FiltersArgs {
     pub probes: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct MeasuredFilter {
     name: String,
     /// Tree and run of the table; empty for a single table.
@@ -108,19 +108,7 @@ fn expected(bits: u8) -> f64 {
 
 /// Returns the sums over these tables. Omits cells that have no sum.
 fn sum(name: String, all: &[MeasuredFilter]) -> [String; 9] {
-    let none = MeasuredFilter {
-        name,
-        tree: String::new(),
-        run: 0,
-        entries: 0,
-        bits: 0,
-        keys: 0,
-        bytes: 0,
-        probes: 0,
-        wrong: 0,
-        denied: 0,
-        prefixed: false,
-    };
+    let none = MeasuredFilter { name, ..MeasuredFilter::default() };
     let sum = all.iter().fold(none, |mut sum, m| {
         sum.add(m);
         sum
@@ -157,16 +145,12 @@ fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
     let prefixed = !p.filter_prefix.is_empty();
     let mut m = MeasuredFilter {
         name,
-        tree: String::new(),
-        run: 0,
         entries: p.entries,
         bits: p.filter_bits(),
         keys: p.filter_keys,
         bytes: (p.filter_keys * u64::from(p.filter_bits())).div_ceil(8),
-        probes: 0,
-        wrong: 0,
-        denied: 0,
         prefixed,
+        ..MeasuredFilter::default()
     };
     if p.filter_bits() == 0 || p.entries == 0 {
         return Ok(m);

@@ -71,8 +71,9 @@ pub struct FindArgs {
     pub column: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum VersionKind {
+    #[default]
     Put,
     Delete,
     Merge,
@@ -91,6 +92,7 @@ impl VersionKind {
 }
 
 /// A version of the key.
+#[derive(Default)]
 struct KeyVersion {
     seq: u64,
     what: VersionKind,
@@ -106,16 +108,7 @@ struct KeyVersion {
 
 impl KeyVersion {
     fn new(seq: u64, what: VersionKind, value: &[u8], place: String) -> KeyVersion {
-        KeyVersion {
-            seq,
-            what,
-            value: value.to_vec(),
-            place,
-            blob: None,
-            flushed: false,
-            verdict: String::new(),
-            returned: false,
-        }
+        KeyVersion { seq, what, value: value.to_vec(), place, ..KeyVersion::default() }
     }
 }
 
@@ -138,7 +131,7 @@ fn blob_version(
     Ok(v)
 }
 
-fn in_table(
+fn table_versions(
     files: &StoreBlobs<'_>,
     place: &str,
     m: &TableMeta,
@@ -179,7 +172,7 @@ fn in_table(
     Ok(())
 }
 
-fn in_log(
+fn log_versions(
     dir: &Path,
     state: &ManifestState,
     tree: &TreeState,
@@ -315,14 +308,14 @@ fn versions(
     let mut all = vec![];
     let names = FileNames::with_present_names(dir);
     let files = StoreBlobs::of(&names);
-    in_log(dir, state, tree, key, &mut all)?;
+    log_versions(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
         let place = format!("L{}#{}", run.level, run.number);
         let holds = |m: &&std::sync::Arc<TableMeta>| {
             m.first_key.as_slice() <= key && key <= m.last_key.as_slice()
         };
         for m in run.tables.iter().filter(holds) {
-            in_table(&files, &place, m, key, &mut all)?;
+            table_versions(&files, &place, m, key, &mut all)?;
         }
     }
     set_verdicts(&mut all, tree.options.merge.as_deref());

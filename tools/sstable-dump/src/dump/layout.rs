@@ -42,6 +42,7 @@ pub struct LayoutArgs {
 }
 
 /// A part of the file.
+#[derive(Default)]
 struct LayoutPart {
     offset: u64,
     len: u64,
@@ -58,17 +59,7 @@ struct LayoutPart {
 
 impl LayoutPart {
     fn new(offset: u64, len: u64, name: &'static str, letter: char) -> LayoutPart {
-        LayoutPart {
-            offset,
-            len,
-            name,
-            letter,
-            overhead: 0,
-            raw: 0,
-            entries: None,
-            keys: None,
-            damage: None,
-        }
+        LayoutPart { offset, len, name, letter, ..LayoutPart::default() }
     }
 }
 
@@ -232,6 +223,7 @@ fn part_json(p: &LayoutPart, family: Option<&DescribedFile>) -> Value {
 }
 
 /// Sums over parts with the same name.
+#[derive(Default)]
 struct LayoutSum {
     name: &'static str,
     letter: char,
@@ -248,15 +240,7 @@ fn sums(parts: &[LayoutPart]) -> Vec<LayoutSum> {
     for p in parts {
         let name = if p.damage.is_some() { "damaged" } else { p.name };
         let i = out.iter().position(|s| s.name == name).unwrap_or_else(|| {
-            out.push(LayoutSum {
-                name,
-                letter: p.letter,
-                parts: 0,
-                bytes: 0,
-                overhead: 0,
-                raw: 0,
-                entries: 0,
-            });
+            out.push(LayoutSum { name, letter: p.letter, ..LayoutSum::default() });
             out.len() - 1
         });
         let s = &mut out[i];

@@ -4,6 +4,7 @@
 //! With `--json` the first line has the options of the table; range deletions and entries follow.
 //! With `--all-versions` the output is complete, and `from-json` builds the same file from it.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -93,80 +94,56 @@ struct ScanPrinter<'a, 'b> {
 }
 
 impl ScanPrinter<'_, '_> {
+    /// Prints an entry. A value in a blob file is read from there, and its position is printed.
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
-        if let Some(r) = BlobHandle::decode(value).filter(|_| t.kind() == Some(Kind::Blob)) {
-            return self.blob_entry(key, t, value, &r);
-        }
-        if let Some(lines) = &mut self.lines {
-            let has_value = !self.keys_only && text::kind(t) != "delete";
-            lines.entry(key, has_value.then_some(value), t.seq(), text::kind(t));
+        let blob = BlobHandle::decode(value).filter(|_| t.kind() == Some(Kind::Blob));
+        let (kind, has_value) = (text::kind(t), !self.keys_only && t.kind() != Some(Kind::Delete));
+        if let Some(lines) = self.lines.as_mut().filter(|_| blob.is_none()) {
+            lines.entry(key, has_value.then_some(value), t.seq(), kind);
             return if lines.is_full() { lines.flush(self.screen.out) } else { Ok(()) };
         }
+        let value = (!self.keys_only).then(|| match blob {
+            Some(_) => self.files.find(key, value).map(|v| Cow::Owned(v.bytes)),
+            None => Ok(Cow::Borrowed(value)),
+        });
         self.line.clear();
         if self.screen.json {
-            let (mut object, hex) = self.head(key, t);
-            if !self.keys_only && text::kind(t) != "delete" {
-                put_field(&mut object, "value", value, hex);
-                if let Some((family, typed)) =
-                    self.family.as_ref().and_then(|f| Some((f, f.typed(key, value).ok()?)))
-                {
-                    object.insert("cell".into(), typed::cell_json(family, &typed));
+            let (mut object, hex) = (Map::new(), self.show == Show::Hex);
+            put_field(&mut object, "key", key, hex);
+            object.insert("seq".into(), t.seq().into());
+            object.insert("kind".into(), kind.into());
+            object.extend(blob.map(|r| ("apart".into(), place_json(&r))));
+            match value {
+                Some(Ok(v)) if has_value => {
+                    put_field(&mut object, "value", &v, hex);
+                    let family = self.family.as_ref().filter(|_| blob.is_none());
+                    let typed = family.and_then(|f| Some((f, f.typed(key, &v).ok()?)));
+                    object.extend(typed.map(|(f, t)| ("cell".into(), typed::cell_json(f, &t))));
                 }
-            }
-            serde_json::to_writer(&mut self.line, &object)
-                .map_err(|e| Failure::new(e.to_string()))?;
-        } else {
-            encode(key, self.show, &mut self.line);
-            self.line.extend(format!("\t{}\t{}", t.seq(), text::kind(t)).into_bytes());
-            if !self.keys_only {
-                self.line.push(b'\t');
-                encode(value, self.show, &mut self.line);
-            }
-        }
-        self.line.push(b'\n');
-        Ok(self.screen.out.write_all(&self.line)?)
-    }
-
-    /// Returns the fields of an entry before its value, and whether bytes are printed in
-    /// hexadecimal.
-    fn head(&self, key: &[u8], t: Trailer) -> (Map<String, Value>, bool) {
-        let (mut object, hex) = (Map::new(), self.show == Show::Hex);
-        put_field(&mut object, "key", key, hex);
-        object.insert("seq".into(), t.seq().into());
-        object.insert("kind".into(), text::kind(t).into());
-        (object, hex)
-    }
-
-    /// Prints an entry whose value is in a blob file, with its position, and with the value if it
-    /// is readable.
-    fn blob_entry(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &BlobHandle) -> Done {
-        let found = (!self.keys_only).then(|| self.files.find(key, reference));
-        self.line.clear();
-        if self.screen.json {
-            let (mut object, hex) = self.head(key, t);
-            object.insert("apart".into(), place_json(r));
-            match found {
-                Some(Ok(v)) => put_field(&mut object, "value", &v.bytes, hex),
                 Some(Err(e)) => drop(object.insert("error".into(), e.to_string().into())),
-                None => {}
+                _ => {}
             }
             self.line.extend(Value::Object(object).to_string().into_bytes());
         } else {
             encode(key, self.show, &mut self.line);
-            self.line.extend(format!("\t{}\t{}", t.seq(), text::kind(t)).into_bytes());
-            match found {
-                Some(Ok(v)) => {
+            self.line.extend(format!("\t{}\t{kind}", t.seq()).into_bytes());
+            match (value, blob) {
+                (Some(Ok(v)), _) => {
                     self.line.push(b'\t');
-                    encode(&v.bytes, self.show, &mut self.line);
+                    encode(&v, self.show, &mut self.line);
                 }
-                Some(Err(e)) => {
+                (Some(Err(e)), Some(r)) => {
                     let words =
                         format!("\t(blob file {}, offset {}: {})", r.file, r.offset, e.message());
                     self.line.extend(words.into_bytes());
                 }
-                None => {}
+                _ => {}
             }
         }
+        self.end_line()
+    }
+
+    fn end_line(&mut self) -> Done {
         self.line.push(b'\n');
         Ok(self.screen.out.write_all(&self.line)?)
     }
@@ -189,8 +166,7 @@ impl ScanPrinter<'_, '_> {
             self.line.extend(format!("\t{}\tdelete range up to\t", seqs.join(",")).into_bytes());
             encode(end, self.show, &mut self.line);
         }
-        self.line.push(b'\n');
-        Ok(self.screen.out.write_all(&self.line)?)
+        self.end_line()
     }
 }
 

@@ -48,7 +48,7 @@ pub fn gather(names: &FileNames, sources: Sources) -> Result<RecoveredHistory> {
 /// I/O errors; damage is no error.
 pub fn removed(names: &FileNames) -> Result<BTreeSet<u64>> {
     let mut e = RecoveredHistory::default();
-    for number in names.numbers(manifest_number)?.into_iter() {
+    for number in names.numbers(manifest_number)? {
         if let Ok((log, _)) = manifest::read_around(names, names.dir(), number) {
             log.frames.iter().flat_map(|f| &f.edits).for_each(|edit| e.take_edit(edit));
         }
@@ -136,6 +136,6 @@ fn read_manifests(
 }
 
 /// Returns the error for a directory without files of a store.
-pub fn nothing(dir: &Path) -> Error {
+pub fn no_store(dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is nothing of a store in this directory").in_file(dir)
 }

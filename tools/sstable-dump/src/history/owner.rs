@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_kv::Result;
-use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
+use firn_kv::internals::wal::{segment_name, segment_number};
 
 use crate::store::names::FileNames;
 use crate::store::target::{is_of_values, open_file, open_values};
@@ -35,18 +35,13 @@ pub struct StoreOwner {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn look(names: &FileNames, chosen: Option<u64>) -> Result<StoreOwner> {
+pub fn find_owner(names: &FileNames, chosen: Option<u64>) -> Result<StoreOwner> {
     let mut w = StoreOwner { tables: tables(names), ..StoreOwner::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
-    for number in names.numbers(segment_number)?.into_iter() {
-        let mut reader = SegmentReader::open(names, names.dir(), number)?;
+    for number in names.numbers(segment_number)? {
+        let mut reader = names.open_segment(number)?;
         let Some(store) = reader.header().map(|h| h.store) else { continue };
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(_) = item {
-                logs.push((number, store));
-                break;
-            }
-        }
+        logs.extend(reader.next_record()?.map(|_| (number, store)));
     }
     let with_log: BTreeSet<u64> = logs.iter().map(|l| l.1).collect();
     let files = |store: u64| {
@@ -82,8 +77,8 @@ pub fn writer(names: &FileNames, id: u64) -> Option<u64> {
 /// I/O errors; damage is no error.
 pub fn stores(names: &FileNames) -> Result<BTreeSet<u64>> {
     let mut all: BTreeSet<u64> = tables(names).into_values().collect();
-    for number in names.numbers(segment_number)?.into_iter() {
-        all.extend(SegmentReader::open(names, names.dir(), number)?.header().map(|h| h.store));
+    for number in names.numbers(segment_number)? {
+        all.extend(names.open_segment(number)?.header().map(|h| h.store));
     }
     Ok(all)
 }
@@ -101,7 +96,7 @@ impl StoreOwner {
 }
 
 /// Returns the reason for leaving out a file of another store.
-pub fn words(store: u64) -> String {
+pub fn foreign_reason(store: u64) -> String {
     format!(
         "it is of another store (id {store:016x}), of which there is a log here too: left out (`sstable-dump repair --store {store:016x}` takes \
          that one)"

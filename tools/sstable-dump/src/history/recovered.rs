@@ -16,7 +16,7 @@ use firn_kv::internals::sstable::Properties;
 use firn_tools::io;
 use serde_json::Value;
 
-use crate::store::names::{FileNames, own_name};
+use crate::store::names::{FileNames, true_name};
 use crate::store::target::open_file;
 
 /// Recovered facts about a tree.
@@ -244,7 +244,7 @@ impl RecoveredHistory {
         let (mut foreign, mut known) = (BTreeSet::new(), 0);
         for (&id, &size) in &self.sizes {
             let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
-            if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
+            if true_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
                 known += 1;
                 if !has_logged_size(names, id, names.file_len(&table_path(names.dir(), id))?, size)
                 {

@@ -38,7 +38,7 @@ use firn_tools::output::{Done, Failure};
 
 use crate::Screen;
 use crate::history::evidence::other_stores;
-use crate::history::gather::{Sources, gather, nothing};
+use crate::history::gather::{Sources, gather, no_store};
 use crate::history::owner;
 use crate::repair::rebuild::rebuild;
 use crate::salvage::losses::Loss;
@@ -113,12 +113,12 @@ fn make(
         *names = FileNames::with_folders(&args.dir)?;
         return new_store::write(names, out, state, report);
     }
-    let owner = owner::look(names, args.store.or(history.partial.as_ref().map(|s| s.id)))?;
+    let owner = owner::find_owner(names, args.store.or(history.partial.as_ref().map(|s| s.id)))?;
     for (name, store) in owner.foreign_segments() {
-        report.losses.push(Loss::new("log", args.dir.join(&name), owner::words(store)));
+        report.losses.push(Loss::new("log", args.dir.join(&name), owner::foreign_reason(store)));
         names.hide(name);
     }
-    names.fit(None)?;
+    names.apply_manifest(None)?;
     report.add_names(names);
     let state = rebuild(names, out, &mut history, &owner, report)?;
     new_store::finish_store(names, out, state, report)
@@ -139,7 +139,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     let is_store_file =
         |n: &String| table_number(n).is_some() || n.ends_with(".wal") || n.starts_with("MANIFEST-");
     if !names.list(dir)?.iter().any(is_store_file) {
-        return Err(nothing(dir).into());
+        return Err(no_store(dir).into());
     }
     let sources = match &args.manifest {
         _ if args.without_manifest || args.store.is_some() => Sources::None,

@@ -13,12 +13,12 @@ use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
 use crate::Screen;
-use crate::store::names::{BETWEEN, FileNames, FileRename};
-use crate::store::retry::is_open;
+use crate::store::names::{FileNames, FileRename, TEMPORARY};
+use crate::store::retry::open_failure;
 use crate::store::target::{copy_file, env};
 
 /// Returns an unused name in the same folder: `path` with `suffix`, then with numbers.
-fn free(path: &Path, suffix: &str) -> PathBuf {
+fn unused_name(path: &Path, suffix: &str) -> PathBuf {
     let with = |end: String| {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
@@ -34,29 +34,29 @@ fn free(path: &Path, suffix: &str) -> PathBuf {
 
 /// Renames all files to temporary names first, then to their true names. So any permutation works,
 /// and after an interruption each file exists under one of the names.
-fn carry_out(dir: &Path, renames: &[FileRename]) -> Result<Vec<(PathBuf, PathBuf)>> {
+fn rename_all(dir: &Path, renames: &[FileRename]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let env = env();
     let mut waiting = vec![];
     for r in renames {
-        let between = free(&r.to, BETWEEN);
+        let temporary = unused_name(&r.to, TEMPORARY);
         if r.keep {
-            let part = free(&r.to, "part");
+            let part = unused_name(&r.to, "part");
             copy_file(&r.from, &part)?;
-            env.rename(&part, &between)?;
+            env.rename(&part, &temporary)?;
         } else {
-            env.rename(&r.from, &between)?;
+            env.rename(&r.from, &temporary)?;
         }
-        waiting.push((between, &r.to));
+        waiting.push((temporary, &r.to));
     }
     env.sync_dir(dir)?;
     let mut aside = vec![];
-    for (between, to) in waiting {
+    for (temporary, to) in waiting {
         if io::is_taken(to) {
-            let other = free(to, "aside");
+            let other = unused_name(to, "aside");
             env.rename(to, &other)?;
             aside.push((to.clone(), other));
         }
-        env.rename(&between, to)?;
+        env.rename(&temporary, to)?;
     }
     env.sync_dir(dir)?;
     Ok(aside)
@@ -71,7 +71,7 @@ fn carry_out(dir: &Path, renames: &[FileRename]) -> Result<Vec<(PathBuf, PathBuf
 pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
     let env = env();
     let _lock = env.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
-        ErrorKind::Locked => is_open(&e),
+        ErrorKind::Locked => open_failure(&e),
         _ => e.into(),
     })?;
     let mut names = FileNames::with_folders(dir)?;
@@ -85,9 +85,9 @@ pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
         Err(e) if e.kind() == ErrorKind::Corruption => return Err(no_manifest(e)),
         Err(e) => return Err(e.into()),
     };
-    names.fit(Some(&state))?;
+    names.apply_manifest(Some(&state))?;
     let renames = names.renames();
-    let aside = carry_out(dir, &renames)?;
+    let aside = rename_all(dir, &renames)?;
     if screen.json {
         let renamed: Vec<_> = renames
             .iter()

@@ -49,7 +49,7 @@ pub fn take_all(c: &mut RepairContext<'_>, owner: &StoreOwner) -> Done<TakenFile
             continue;
         };
         let foreign = match owner.foreign_store(id) {
-            Some(store) => Some(owner::words(store)),
+            Some(store) => Some(owner::foreign_reason(store)),
             None => foreign.contains(&id).then(|| {
                 "the event log has another table with this number: this one is of another store or time".into()
             }),

@@ -64,7 +64,7 @@ fn definitions(
 
 /// Guesses the hooks of a tree of the data model that has no definition, and returns the reason
 /// too. Returns `None` for a tree that needs no hooks.
-fn guessed(
+fn guess_hooks(
     name: &str,
     has: &PersistedOptions,
     has_merges: bool,
@@ -120,9 +120,12 @@ pub fn set_tree_hooks(
         let defined = report.definitions.of_tree(&t.name);
         let hooks = match defined {
             Some(d) => Some((d.hooks(), "its definition asks for")),
-            None => {
-                guessed(&t.name, &t.options, merges.contains(&t.id), report.definitions.partitioner)
-            }
+            None => guess_hooks(
+                &t.name,
+                &t.options,
+                merges.contains(&t.id),
+                report.definitions.partitioner,
+            ),
         };
         if let Some((hooks, by)) = hooks
             && set_hooks(&mut t.options, &hooks)

@@ -28,7 +28,7 @@ use crate::salvage::report::NewStoreReport;
 use crate::salvage::table::salvage_table;
 use crate::store::blobs::uses_text;
 use crate::store::log_copy;
-use crate::store::names::{holds, own_name};
+use crate::store::names::{describe_content, true_name};
 use crate::store::retry::refuse_open;
 use crate::store::target::{
     TargetKind, env, is_of_values, kind, misnamed, table_file, table_number,
@@ -169,12 +169,12 @@ fn salvage_store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Pa
 /// Runs `salvage`.
 pub fn run(screen: &mut Screen<'_>, args: &SalvageArgs) -> Done {
     let kind = kind(&args.path)?;
-    let own = if kind == TargetKind::Store { None } else { own_name(&args.path)? };
+    let own = if kind == TargetKind::Store { None } else { true_name(&args.path)? };
     if let Some(own) =
         own.filter(|own| table_number(own).is_none() && args.path.file_name() != Some(own.as_ref()))
     {
         return Err(Failure::with_next(
-            format!("{}: this file holds {}", args.path.display(), holds(&own)),
+            format!("{}: this file holds {}", args.path.display(), describe_content(&own)),
             format!("copy it under its own name, {own}, and salvage that"),
         ));
     }

@@ -235,7 +235,7 @@ pub fn write(
     mut state: ManifestState,
     report: &mut NewStoreReport,
 ) -> Done {
-    names.fit(Some(&state))?;
+    names.apply_manifest(Some(&state))?;
     report.add_names(names);
     for e in names.hide_foreign_segments(&state)? {
         let reason = format!(
@@ -355,7 +355,7 @@ fn report_lost_end(
     (end, known_seq): (u64, u64),
     report: &mut NewStoreReport,
 ) -> Done {
-    report.unknown.extend(log_copy::mixed(names)?);
+    report.unknown.extend(log_copy::foreign_predecessor(names)?);
     let flushed = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let lost_end = log_copy::lost_end(names)?.map(|n| names.dir().join(segment_name(n)));
     // This tool creates such a store if the log is lost.
@@ -375,7 +375,7 @@ fn report_lost_end(
         });
     } else if let Some(file) = lost_end {
         report.losses.push(Loss::new("log", file, log_copy::LOST_END));
-    } else if let Some(words) = log_copy::may_go_on(names)? {
+    } else if let Some(words) = log_copy::may_lack_end(names)? {
         report.unknown.push(words);
     } else if !log.any && !has_no_log {
         report

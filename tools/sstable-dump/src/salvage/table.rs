@@ -137,7 +137,7 @@ fn losses(s: &Survey) -> Vec<Loss> {
     let (saved, known) = (s.entries(), all.iter().map(|l| l.entries).sum::<Option<u64>>());
     match (s.entries_once(), known) {
         (Some(once), Some(known)) if once > saved + known => {
-            all.push(rest(s, Some(once - saved - known)))
+            all.push(lost_rest(s, Some(once - saved - known)))
         }
         (Some(once), None) if once >= saved => {
             let known_entries: u64 = all.iter().filter_map(|l| l.entries).sum();
@@ -147,7 +147,7 @@ fn losses(s: &Survey) -> Vec<Loss> {
                 only.entries = once.checked_sub(saved + known_entries);
             }
         }
-        (None, _) if s.footer.is_none() && first_part.is_none() => all.push(rest(s, None)),
+        (None, _) if s.footer.is_none() && first_part.is_none() => all.push(lost_rest(s, None)),
         _ => {}
     }
     all.extend(lost_tombstones(s));
@@ -180,7 +180,7 @@ fn lost_tombstones(s: &Survey) -> Option<Loss> {
 }
 
 /// Returns the loss after the last existing block.
-fn rest(s: &Survey, entries: Option<u64>) -> Loss {
+fn lost_rest(s: &Survey, entries: Option<u64>) -> Loss {
     let last = s.sound(BlockKind::Data).filter_map(|r| r.keys.as_ref()).last().map(|k| k.1.clone());
     let upper = s.properties.as_ref().map(|p| p.last_key.clone());
     let reason = match s.len {
@@ -270,7 +270,7 @@ pub fn salvage_table(
                     none => none.insert(make()?),
                 }
                 .add(&key, trailer, &value)?,
-                Err(e) => lose_value(&mut r.losses, path, tree, &key, &e),
+                Err(e) => record_lost_value(&mut r.losses, path, tree, &key, &e),
             }
         }
         r.blocks += 1;
@@ -315,7 +315,13 @@ fn take_value<'a>(
 
 /// Records the loss of an unreadable value: by its key or, if its whole file is unreadable,
 /// together with adjacent ones.
-fn lose_value(losses: &mut Vec<Loss>, path: &Path, tree: Option<TreeId>, key: &[u8], e: &Error) {
+fn record_lost_value(
+    losses: &mut Vec<Loss>,
+    path: &Path,
+    tree: Option<TreeId>,
+    key: &[u8],
+    e: &Error,
+) {
     let file = e.file().and_then(Path::file_name).map(|n| n.display().to_string());
     let file = file.map_or_else(String::new, |n| format!(" in {n}"));
     let reason = match e.offset() {

@@ -37,7 +37,7 @@ pub fn describe_unlisted(
 ) -> Done<Vec<String>> {
     let Some(live) = names.live() else { return Ok(vec![]) };
     let removed = gather::removed(names)?;
-    let of_values = names.value_files();
+    let of_values = names.blob_file_ids();
     let is_unnamed = |id: &u64| !live.contains(id) && !of_values.contains(id);
     let (mut db, mut words) = (None, vec![]);
     for id in names.finished().into_iter().filter(is_unnamed) {

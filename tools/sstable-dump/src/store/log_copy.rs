@@ -60,8 +60,6 @@ pub struct CopiedLog {
     pub before_floor: Option<u64>,
     /// Position after the last record.
     pub end: u64,
-    /// Largest segment number, including spare and void segments.
-    pub last_number: u64,
     /// Number of retained records.
     pub records: u64,
     /// Whether there was any segment.
@@ -128,7 +126,7 @@ pub fn lost_end(names: &FileNames) -> Result<Option<u64>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn may_go_on(names: &FileNames) -> Result<Option<String>> {
+pub fn may_lack_end(names: &FileNames) -> Result<Option<String>> {
     let list = segments(names, names.dir())?;
     let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
     let mut reader = names.open_segment(last.number)?;
@@ -160,7 +158,7 @@ pub fn may_go_on(names: &FileNames) -> Result<Option<String>> {
 ///
 /// # Errors
 /// I/O errors; damage is no error.
-pub fn mixed(names: &FileNames) -> Result<Option<String>> {
+pub fn foreign_predecessor(names: &FileNames) -> Result<Option<String>> {
     let mut writers = BTreeMap::new();
     for info in segments(names, names.dir())?.iter().filter(|s| s.end > 0) {
         let reader = names.open_segment(info.number)?;
@@ -195,7 +193,6 @@ pub fn copy(
     let list = segments(names, names.dir())?;
     let mut c = LogCopier::new(names, out, floor);
     c.done.any = !list.is_empty();
-    c.done.last_number = list.last().map_or(0, |s| s.number);
     for (i, info) in list.iter().enumerate() {
         let next = list[i + 1..].iter().find_map(|s| s.base.filter(|_| s.end > 0));
         c.segment(info, next, visit)?;
@@ -517,7 +514,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<CopiedLog> {
     let (names, to) = (FileNames::with_present_names(&dir_of(path)), dir_of(out));
     let base = names.open_segment(number)?.header().map(|h| h.base);
     let mut c = LogCopier::new(&names, Some(&to), 0);
-    (c.done.any, c.done.last_number) = (true, number);
+    c.done.any = true;
     let capacity = names.file_len(path)?;
     c.segment(&SegmentInfo::written(number, base, None, capacity), None, &mut |_, _, _| {})?;
     c.finish()?;

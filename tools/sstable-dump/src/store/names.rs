@@ -23,7 +23,7 @@ use firn_kv::internals::manifest::{
 };
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
-use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number, segments};
+use firn_kv::internals::wal::{SegmentReader, segment_name, segment_number, segments};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 
@@ -58,11 +58,11 @@ pub struct FileNames {
     env: Arc<dyn Env>,
     dir: PathBuf,
     /// True names of misnamed files, by file name.
-    wrong: BTreeMap<String, String>,
+    misnamed: BTreeMap<String, String>,
     /// Files whose first and last bytes match their names.
-    right: BTreeSet<String>,
+    well_named: BTreeSet<String>,
     /// Actual file name by true name.
-    moved: BTreeMap<String, String>,
+    relocated: BTreeMap<String, String>,
     /// Names of files with other content, or with content of another store.
     hidden: BTreeSet<String>,
     /// Files of another store or time, with the reason.
@@ -70,19 +70,19 @@ pub struct FileNames {
     /// Tables and blob files of the manifest; `None` without one.
     live: Option<BTreeSet<u64>>,
     /// True names of blob files.
-    of_values: BTreeSet<String>,
+    blob_files: BTreeSet<String>,
 }
 
 /// Returns the name that a file should have according to its content.
 ///
 /// # Errors
 /// I/O errors.
-pub fn own_name(path: &Path) -> Result<Option<String>> {
-    Ok(own_name_in(&*env(), path)?.map(|own| own.0))
+pub fn true_name(path: &Path) -> Result<Option<String>> {
+    Ok(true_name_in(&*env(), path)?.map(|own| own.0))
 }
 
 /// Returns the same, and whether the file is a blob file.
-fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
+fn true_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
     if !io::is_file(path) {
         return Ok(None);
     }
@@ -104,7 +104,7 @@ fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
 }
 
 /// Describes the content of a file with this true name.
-pub fn holds(name: &str) -> String {
+pub fn describe_content(name: &str) -> String {
     match (table_number(name), segment_number(name), manifest_number(name)) {
         (Some(id), _, _) => format!("table {id}"),
         (_, Some(n), _) => format!("log segment {n}"),
@@ -119,7 +119,7 @@ fn table_name(id: u64) -> String {
 }
 
 /// Reports whether this is the name of a store's file.
-fn is_ours(name: &str) -> bool {
+fn is_store_file(name: &str) -> bool {
     table_number(name).is_some()
         || segment_number(name).is_some()
         || manifest_number(name).is_some()
@@ -132,21 +132,21 @@ const FOREIGN_VALUES: &str =
     "this is not the blob file with this number in the manifest, but one of another store or time";
 
 /// Suffix of a file during its renaming.
-pub const BETWEEN: &str = "found";
+pub const TEMPORARY: &str = "found";
 
 /// Reports whether an interrupted renaming left this name.
-fn is_between(name: &str) -> bool {
-    name.split_once(&format!(".{BETWEEN}")).is_some_and(|(own, _)| is_ours(own))
+fn is_temporary(name: &str) -> bool {
+    name.split_once(&format!(".{TEMPORARY}")).is_some_and(|(own, _)| is_store_file(own))
 }
 
 impl FileNames {
     /// Reads the files in `dir`. Decisions that need the manifest are left to
-    /// [`fit`](FileNames::fit).
+    /// [`apply_manifest`](FileNames::apply_manifest).
     ///
     /// # Errors
     /// I/O errors of the directory. Unreadable files are assumed to match their names.
     pub fn of(dir: &Path) -> Result<FileNames> {
-        FileNames::among(env(), dir, &[])
+        FileNames::read(env(), dir, &[])
     }
 
     /// Reads the files in `dir` and in its folders, such as `tables` and `lost+found`. Use it only
@@ -170,14 +170,14 @@ impl FileNames {
             }
             folders.extend(env.list(root)?.iter().map(|n| root.join(n)).filter(|p| io::is_dir(p)));
         }
-        FileNames::among(env, dir, &folders)
+        FileNames::read(env, dir, &folders)
     }
 
-    fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<FileNames> {
+    fn read(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<FileNames> {
         let mut n = FileNames { env, dir: dir.to_path_buf(), ..FileNames::empty() };
         for name in n.env.list(dir)? {
-            if let Ok(Some((own, of_values))) = own_name_in(&*n.env, &dir.join(&name)) {
-                n.note(name, own, of_values);
+            if let Ok(Some((own, blob_files))) = true_name_in(&*n.env, &dir.join(&name)) {
+                n.note(name, own, blob_files);
             }
         }
         for folder in folders {
@@ -185,14 +185,14 @@ impl FileNames {
             for name in n.env.list(folder).unwrap_or_default() {
                 let path = folder.join(&name);
                 let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
-                if let (Some(shown), Ok(Some((own, of_values)))) =
-                    (shown, own_name_in(&*n.env, &path))
+                if let (Some(shown), Ok(Some((own, blob_files)))) =
+                    (shown, true_name_in(&*n.env, &path))
                 {
-                    n.note(shown, own, of_values);
+                    n.note(shown, own, blob_files);
                 }
             }
         }
-        for (name, own) in n.wrong.clone() {
+        for (name, own) in n.misnamed.clone() {
             if segment_number(&own).is_none() {
                 n.take(&name, &own);
             }
@@ -201,28 +201,31 @@ impl FileNames {
     }
 
     /// Records a file with the true name `own`.
-    fn note(&mut self, name: String, own: String, of_values: bool) {
-        if of_values {
-            self.of_values.insert(own.clone());
+    fn note(&mut self, name: String, own: String, blob_files: bool) {
+        if blob_files {
+            self.blob_files.insert(own.clone());
         }
         if own == name {
-            self.right.insert(name);
+            self.well_named.insert(name);
         } else {
-            self.wrong.insert(name, own);
+            self.misnamed.insert(name, own);
         }
     }
 
     /// Describes the content of the file with this true name.
     fn content_of(&self, own: &str) -> String {
-        match table_number(own).filter(|_| self.of_values.contains(own)) {
+        match table_number(own).filter(|_| self.blob_files.contains(own)) {
             Some(id) => format!("blob file {id}"),
-            None => holds(own),
+            None => describe_content(own),
         }
     }
 
     /// Returns the blob files that are here under any name, according to their footers.
-    pub fn value_files(&self) -> BTreeSet<u64> {
-        self.finished().into_iter().filter(|id| self.of_values.contains(&table_name(*id))).collect()
+    pub fn blob_file_ids(&self) -> BTreeSet<u64> {
+        self.finished()
+            .into_iter()
+            .filter(|id| self.blob_files.contains(&table_name(*id)))
+            .collect()
     }
 
     /// Creates the directory `dir` with its files under their present names.
@@ -234,29 +237,29 @@ impl FileNames {
         FileNames {
             env: env(),
             dir: PathBuf::new(),
-            wrong: BTreeMap::new(),
-            right: BTreeSet::new(),
-            moved: BTreeMap::new(),
+            misnamed: BTreeMap::new(),
+            well_named: BTreeSet::new(),
+            relocated: BTreeMap::new(),
             hidden: BTreeSet::new(),
             foreign: BTreeMap::new(),
             live: None,
-            of_values: BTreeSet::new(),
+            blob_files: BTreeSet::new(),
         }
     }
 
     /// Creates a directory in which the file `path` has the name `own`.
-    pub fn alone(path: &Path, own: &str) -> FileNames {
+    pub fn single_file(path: &Path, own: &str) -> FileNames {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
         FileNames {
             dir: dir_of(path),
-            moved: BTreeMap::from([(own.to_owned(), name)]),
+            relocated: BTreeMap::from([(own.to_owned(), name)]),
             ..FileNames::empty()
         }
     }
 
     /// Maps the true name `own` to the file `name`, unless a file with its true name exists.
     fn take(&mut self, name: &str, own: &str) {
-        if is_ours(name) {
+        if is_store_file(name) {
             self.hidden.insert(name.to_owned());
         }
         // Only tables never change. A copy of a log segment or manifest may be older than the
@@ -264,11 +267,11 @@ impl FileNames {
         let lacks = || {
             let path = self.dir.join(own);
             table_number(own).is_some()
-                || self.wrong.contains_key(own)
+                || self.misnamed.contains_key(own)
                 || self.env.file_len(&path).map_or(true, |n| n == 0)
         };
-        if !self.right.contains(own) && lacks() {
-            self.moved.entry(own.to_owned()).or_insert_with(|| name.to_owned());
+        if !self.well_named.contains(own) && lacks() {
+            self.relocated.entry(own.to_owned()).or_insert_with(|| name.to_owned());
         }
     }
 
@@ -277,20 +280,20 @@ impl FileNames {
     ///
     /// # Errors
     /// I/O errors; damage is no error.
-    pub fn fit(&mut self, state: Option<&ManifestState>) -> Result<()> {
+    pub fn apply_manifest(&mut self, state: Option<&ManifestState>) -> Result<()> {
         let floor = match state {
             Some(s) => s.wal_floor,
             None => self.unbroken_log()?,
         };
-        for (name, own) in self.wrong.clone() {
+        for (name, own) in self.misnamed.clone() {
             let Some(number) = segment_number(&own) else { continue };
-            let before = (self.moved.clone(), self.hidden.clone());
+            let before = (self.relocated.clone(), self.hidden.clone());
             self.take(&name, &own);
             // Below the floor is the former content of a file that waits for recycling.
-            if self.moved.get(&own) == Some(&name) && self.end_of(number)? <= floor
-                || self.right.contains(&own)
+            if self.relocated.get(&own) == Some(&name) && self.end_of(number)? <= floor
+                || self.well_named.contains(&own)
             {
-                (self.moved, self.hidden) = before;
+                (self.relocated, self.hidden) = before;
             }
         }
         if let Some(state) = state {
@@ -364,17 +367,14 @@ impl FileNames {
     /// Hides log segments with records of a writer that the manifest does not know: of another
     /// store, or of a clone of this one.
     fn hide_clone_segments(&mut self, state: &ManifestState) -> Result<()> {
-        for name in self.right.clone() {
+        for name in self.well_named.clone() {
             let Some(number) = segment_number(&name) else { continue };
             let Some(mut reader) = self.segment(number)? else { continue };
             let writer = reader.header().map(|h| h.writer);
             let is_own = writer_of(&state.writers, number).is_some_and(|w| Some(w.id) == writer);
-            while let Some(item) = reader.next()? {
-                if let (LogItem::Record(_), false) = (item, is_own) {
-                    self.hidden.insert(name.clone());
-                    self.foreign.insert(name, FOREIGN_SEGMENT);
-                    break;
-                }
+            if !is_own && reader.next_record()?.is_some() {
+                self.hidden.insert(name.clone());
+                self.foreign.insert(name, FOREIGN_SEGMENT);
             }
         }
         Ok(())
@@ -401,8 +401,7 @@ impl FileNames {
             let goes_on =
                 is_later && follows && header.store == state.id && end == Some(header.base);
             let mut last = header.base;
-            while let Some(item) = reader.next()? {
-                let LogItem::Record(r) = item else { continue };
+            while let Some(r) = reader.next_record()? {
                 if r.mark {
                     continue;
                 }
@@ -425,15 +424,19 @@ impl FileNames {
 
     /// Returns the finished tables and blob files, under any names.
     pub fn finished(&self) -> BTreeSet<u64> {
-        self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
+        self.well_named
+            .iter()
+            .chain(self.relocated.keys())
+            .filter_map(|n| table_number(n))
+            .collect()
     }
 
     /// Returns how many tables and blob files of `state` are here, according to their content.
     pub fn own_files(&self, state: &ManifestState) -> usize {
         let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
             let own = table_name(id);
-            let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
-            let mut all = self.right.get(&own).into_iter().chain(candidates);
+            let candidates = self.misnamed.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
+            let mut all = self.well_named.get(&own).into_iter().chain(candidates);
             all.any(|name| is_own(name) == Some(true))
         };
         let here = |t: &TreeState| {
@@ -457,12 +460,9 @@ impl FileNames {
             let Some(header) = reader.header().filter(|h| !known.is_own(h)).cloned() else {
                 continue;
             };
-            while let Some(item) = reader.next()? {
-                if let LogItem::Record(_) = item {
-                    found.push(known.mismatch(&header).at(reader.path(), 0));
-                    self.hide(name);
-                    break;
-                }
+            if reader.next_record()?.is_some() {
+                found.push(known.mismatch(&header).at(reader.path(), 0));
+                self.hide(name);
             }
         }
         Ok(found)
@@ -470,7 +470,7 @@ impl FileNames {
 
     /// Hides the file with this name, because it belongs to another store.
     pub fn hide(&mut self, name: String) {
-        self.moved.remove(&name);
+        self.relocated.remove(&name);
         self.hidden.insert(name);
     }
 
@@ -479,10 +479,8 @@ impl FileNames {
         let mut reader = self.open_segment(number)?;
         let base = reader.header().map_or(0, |h| h.base);
         let mut end = base;
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(r) = item {
-                end = base + (r.offset - SEGMENT_HEADER) + r.size;
-            }
+        while let Some(r) = reader.next_record()? {
+            end = base + (r.offset - SEGMENT_HEADER) + r.size;
         }
         Ok(end)
     }
@@ -518,22 +516,22 @@ impl FileNames {
         is_own_file: &dyn Fn(&FileNames, &str) -> Option<bool>,
     ) {
         let own = table_name(id);
-        let now = self.moved.get(&own).or(self.right.get(&own)).cloned();
+        let now = self.relocated.get(&own).or(self.well_named.get(&own)).cloned();
         let is_own = now.as_ref().and_then(|n| is_own_file(self, n));
         if is_own == Some(true) {
             return;
         }
         let others = self
-            .wrong
+            .misnamed
             .iter()
             .filter(|(n, o)| **o == own && Some(*n) != now.as_ref())
             .map(|(n, _)| n.clone());
         if let Some(other) =
             others.collect::<Vec<_>>().into_iter().find(|n| is_own_file(self, n) == Some(true))
         {
-            self.moved.insert(own, other);
+            self.relocated.insert(own, other);
         } else if let (Some(false), Some(now)) = (is_own, now) {
-            self.moved.remove(&own);
+            self.relocated.remove(&own);
             self.hidden.insert(own);
             self.foreign.insert(now, words);
         }
@@ -541,8 +539,8 @@ impl FileNames {
 
     /// Returns the path of the file with this true name; `None` if the file with this name has
     /// other content.
-    fn place(&self, name: &str) -> Option<PathBuf> {
-        match self.moved.get(name) {
+    fn locate(&self, name: &str) -> Option<PathBuf> {
+        match self.relocated.get(name) {
             Some(other) => Some(self.dir.join(other)),
             None => (!self.hidden.contains(name)).then(|| self.dir.join(name)),
         }
@@ -556,7 +554,7 @@ impl FileNames {
     /// Returns the path of table or blob file `id`; `None` if the file with its name has other
     /// content.
     pub fn table(&self, id: u64) -> Option<PathBuf> {
-        self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
+        self.locate(table_path(Path::new(""), id).to_str().unwrap_or_default())
     }
 
     /// Opens the file that contains table or blob file `id`, under any name.
@@ -570,7 +568,7 @@ impl FileNames {
         let name =
             path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
         match name {
-            Some(name) => self.place(name).ok_or_else(|| {
+            Some(name) => self.locate(name).ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "what has this name is not what the name says")
                     .in_file(path)
             }),
@@ -589,7 +587,7 @@ impl FileNames {
     /// Returns all findings about names of files that the store needs.
     pub fn findings(&self) -> Vec<NameFinding> {
         let mut all: Vec<NameFinding> = self
-            .moved
+            .relocated
             .iter()
             .filter(|(own, _)| self.is_needed(own))
             .map(|(own, name)| self.finding_of(own, name))
@@ -605,7 +603,7 @@ impl FileNames {
     /// damage.
     pub fn stray_notes(&self) -> Vec<String> {
         let used: BTreeSet<&String> = self
-            .moved
+            .relocated
             .iter()
             .filter(|(own, _)| self.is_needed(own))
             .map(|(_, name)| name)
@@ -618,8 +616,8 @@ impl FileNames {
             let path = self.dir.join(name).display().to_string();
             let content_of = self.content_of(own);
             Some(
-                match self.right.contains(own)
-                    || self.moved.contains_key(own) && self.is_needed(own)
+                match self.well_named.contains(own)
+                    || self.relocated.contains_key(own) && self.is_needed(own)
                 {
                     true => {
                         format!(
@@ -632,12 +630,12 @@ impl FileNames {
                 },
             )
         };
-        self.wrong.iter().filter_map(stray).collect()
+        self.misnamed.iter().filter_map(stray).collect()
     }
 
     /// Returns a description of the content of the file with this name if it has other content.
-    pub fn holds(&self, name: &str) -> Option<String> {
-        self.wrong.get(name).map(|own| self.content_of(own))
+    pub fn misnamed_content(&self, name: &str) -> Option<String> {
+        self.misnamed.get(name).map(|own| self.content_of(own))
     }
 
     /// Returns the renames that the engine needs to find all files.
@@ -645,14 +643,14 @@ impl FileNames {
         let each = |(own, name): (&String, &String)| FileRename {
             from: self.dir.join(name),
             to: self.dir.join(own),
-            keep: !is_ours(name) && !is_between(name),
+            keep: !is_store_file(name) && !is_temporary(name),
         };
-        self.moved.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
+        self.relocated.iter().filter(|(own, _)| self.is_needed(own)).map(each).collect()
     }
 
     fn finding_of(&self, own: &str, name: &str) -> NameFinding {
         let from = self.dir.join(name).display().to_string();
-        let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
+        let (file, words) = match io::exists(&self.dir.join(own)) && !is_store_file(name) {
             true => (
                 own,
                 format!("this file is not {}, or damaged; {from} holds it", self.content_of(own)),
@@ -670,9 +668,11 @@ impl Env for FileNames {
         if dir == self.dir {
             // A directory, a FIFO or a dangling link is none of the store's files, whatever its
             // name.
-            let is_file = |n: &str| !is_ours(n) || io::not_a_file(&dir.join(n)).is_none();
-            names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
-            names.extend(self.moved.keys().cloned());
+            let is_file = |n: &str| !is_store_file(n) || io::not_a_file(&dir.join(n)).is_none();
+            names.retain(|n| {
+                !self.hidden.contains(n) && !self.relocated.contains_key(n) && is_file(n)
+            });
+            names.extend(self.relocated.keys().cloned());
             names.sort_unstable();
         }
         Ok(names)

@@ -52,13 +52,13 @@ pub fn refuse_open(dir: &Path) -> Done {
         return Ok(());
     }
     match env().lock(&lock) {
-        Err(e) if e.kind() == ErrorKind::Locked => Err(is_open(&e)),
+        Err(e) if e.kind() == ErrorKind::Locked => Err(open_failure(&e)),
         _ => Ok(()),
     }
 }
 
 /// Returns the failure that a program has the store open, with advice.
-pub fn is_open(e: &Error) -> Failure {
+pub fn open_failure(e: &Error) -> Failure {
     Failure::with_next(
         e.to_string(),
         "end the program that has the store open, then run this again",

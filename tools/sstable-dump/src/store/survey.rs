@@ -71,6 +71,7 @@ pub struct SurveyRegion {
 }
 
 /// Results of inspecting a table or blob file.
+#[derive(Default)]
 pub struct Survey {
     /// Path of the file.
     pub path: PathBuf,
@@ -107,17 +108,8 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
     check_version(&*file, path, id)?;
     let len = file.len();
     let mut walk = TableWalk::new(file, path, id)?;
-    let s = Survey {
-        path: path.to_path_buf(),
-        id,
-        len,
-        regions: vec![],
-        footer: walk.footer().copied(),
-        index: None,
-        properties: None,
-        tombstones: None,
-        value_seqs: None,
-    };
+    let footer = walk.footer().copied();
+    let s = Survey { path: path.to_path_buf(), id, len, footer, ..Survey::default() };
     let mut v = Surveyor { s, last: None };
     while let Some(piece) = walk.next()? {
         let region = match piece {
