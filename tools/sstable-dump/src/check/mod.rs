@@ -27,8 +27,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::Env;
-use firn_kv::internals::manifest::{self, manifest_number};
-use firn_kv::internals::wal::segment_number;
+use firn_kv::internals::manifest;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::output::{Done, Failure};
 
@@ -36,7 +35,7 @@ use crate::Screen;
 use crate::check::findings::{Finding, FindingKind};
 use crate::check::report::{Findings, print_report};
 use crate::store::names::{FileNames, describe_content, true_name};
-use crate::store::target::{TargetKind, dir_of, env, kind, table_number};
+use crate::store::target::{TargetKind, dir_of, env, kind};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -110,19 +109,10 @@ pub fn check(path: &Path) -> Done<Findings> {
         Some(names) => names,
         None => &*env(),
     };
-    let own = own.unwrap_or_default();
-    match (kind, segment_number(&own), manifest_number(&own)) {
-        (_, Some(number), _) | (TargetKind::Wal(number), _, None)
-            if table_number(&own).is_none() =>
-        {
-            log::check_segment(env, path, number, f)
-        }
-        (_, _, Some(number)) | (TargetKind::Manifest(number), ..)
-            if table_number(&own).is_none() =>
-        {
-            check_manifest(env, path, number, f)
-        }
-        _ => {
+    match own.as_deref().map_or(kind, TargetKind::of_name) {
+        TargetKind::Wal(number) => log::check_segment(env, path, number, f),
+        TargetKind::Manifest(number) => check_manifest(env, path, number, f),
+        TargetKind::Table(_) | TargetKind::Store => {
             table::check(path, 0, None, &mut f)?;
             Ok(f)
         }

@@ -108,12 +108,19 @@ pub fn open_to_write(dir: &Path) -> firn_kv::Result<Db> {
     }
 }
 
-/// Returns all pairs of a tree.
+/// Opens a tree with the hooks that the manifest names, if they are known here.
 ///
 /// # Errors
 /// Errors of the engine.
-pub fn pairs(tree: &Tree) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    tree.iter().map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
+pub fn open_tree(
+    db: &Db,
+    name: &str,
+    persisted: Option<&PersistedOptions>,
+) -> firn_kv::Result<Tree> {
+    match persisted.and_then(known_hooks) {
+        Some(options) => db.tree(name, options),
+        None => db.existing_tree(name),
+    }
 }
 
 /// Returns the records of the tree of definitions; none if the tree does not exist.
@@ -123,7 +130,7 @@ pub fn pairs(tree: &Tree) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 pub fn records(db: &Db) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     match db.existing_tree(SCHEMA_TREE) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(vec![]),
-        schema => pairs(&schema?),
+        schema => schema?.iter().map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect(),
     }
 }
 
@@ -187,12 +194,8 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
             let words = format!("{} cannot be used: {}", defined.words(), e.message());
             o.errors.push((Some(name.clone()), Error::new(ErrorKind::Incompatible, words)));
         }
-        let tree = match persisted.and_then(known_hooks) {
-            Some(options) => db.tree(&name, options),
-            None => db.existing_tree(&name),
-        };
-        let read =
-            tree.and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
+        let read = open_tree(&db, &name, persisted)
+            .and_then(|tree| tree.iter().try_fold(0, |n: u64, pair| pair.map(|_| n + 1)));
         match read {
             Ok(n) => o.entries += n,
             // Without its name no hook can be provided.

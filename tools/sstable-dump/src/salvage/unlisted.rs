@@ -14,11 +14,11 @@ use firn_kv::Tree;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::TreeId;
-use firn_kv::internals::manifest::{ManifestState, TreeState};
+use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::sstable::Table;
 use firn_tools::output::{Done, things};
 
-use crate::check::opening::{self, known_hooks};
+use crate::check::opening;
 use crate::history::gather;
 use crate::store::names::FileNames;
 use crate::store::target::open_file;
@@ -51,7 +51,8 @@ pub fn describe_unlisted(
             db = opening::open(out).ok();
         }
         let its = state.trees.get(&table.properties().tree);
-        let tree = its.and_then(|t| open_tree(db.as_ref()?, t));
+        let tree =
+            its.and_then(|t| opening::open_tree(db.as_ref()?, &t.name, Some(&t.options)).ok());
         let (all, lacking) = lacking(&table, tree.as_ref());
         if lacking > 0 {
             words.push(format!(
@@ -64,14 +65,6 @@ pub fn describe_unlisted(
         }
     }
     Ok(words)
-}
-
-fn open_tree(db: &firn_kv::Db, t: &TreeState) -> Option<Tree> {
-    match known_hooks(&t.options) {
-        Some(options) => db.tree(&t.name, options),
-        None => db.existing_tree(&t.name),
-    }
-    .ok()
 }
 
 /// Returns the number of keys with values in the table, and how many of them the tree lacks, as far

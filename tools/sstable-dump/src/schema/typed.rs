@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::sstable::Properties;
-use firn_kv::{Db, DbOptions};
 use firn_tools::escape::{self, Show};
 use firn_tools::output::{Done, count};
 use firn_wide::Registry;
@@ -20,7 +19,7 @@ use firn_wide::internals::store::SCHEMA_TREE;
 use firn_wide_text::files::{DescribedFile, FileCatalog, TypedText};
 use serde_json::{Map, Value, json};
 
-use crate::check::opening::pairs;
+use crate::check::opening;
 use crate::dump::text;
 use crate::store::target::{dir_of, env};
 
@@ -36,12 +35,6 @@ pub struct Families {
     catalog: FileCatalog,
 }
 
-fn records(dir: &Path) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let db =
-        Db::open_with(dir, DbOptions { create: false, read_only: true, ..DbOptions::default() })?;
-    pairs(&db.existing_tree(SCHEMA_TREE)?)
-}
-
 impl Families {
     /// Reads the families of the store in `dir`; none without a schema. Prints the reason to
     /// standard error if the schema cannot be read.
@@ -50,7 +43,7 @@ impl Families {
         if state.tree_named(SCHEMA_TREE).is_none() {
             return Families::default();
         }
-        let catalog = match records(dir) {
+        let catalog = match opening::open(dir).and_then(|db| opening::records(&db)) {
             Ok(records) => FileCatalog::read(&records, &Arc::new(Registry::new())),
             Err(e) => {
                 eprintln!("note: the schema can't be read, so everything is shown as bytes: {e}");

@@ -18,9 +18,7 @@ use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::iterator::opener::mismatch;
 use firn_kv::internals::iterator::opener::{foreign_blobs, table_path};
-use firn_kv::internals::manifest::{
-    self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
-};
+use firn_kv::internals::manifest::{self, ManifestState, TableMeta, TreeState, manifest_name};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{SegmentReader, segment_name, segment_number, segments};
@@ -28,7 +26,7 @@ use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 
 use crate::store::target::{
-    dir_of, env, is_of_values, known, open_file, open_values, table_number,
+    TargetKind, dir_of, env, is_of_values, known, open_file, open_values, table_number,
 };
 
 /// A finding about the name of a file.
@@ -105,11 +103,11 @@ fn true_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
 
 /// Describes the content of a file with this true name.
 pub fn describe_content(name: &str) -> String {
-    match (table_number(name), segment_number(name), manifest_number(name)) {
-        (Some(id), _, _) => format!("table {id}"),
-        (_, Some(n), _) => format!("log segment {n}"),
-        (_, _, Some(n)) => format!("manifest {n}"),
-        _ => "something else".into(),
+    match TargetKind::of_name(name) {
+        TargetKind::Table(Some(id)) => format!("table {id}"),
+        TargetKind::Wal(n) => format!("log segment {n}"),
+        TargetKind::Manifest(n) => format!("manifest {n}"),
+        TargetKind::Table(None) | TargetKind::Store => "something else".into(),
     }
 }
 
@@ -120,9 +118,7 @@ fn table_name(id: u64) -> String {
 
 /// Reports whether this is the name of a store's file.
 fn is_store_file(name: &str) -> bool {
-    table_number(name).is_some()
-        || segment_number(name).is_some()
-        || manifest_number(name).is_some()
+    TargetKind::of_name(name) != TargetKind::Table(None)
 }
 
 const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that was used independently";

@@ -34,6 +34,17 @@ pub enum TargetKind {
     Store,
 }
 
+impl TargetKind {
+    /// Returns the kind of a file with this name. Any other file counts as a table.
+    pub fn of_name(name: &str) -> TargetKind {
+        match (segment_number(name), manifest_number(name)) {
+            (Some(n), _) => TargetKind::Wal(n),
+            (_, Some(n)) => TargetKind::Manifest(n),
+            _ => TargetKind::Table(table_number(name)),
+        }
+    }
+}
+
 /// Returns the file system.
 pub fn env() -> Arc<dyn Env> {
     OsEnv::new()
@@ -54,12 +65,7 @@ pub fn kind(path: &Path) -> Done<TargetKind> {
             "`sstable-dump cassandra FILE` reads it, `firn import --cassandra FILE` makes a store of it",
         ));
     }
-    let name = file_name(path);
-    Ok(match (segment_number(name), manifest_number(name)) {
-        (Some(n), _) => TargetKind::Wal(n),
-        (_, Some(n)) => TargetKind::Manifest(n),
-        _ => TargetKind::Table(table_number(name)),
-    })
+    Ok(TargetKind::of_name(file_name(path)))
 }
 
 /// Returns the number in a table's file name; `None` if it is no table's name.
