@@ -1,6 +1,8 @@
 //! Floor 0: the errors of statements: the error classes of the native protocol with their codes,
 //! and Cassandra's error texts (model 3.5).
 
+mod macros;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -8,6 +10,8 @@ use firn_kv::ErrorKind;
 use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
+
+pub(crate) use macros::{bail, bail_if, configuration, corrupt, invalid, unauthorized};
 
 /// Result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -327,4 +331,9 @@ pub fn configuration(text: impl Into<String>) -> Error {
 /// Creates an error of the class [`Class::Server`] for stored bytes that cannot be decoded.
 pub fn corrupt(text: impl Into<String>) -> Error {
     Error::Wide(firn_wide::Error::Corrupt(text.into()))
+}
+
+/// Creates an error of the class [`Class::Unauthorized`].
+pub fn unauthorized(text: impl Into<String>) -> Error {
+    Error::refused(Class::Unauthorized, text)
 }

@@ -13,7 +13,7 @@ use super::looks::{asked, choice, wanted};
 use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, invalid};
 use crate::values::{BoundTerm, EvalEnv, EvaluatedTerm};
 
 /// Maximum number of keys, or of rows of a partition, that the lists of a statement may name.
@@ -105,8 +105,8 @@ impl Restrictions {
         let read = |term: &BoundTerm| {
             let value = match term.value(env)? {
                 EvaluatedTerm::Bytes(bytes) => bytes,
-                EvaluatedTerm::Null => return Err(invalid("Invalid null token value")),
-                EvaluatedTerm::Unset => return Err(invalid("Invalid unset token value")),
+                EvaluatedTerm::Null => bail!("Invalid null token value"),
+                EvaluatedTerm::Unset => bail!("Invalid unset token value"),
             };
             self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };
@@ -223,10 +223,9 @@ impl Restrictions {
                 let values = |tuple: &Tuple| {
                     let values = tuple.eval(env, &names)?;
                     match values.iter().position(Option::is_none).filter(|_| restriction.is_multi) {
-                        Some(i) => Err(invalid(format!(
-                            "Invalid null value in condition for column {}",
-                            names[i]
-                        ))),
+                        Some(i) => {
+                            Err(invalid!("Invalid null value in condition for column {}", names[i]))
+                        }
                         None => Ok(values),
                     }
                 };
@@ -340,7 +339,7 @@ impl Restrictions {
                     return Err(invalid(text));
                 }
                 RelationKind::In(_) => {
-                    return Err(invalid("Multicolumn IN filters are not supported"));
+                    bail!("Multicolumn IN filters are not supported");
                 }
                 _ => {}
             }
@@ -410,9 +409,7 @@ impl Restrictions {
 /// Returns each element of `before` followed by each element of `choices`.
 fn product(before: Vec<Vec<Vec<u8>>>, choices: &[Vec<Vec<u8>>]) -> Result<Vec<Vec<Vec<u8>>>> {
     if before.len().saturating_mul(choices.len()) > MAX_CHOICES {
-        return Err(invalid(format!(
-            "the IN lists name more than {MAX_CHOICES} keys or rows together"
-        )));
+        bail!("the IN lists name more than {MAX_CHOICES} keys or rows together");
     }
     if let [only] = choices {
         let mut before = before;

@@ -7,7 +7,7 @@ use std::ops::Bound as End;
 use super::relation::{RelationKind, Restriction, Tuple};
 use super::restrictions::{IndexLook, IndexUse, Restrictions};
 use crate::catalog::{ColumnKind, IndexTarget, TableIndex, TextAnalyzer, TextMatch, TextTest};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail_if, invalid};
 use crate::values::{Bound, BoundTerm, EvalEnv};
 
 impl Restrictions {
@@ -116,18 +116,16 @@ impl Restrictions {
             Bound::Null | Bound::Unset => vec![],
         };
         let (place, term) = TextMatch::of_pattern(&pattern);
-        if term.is_empty() {
-            return Err(invalid("LIKE value can't be empty."));
-        }
+        bail_if!(term.is_empty(), "LIKE value can't be empty.");
         let mut known = self.indexes_for(restriction).filter(|i| i.finds_like(place));
         let name = &self.table.columns()[restriction.first()].name;
         let analyzer: Option<TextAnalyzer> = known.next().map(TableIndex::analyzer);
         let analyzer = analyzer.ok_or_else(|| {
             let term = String::from_utf8_lossy(term);
-            invalid(format!(
+            invalid!(
                 "{name} LIKE '{}' {term} is only supported on properly indexed columns",
                 place.shown()
-            ))
+            )
         })?;
         Ok(TextTest::new(analyzer, place, term))
     }
@@ -146,8 +144,8 @@ fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
     match value {
         Bound::Bytes(bytes) => Ok(bytes),
-        Bound::Null => Err(invalid(format!("Unsupported null {what} for column {column}"))),
-        Bound::Unset => Err(invalid(format!("Unsupported unset {what} for column {column}"))),
+        Bound::Null => Err(invalid!("Unsupported null {what} for column {column}")),
+        Bound::Unset => Err(invalid!("Unsupported unset {what} for column {column}")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::relation::{RelationKind, Restriction, TokenRestriction};
 use crate::catalog::TableSchema;
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if};
 
 /// Adds a restriction to a list, which is sorted by first columns.
 pub(super) fn add(table: &TableSchema, all: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
@@ -33,19 +33,13 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
     let Restriction { columns, is_multi, what } = old;
     let what = match (what, new.what) {
         (RelationKind::Eq(_), _) => {
-            return Err(invalid(format!(
-                "{name} cannot be restricted by more than one relation if it includes an Equal"
-            )));
+            bail!("{name} cannot be restricted by more than one relation if it includes an Equal");
         }
         (RelationKind::Like(_), _) => {
-            return Err(invalid(format!(
-                "{name} cannot be restricted by more than one relation if it includes a LIKE"
-            )));
+            bail!("{name} cannot be restricted by more than one relation if it includes a LIKE");
         }
         (RelationKind::In(_), _) => {
-            return Err(invalid(format!(
-                "{name} cannot be restricted by more than one relation if it includes a IN"
-            )));
+            bail!("{name} cannot be restricted by more than one relation if it includes a IN");
         }
         (
             RelationKind::Slice { start, end },
@@ -54,23 +48,21 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
             if columns.first() != new.columns.first() {
                 let text =
                     "cannot be restricted by two inequalities not starting with the same column";
-                return Err(invalid(format!("Column \"{name}\" {text}")));
+                bail!("Column \"{name}\" {text}");
             }
             for (word, twice) in [
                 ("start", start.is_some() && new_start.is_some()),
                 ("end", end.is_some() && new_end.is_some()),
             ] {
                 if twice {
-                    return Err(invalid(format!(
-                        "More than one restriction was found for the {word} bound on {name}"
-                    )));
+                    bail!("More than one restriction was found for the {word} bound on {name}");
                 }
             }
             RelationKind::Slice { start: start.or(new_start), end: end.or(new_end) }
         }
         (RelationKind::Slice { .. }, _) => {
             let text = "cannot be restricted by both an equality and an inequality relation";
-            return Err(invalid(format!("Column \"{name}\" {text}")));
+            bail!("Column \"{name}\" {text}");
         }
         (
             RelationKind::Contains { mut values, mut keys, mut entries },
@@ -83,7 +75,7 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
         }
         (RelationKind::Contains { .. }, _) => {
             let text = "can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality";
-            return Err(invalid(format!("Collection column {name} {text}")));
+            bail!("Collection column {name} {text}");
         }
     };
     let columns = if new.columns.len() > columns.len() { new.columns } else { columns };
@@ -103,23 +95,17 @@ pub(super) fn add_token(
     let names: Vec<_> = table.partition().iter().map(|c| &*c.name).collect();
     let name = names.join(", ");
     if old.equal.is_some() {
-        return Err(invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes an Equal"
-        )));
+        bail!("{name} cannot be restricted by more than one relation if it includes an Equal");
     }
     if new.equal.is_some() {
         let text = "cannot be restricted by both an equality and an inequality relation";
-        return Err(invalid(format!("Columns \"{name}\" {text}")));
+        bail!("Columns \"{name}\" {text}");
     }
     for (word, twice) in [
         ("start", old.start.is_some() && new.start.is_some()),
         ("end", old.end.is_some() && new.end.is_some()),
     ] {
-        if twice {
-            return Err(invalid(format!(
-                "More than one restriction was found for the {word} bound on {name}"
-            )));
-        }
+        bail_if!(twice, "More than one restriction was found for the {word} bound on {name}");
     }
     old.start = old.start.take().or(new.start);
     old.end = old.end.take().or(new.end);

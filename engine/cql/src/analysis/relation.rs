@@ -6,7 +6,7 @@ use firn_wide::Type;
 
 use super::constants::ConstantTuples;
 use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
 use crate::values::{
     Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split,
@@ -138,10 +138,8 @@ impl Restriction {
 pub(super) fn needed<'v>(value: EvaluatedTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
         EvaluatedTerm::Bytes(bytes) => Ok(bytes),
-        EvaluatedTerm::Null => {
-            Err(invalid(format!("Invalid null value in condition for column {column}")))
-        }
-        EvaluatedTerm::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
+        EvaluatedTerm::Null => Err(invalid!("Invalid null value in condition for column {column}")),
+        EvaluatedTerm::Unset => Err(invalid!("Invalid unset value for column {column}")),
     }
 }
 
@@ -153,10 +151,10 @@ impl Tuple {
                 let each =
                     terms.iter().enumerate().map(|(i, term)| match (term.eval(env)?, names) {
                         (Bound::Unset, [name]) => {
-                            Err(invalid(format!("Invalid unset value for column {name}")))
+                            Err(invalid!("Invalid unset value for column {name}"))
                         }
                         (Bound::Unset, _) => {
-                            Err(invalid(format!("Invalid unset value for tuple field number {i}")))
+                            Err(invalid!("Invalid unset value for tuple field number {i}"))
                         }
                         (other, _) => Ok(bytes_of(other)),
                     });
@@ -164,11 +162,9 @@ impl Tuple {
             }
             Tuple::Whole(term, of) => match term.eval(env)? {
                 Bound::Unset => {
-                    Err(invalid(format!("Invalid unset value for tuple ({})", names.join(","))))
+                    Err(invalid!("Invalid unset value for tuple ({})", names.join(",")))
                 }
-                Bound::Null => {
-                    Err(invalid(format!("Invalid null value for ({})", names.join(", "))))
-                }
+                Bound::Null => Err(invalid!("Invalid null value for ({})", names.join(", "))),
                 Bound::Bytes(bytes) => parts_of(of, &bytes, names.len()),
             },
         }
@@ -202,16 +198,13 @@ impl Choices {
         let bytes = match term.eval(env)? {
             Bound::Bytes(bytes) => bytes,
             Bound::Null => {
-                return Err(invalid(format!("Invalid null value for column {}", names.join(", "))));
+                bail!("Invalid null value for column {}", names.join(", "));
             }
             Bound::Unset if names.len() > 1 => {
-                return Err(invalid(format!("Invalid unset value for in({})", names.join(","))));
+                bail!("Invalid unset value for in({})", names.join(","));
             }
             Bound::Unset => {
-                return Err(invalid(format!(
-                    "Invalid unset value for column {}",
-                    names.join(", ")
-                )));
+                bail!("Invalid unset value for column {}", names.join(", "));
             }
         };
         let parts = split(of, &bytes)?;
@@ -246,7 +239,7 @@ impl Lookup<'_, '_> {
     fn number(&self, name: &AstName<'_>) -> Result<usize> {
         let column = self.table.known_column(&name.text)?;
         let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
-        at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
+        at.ok_or_else(|| invalid!("Undefined column name {name}"))
     }
 
     fn receiver(&self, column: usize) -> Receiver {
@@ -274,10 +267,7 @@ impl Lookup<'_, '_> {
                 let at = self.number(column)?;
                 let found = &self.table.columns()[at];
                 let Some(element) = element_of(&found.of, false) else {
-                    return Err(invalid(format!(
-                        "Cannot use CONTAINS on non-collection column {}",
-                        found.name
-                    )));
+                    bail!("Cannot use CONTAINS on non-collection column {}", found.name);
                 };
                 let term = self.part("value", at, element, value)?;
                 of(at, contains(vec![term], vec![], vec![]))
@@ -286,10 +276,7 @@ impl Lookup<'_, '_> {
                 let at = self.number(column)?;
                 let found = &self.table.columns()[at];
                 let Some(element) = element_of(&found.of, true) else {
-                    return Err(invalid(format!(
-                        "Cannot use CONTAINS KEY on non-map column {}",
-                        found.name
-                    )));
+                    bail!("Cannot use CONTAINS KEY on non-map column {}", found.name);
                 };
                 let term = self.part("key", at, element, key)?;
                 of(at, contains(vec![], vec![term], vec![]))
@@ -307,16 +294,15 @@ impl Lookup<'_, '_> {
                 let term = BoundTerm::prepare(pattern, &receiver, self.context)?;
                 let column = &self.table.columns()[at];
                 let knows = |i: &TableIndex| i.column == column.name && i.knows_like(column);
-                if !self.is_select || !self.table.indexes().iter().any(knows) {
-                    return Err(invalid(format!(
-                        "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
-                    )));
-                }
+                bail_if!(
+                    !self.is_select || !self.table.indexes().iter().any(knows),
+                    "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+                );
                 of(at, RelationKind::Like(term))
             }
             Relation::NotNull { column } => {
                 self.number(column)?;
-                return Err(invalid(format!("Unsupported restriction: {relation}")));
+                bail!("Unsupported restriction: {relation}");
             }
             Relation::Token { columns, comparison, value, .. } => {
                 KnownValues::Token(self.token(columns, *comparison, value, relation)?)
@@ -335,14 +321,16 @@ impl Lookup<'_, '_> {
         let column = &self.table.columns()[at];
         let word = if is_in { "IN" } else { sign };
         match (&column.of.of, column.of.multicell) {
-            (Type::Udt(_), true) => Err(invalid(format!(
+            (Type::Udt(_), true) => Err(invalid!(
                 "Non-frozen UDT column '{}' ({}) cannot be restricted by any relation",
-                column.name, column.of
-            ))),
-            (_, true) if column.of.is_collection() => Err(invalid(format!(
+                column.name,
+                column.of
+            )),
+            (_, true) if column.of.is_collection() => Err(invalid!(
                 "Collection column '{}' ({}) cannot be restricted by a '{word}' relation",
-                column.name, column.of
-            ))),
+                column.name,
+                column.of
+            )),
             _ => Ok(()),
         }
     }
@@ -449,17 +437,15 @@ impl Lookup<'_, '_> {
             let at = self.number(name)?;
             if !(first..first + self.table.clustering().len()).contains(&at) {
                 let text = "Multi-column relations can only be applied to clustering columns but was applied to";
-                return Err(invalid(format!("{text}: {}", self.table.columns()[at].name)));
+                bail!("{text}: {}", self.table.columns()[at].name);
             }
             if numbers.contains(&at) {
                 let name = &self.table.columns()[at].name;
-                return Err(invalid(format!(
-                    "Column \"{name}\" appeared twice in a relation: {relation}"
-                )));
+                bail!("Column \"{name}\" appeared twice in a relation: {relation}");
             }
             if numbers.last().is_some_and(|last| at != last + 1) {
                 let text = "Clustering columns must appear in the PRIMARY KEY order in multi-column relations";
-                return Err(invalid(format!("{text}: {relation}")));
+                bail!("{text}: {relation}");
             }
             numbers.push(at);
         }
@@ -528,13 +514,12 @@ impl Lookup<'_, '_> {
                 self.receiver(columns[0]).other(format!("({})", self.names(columns)), of.clone());
             return Ok(Tuple::Whole(BoundTerm::prepare(value, &wanted, self.context)?, of));
         };
-        if parts.len() != columns.len() {
-            return Err(invalid(format!(
-                "Expected {} elements in value tuple, but got {}: {value}",
-                columns.len(),
-                parts.len()
-            )));
-        }
+        bail_if!(
+            parts.len() != columns.len(),
+            "Expected {} elements in value tuple, but got {}: {value}",
+            columns.len(),
+            parts.len()
+        );
         let terms = columns.iter().zip(parts).map(|(c, part)| {
             let receiver = self.receiver(*c);
             BoundTerm::prepare(part, &receiver, self.context)
@@ -603,7 +588,7 @@ fn what(comparison: Comparison, tuple: Tuple) -> RelationKind {
 }
 
 fn unsupported(relation: &Relation<'_>) -> crate::error::Error {
-    invalid(format!("Unsupported \"!=\" relation: {relation}"))
+    invalid!("Unsupported \"!=\" relation: {relation}")
 }
 
 fn refuse_durations(column: &TableColumn) -> Result<()> {
@@ -614,7 +599,7 @@ fn refuse_durations(column: &TableColumn) -> Result<()> {
         Type::Udt(_) => "UDTs containing durations",
         _ => "collections containing durations",
     };
-    Err(invalid(format!("Slice restrictions are not supported on {text}")))
+    Err(invalid!("Slice restrictions are not supported on {text}"))
 }
 
 /// Returns the type of a collection's values, or of a map's keys.
@@ -629,16 +614,16 @@ fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
 fn map_of(column: &TableColumn, comparison: Comparison) -> Result<(Type, Type)> {
     let name = &column.name;
     match &column.of.of {
-        Type::List(_) => Err(invalid(format!(
+        Type::List(_) => Err(invalid!(
             "Indexes on list entries ({name}[index] = value) are not currently supported."
-        ))),
-        Type::Map(_) if !column.of.multicell => Err(invalid(format!(
+        )),
+        Type::Map(_) if !column.of.multicell => Err(invalid!(
             "Map-entry equality predicates on frozen map column {name} are not supported"
-        ))),
+        )),
         Type::Map(_) if comparison != Comparison::Eq => {
             Err(invalid("Only EQ relations are supported on map entries"))
         }
         Type::Map(kv) => Ok((kv.0.clone(), kv.1.clone())),
-        _ => Err(invalid(format!("Column {name} cannot be used as a map"))),
+        _ => Err(invalid!("Column {name} cannot be used as a map")),
     }
 }

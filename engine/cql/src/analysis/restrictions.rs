@@ -17,7 +17,7 @@ use super::relation::{KnownValues, Lookup, RelationKind, Restriction, TokenRestr
 use crate::catalog::{
     ColumnKind, IndexClass, IndexTarget, TableColumn, TableIndex, TableSchema, TextTest,
 };
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::Relation;
 use crate::values::{Context, HeapBytes};
 
@@ -145,7 +145,7 @@ impl Restrictions {
                         && entries.is_empty()
                     {
                         let word = if keys.is_empty() { "CONTAINS" } else { "CONTAINS KEY" };
-                        return Err(invalid(format!("Cannot use {} with {word}", purpose.word())));
+                        bail!("Cannot use {} with {word}", purpose.word());
                     }
                     all.add(restriction)?;
                 }
@@ -166,23 +166,22 @@ impl Restrictions {
                 if let Some(last) = self.clustering.last().filter(|_| !is_free) {
                     let before = &self.table.columns()[last.first()].name;
                     let text = "cannot be restricted (preceding column";
-                    if last.is_slice() && restriction.first() > last.first() {
-                        return Err(invalid(format!(
-                            "Clustering column \"{}\" {text} \"{before}\" is restricted by a non-EQ relation)",
-                            column.name
-                        )));
-                    }
+                    bail_if!(
+                        last.is_slice() && restriction.first() > last.first(),
+                        "Clustering column \"{}\" {text} \"{before}\" is restricted by a non-EQ relation)",
+                        column.name
+                    );
                     if restriction.is_slice() && restriction.first() < last.first() {
                         let next = self
                             .clustering
                             .iter()
                             .map(Restriction::first)
                             .find(|c| *c > restriction.first());
-                        return Err(invalid(format!(
+                        bail!(
                             "PRIMARY KEY column \"{}\" {text} \"{}\" is restricted by a non-EQ relation)",
                             self.table.columns()[next.unwrap_or(last.first())].name,
                             column.name
-                        )));
+                        );
                     }
                 }
                 add(&self.table, &mut self.clustering, restriction)
@@ -263,10 +262,7 @@ impl Restrictions {
             if !self.is_select() {
                 let names: Vec<_> =
                     self.others.iter().map(|r| &*self.table.columns()[r.first()].name).collect();
-                return Err(invalid(format!(
-                    "Non PRIMARY KEY columns found in where clause: {} ",
-                    names.join(", ")
-                )));
+                bail!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
             }
             match nearest {
                 Some(_) => self.check_beside_nearest()?,
@@ -286,11 +282,10 @@ impl Restrictions {
             self.uses_index = true;
             self.filtered += 1;
         }
-        if self.uses_index && self.has_key_in() {
-            return Err(invalid(
-                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
-            ));
-        }
+        bail_if!(
+            self.uses_index && self.has_key_in(),
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported"
+        );
         Ok(())
     }
 
@@ -298,26 +293,20 @@ impl Restrictions {
         let word = self.purpose.word();
         if !self.is_select() {
             if self.token.is_some() {
-                return Err(invalid(format!(
-                    "The token function cannot be used in WHERE clauses for {word} statements"
-                )));
+                bail!("The token function cannot be used in WHERE clauses for {word} statements");
             }
             let restricted = |c: usize| self.partition.iter().any(|r| r.first() == c);
             let columns = self.table.partition().iter().enumerate();
             let missing: Vec<_> =
                 columns.filter(|(i, _)| !restricted(*i)).map(|(_, c)| &*c.name).collect();
             if !missing.is_empty() {
-                return Err(invalid(format!(
-                    "Some partition key parts are missing: {}",
-                    missing.join(", ")
-                )));
+                bail!("Some partition key parts are missing: {}", missing.join(", "));
             }
-            if self.partition.iter().any(Restriction::is_slice) {
-                return Err(invalid(format!(
-                    "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {word} \
+            bail_if!(
+                self.partition.iter().any(Restriction::is_slice),
+                "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for {word} \
                      statements"
-                )));
-            }
+            );
             return Ok(());
         }
         if self.token.is_some() && self.partition.len() < self.table.partition().len() {
@@ -339,21 +328,17 @@ impl Restrictions {
 
     fn decide_clustering(&mut self, has_index: bool, only_statics: bool) -> Result<()> {
         if self.purpose == Purpose::Update {
-            if self.clustering.iter().any(Restriction::is_slice) {
-                return Err(invalid(
-                    "Slice restrictions are not supported on the clustering columns in UPDATE statements",
-                ));
-            }
+            bail_if!(
+                self.clustering.iter().any(Restriction::is_slice),
+                "Slice restrictions are not supported on the clustering columns in UPDATE statements"
+            );
             let restricted = |at: usize| self.clustering.iter().any(|r| r.columns.contains(&at));
             let first = self.table.partition().len();
             let columns = self.table.clustering().iter().enumerate();
             let missing: Vec<_> =
                 columns.filter(|(i, _)| !restricted(first + i)).map(|(_, c)| &*c.name).collect();
             if !only_statics && !missing.is_empty() && !self.takes_prefixes() {
-                return Err(invalid(format!(
-                    "Some clustering keys are missing: {}",
-                    missing.join(", ")
-                )));
+                bail!("Some clustering keys are missing: {}", missing.join(", "));
             }
             return if self.clustering_needs_filter() { Err(self.gap()) } else { Ok(()) };
         }
@@ -381,11 +366,11 @@ impl Restrictions {
         let found = restricted.enumerate().find(|(i, c)| *c != first + i);
         let (wanted, column) = found.map_or((first, first), |(i, c)| (first + i, c));
         let name = |c: usize| &self.table.columns()[c].name;
-        invalid(format!(
+        invalid!(
             "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
             name(column),
             name(wanted)
-        ))
+        )
     }
 
     /// Refuses filtering unless `ALLOW FILTERING` was given. It is separate from

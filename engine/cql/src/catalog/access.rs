@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Catalog, Resource, RoleEntry};
-use crate::error::{Class, Error, Result};
+use crate::error::{Result, unauthorized};
 use crate::syntax::ast::Permission;
 
 impl Catalog {
@@ -62,13 +62,8 @@ impl Catalog {
             return Ok(());
         }
         let word = permission.word();
-        Err(unauthorized(format!(
+        Err(unauthorized!(
             "User {role} has no {word} permission on {resource} or any of its parents"
-        )))
+        ))
     }
-}
-
-/// Creates an error of the class [`Class::Unauthorized`].
-pub fn unauthorized(text: impl Into<String>) -> Error {
-    Error::refused(Class::Unauthorized, text)
 }

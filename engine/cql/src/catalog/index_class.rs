@@ -7,7 +7,7 @@ use firn_wide::Type;
 
 use super::analyzer::{TextAnalyzer, TextCase, TextSplit};
 use super::{ColumnKind, IndexTarget, TableColumn, TableIndex};
-use crate::error::{Result, configuration, invalid};
+use crate::error::{Result, bail, bail_if, configuration, invalid};
 
 /// Class name of storage-attached indexes.
 const SAI: &str = "org.apache.cassandra.index.sai.StorageAttachedIndex";
@@ -57,9 +57,7 @@ impl IndexClass {
             None => Ok(None),
             Some(LOCAL) if !is_custom => Ok(None),
             Some(class) if IndexClass::named(class).is_some() => Ok(Some(class.to_owned())),
-            Some(class) => {
-                Err(configuration(format!("Unable to find custom indexer class '{class}'")))
-            }
+            Some(class) => Err(configuration!("Unable to find custom indexer class '{class}'")),
         }
     }
 }
@@ -227,18 +225,15 @@ impl TableIndex {
         let unknown: Vec<&str> =
             self.options.keys().map(String::as_str).filter(|o| !KNOWN.contains(o)).collect();
         if !unknown.is_empty() {
-            return Err(configuration(format!(
+            return Err(configuration!(
                 "Properties specified [{}] are not understood by StorageAttachedIndex",
                 unknown.join(", ")
-            )));
+            ));
         }
         let analyzed = ["case_sensitive", "normalize", "ascii"];
         let is_analyzed = analyzed.iter().any(|o| self.options.contains_key(*o));
         if is_analyzed && column.is_primary_key() {
-            return Err(invalid(format!(
-                "Cannot specify index analyzer on primary key column: {}",
-                column.name
-            )));
+            bail!("Cannot specify index analyzer on primary key column: {}", column.name);
         }
         let value = self.value_type(column);
         let is_frozen = matches!(
@@ -248,14 +243,12 @@ impl TableIndex {
         let is_known = is_text(&value)
             || !has_no_ranges(&value)
             || matches!(value, Type::Boolean | Type::Uuid | Type::Vector(..));
-        if !is_known && !is_frozen {
-            return Err(invalid(format!("Unsupported type: {}", value.cql_name())));
-        }
+        bail_if!(!is_known && !is_frozen, "Unsupported type: {}", value.cql_name());
         if is_analyzed && !is_text(&value) {
-            return Err(invalid(format!("CQL type {} cannot be analyzed.", value.cql_name())));
+            bail!("CQL type {} cannot be analyzed.", value.cql_name());
         }
         if let Some(option) = ["normalize", "ascii"].into_iter().find(|o| self.says(o, "true")) {
-            return Err(configuration(format!("{option} is not supported")));
+            return Err(configuration!("{option} is not supported"));
         }
         self.check_vector_options(&value)
     }
@@ -269,10 +262,7 @@ impl TableIndex {
         ];
         let Type::Vector(element, count) = value else {
             return match of_vectors.iter().any(|o| self.options.contains_key(*o)) {
-                true => Err(invalid(format!(
-                    "CQL type {} cannot have vector options",
-                    value.cql_name()
-                ))),
+                true => Err(invalid!("CQL type {} cannot have vector options", value.cql_name())),
                 false => Ok(()),
             };
         };
@@ -281,24 +271,19 @@ impl TableIndex {
             ("construction_beam_width", "Construction beam width"),
         ] {
             if self.options.contains_key(option) {
-                return Err(invalid(format!(
-                    "{words} cannot be set without enabling SAI_VECTOR_ALLOW_CUSTOM_PARAMETERS"
-                )));
+                bail!("{words} cannot be set without enabling SAI_VECTOR_ALLOW_CUSTOM_PARAMETERS");
             }
         }
         let similarity = self.similarity().to_ascii_uppercase();
-        if !["EUCLIDEAN", "DOT_PRODUCT", "COSINE"].contains(&&*similarity) {
-            return Err(invalid(format!(
-                "Similarity function {similarity} was not recognized for index null. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE"
-            )));
-        }
+        bail_if!(
+            !["EUCLIDEAN", "DOT_PRODUCT", "COSINE"].contains(&&*similarity),
+            "Similarity function {similarity} was not recognized for index null. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE"
+        );
         if **element != Type::Float {
-            return Err(invalid(
-                "SAI ANN indexes are only allowed on vector columns with float elements",
-            ));
+            bail!("SAI ANN indexes are only allowed on vector columns with float elements");
         }
         if *count == 1 && similarity == "COSINE" {
-            return Err(invalid("Cosine similarity is not supported for single-dimension vectors"));
+            bail!("Cosine similarity is not supported for single-dimension vectors");
         }
         Ok(())
     }
@@ -312,7 +297,7 @@ impl TableIndex {
         }
         let Some(mode) = self.mode() else {
             let mode = self.option("mode").unwrap_or_default().to_ascii_uppercase();
-            return Err(configuration(format!("Incorrect index mode: {mode}")));
+            return Err(configuration!("Incorrect index mode: {mode}"));
         };
         if mode == SasiMode::Sparse
             && (is_text(&column.of.of) || self.options.contains_key("analyzer_class"))
@@ -336,17 +321,17 @@ impl TableIndex {
             Some("StandardAnalyzer") => {
                 let wrong = ["tokenization_enable_stemming", "tokenization_skip_stop_words"];
                 match wrong.into_iter().find(|o| self.says(o, "true")) {
-                    Some(option) => Err(configuration(format!("{option} is not supported"))),
+                    Some(option) => Err(configuration!("{option} is not supported")),
                     None => Ok(()),
                 }
             }
             Some("DelimiterAnalyzer") => match self.option("delimiter") {
-                Some(delimiter) if delimiter.chars().count() != 1 => Err(configuration(format!(
+                Some(delimiter) if delimiter.chars().count() != 1 => Err(configuration!(
                     "Only single character delimiters supported, was {delimiter}"
-                ))),
+                )),
                 _ => Ok(()),
             },
-            _ => Err(configuration(format!("Unable to find analyzer class '{class}'"))),
+            _ => Err(configuration!("Unable to find analyzer class '{class}'")),
         }
     }
 

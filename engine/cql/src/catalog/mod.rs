@@ -41,7 +41,6 @@ use std::sync::Arc;
 
 use firn_wide::UserType;
 
-pub use access::unauthorized;
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextSplit, TextTest};
 pub use column::{ColumnKind, TableColumn};
 pub use column_type::{ColumnType, has_duration, is_unordered};

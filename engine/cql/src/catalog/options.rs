@@ -395,20 +395,18 @@ fn check_value(name: &str, text: &str) -> Result<String> {
         "default_time_to_live" | "gc_grace_seconds" | "memtable_flush_period_in_ms" => {
             let n = int()?;
             if n < 0 {
-                return Err(configuration(format!(
-                    "{name} must be greater than or equal to 0 (got {n})"
-                )));
+                return Err(configuration!("{name} must be greater than or equal to 0 (got {n})"));
             }
             if name == "default_time_to_live" && i64::from(n) > MAX_TTL {
-                return Err(configuration(format!(
+                return Err(configuration!(
                     "{name} must be less than or equal to {MAX_TTL} (got {n})"
-                )));
+                ));
             }
             Ok(n.to_string())
         }
         "min_index_interval" | "max_index_interval" => match int()? {
             n if n < 1 => {
-                Err(configuration(format!("{name} must be greater than or equal to 1 (got {n})")))
+                Err(configuration!("{name} must be greater than or equal to 1 (got {n})"))
             }
             n => Ok(n.to_string()),
         },
@@ -419,21 +417,21 @@ fn check_value(name: &str, text: &str) -> Result<String> {
                     None => (n.to_string(), "0".to_owned()),
                 };
                 let point = if digits.contains('.') { "" } else { ".0" };
-                Err(configuration(format!(
+                Err(configuration!(
                     "{name} must be larger than 6.71E-5 and less than or equal to 1.0 (got {digits}{point}E{exponent})"
-                )))
+                ))
             }
             n if n > 0.0 && n <= 1.0 => Ok(format!("{n:?}")),
-            n => Err(configuration(format!(
+            n => Err(configuration!(
                 "{name} must be larger than 0.0 and less than or equal to 1.0 (got {n:?})"
-            ))),
+            )),
         },
         "crc_check_chance" | "read_repair_chance" | "dclocal_read_repair_chance" => match double()?
         {
             n if (0.0..=1.0).contains(&n) => Ok(format!("{n:?}")),
-            n => Err(configuration(format!(
+            n => Err(configuration!(
                 "{name} must be larger than or equal to 0 and smaller than or equal to 1.0 (got {n:?})"
-            ))),
+            )),
         },
         "cdc" | "allow_auto_snapshot" | "incremental_backups" => {
             match text.to_ascii_lowercase().as_str() {
@@ -446,7 +444,7 @@ fn check_value(name: &str, text: &str) -> Result<String> {
         }
         "speculative_retry" | "additional_write_policy" => retry_policy(text),
         "memtable" if text != "default" => {
-            Err(configuration(format!("Memtable configuration \"{text}\" not found.")))
+            Err(configuration!("Memtable configuration \"{text}\" not found."))
         }
         _ => Ok(text.to_owned()),
     }
@@ -454,7 +452,7 @@ fn check_value(name: &str, text: &str) -> Result<String> {
 
 /// Parses a speculative retry policy: `99p`, `10ms`, `MIN(99p,10ms)`, `ALWAYS`, `NEVER`.
 fn retry_policy(text: &str) -> Result<String> {
-    let wrong = || configuration(format!("Invalid value {text} for option 'speculative_retry'"));
+    let wrong = || configuration!("Invalid value {text} for option 'speculative_retry'");
     let upper = text.to_ascii_uppercase();
     match &*upper {
         "ALWAYS" => return Ok(upper),
@@ -480,7 +478,7 @@ fn retry_policy(text: &str) -> Result<String> {
 
 /// Parses a percentile or a time. `whole` is the policy for the error message.
 fn simple_retry(whole: &str, upper: &str) -> Result<String> {
-    let wrong = || configuration(format!("Invalid value {whole} for option 'speculative_retry'"));
+    let wrong = || configuration!("Invalid value {whole} for option 'speculative_retry'");
     let number = |digits: &str| digits.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     if let Some(digits) = upper.strip_suffix("MS") {
         return number(digits).map(|_| format!("{digits}ms")).ok_or_else(wrong);
@@ -489,9 +487,9 @@ fn simple_retry(whole: &str, upper: &str) -> Result<String> {
     let digits = percent.ok_or_else(wrong)?;
     match number(digits) {
         Some(n) if n > 0.0 && n < 100.0 => Ok(format!("{digits}p")),
-        Some(_) => Err(configuration(format!(
+        Some(_) => Err(configuration!(
             "Invalid value {whole} for PERCENTILE option 'speculative_retry': must be between (0.0 and 100.0)"
-        ))),
+        )),
         None => Err(wrong()),
     }
 }
@@ -501,19 +499,19 @@ fn check_caching(map: &BTreeMap<String, String>) -> Result<BTreeMap<String, Stri
     let is_known = |name: &str| matches!(name, "keys" | "rows_per_partition");
     let others: Vec<&str> = map.keys().map(String::as_str).filter(|n| !is_known(n)).collect();
     if !others.is_empty() {
-        return Err(configuration(format!(
+        return Err(configuration!(
             "Invalid caching sub-options [{}]: only 'keys' and 'rows_per_partition' are allowed",
             others.join(", ")
-        )));
+        ));
     }
     let value = |name: &str, default: &str| {
         map.get(name).map_or_else(|| default.to_owned(), |v| v.to_ascii_uppercase())
     };
     let wrong = |name: &str, allowed: &str| {
         let given = map.get(name).map_or("", String::as_str);
-        configuration(format!(
+        configuration!(
             "Invalid value '{given}' for caching sub-option '{name}': only {allowed} are allowed"
-        ))
+        )
     };
     let keys = value("keys", "NONE");
     if !matches!(&*keys, "ALL" | "NONE") {
@@ -583,7 +581,7 @@ fn check_map(name: &str, mut map: BTreeMap<String, String>) -> Result<BTreeMap<S
         let own = COMPRESSORS.iter().find(|c| c.0 == short).map_or(&[][..], |c| c.1);
         let is_known = |name: &str| OF_COMPRESSORS.contains(&name) || own.contains(&name);
         if let Some(odd) = map.keys().find(|name| !is_known(name)) {
-            return Err(configuration(format!("Unknown compression options {odd}")));
+            return Err(configuration!("Unknown compression options {odd}"));
         }
         map.remove("enabled");
         check_compression(&map)?

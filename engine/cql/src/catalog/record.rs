@@ -205,7 +205,7 @@ impl RoleEntry {
 }
 
 fn load_role(key: &str, name: &str, value: &[u8]) -> Result<RoleEntry> {
-    let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+    let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
     let record: RoleRecord = parse(key, value)?;
     let mut permissions = BTreeMap::new();
     for (path, words) in &record.permissions {
@@ -230,7 +230,7 @@ fn table_key(id: u32) -> String {
 }
 
 fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
-    let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+    let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
     let record: TableRecord = parse(key, value)?;
     let mut columns = vec![];
     for c in &record.columns {
@@ -348,7 +348,7 @@ impl Catalog {
                 keyspace: keyspace.to_owned(),
                 table,
             };
-            let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+            let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
             if key == HEAD {
                 next_id = parse::<CatalogHeadRecord>(&key, value)?.next_id;
             } else if let Some(id) = key.strip_prefix(TABLE) {
@@ -397,9 +397,9 @@ impl Catalog {
         }
         all.values().try_for_each(functions::check)?;
         if next_id < FIRST_ID || largest >= next_id {
-            return Err(corrupt(format!(
+            return Err(corrupt!(
                 "system.schema, record {HEAD}: number {largest} was given, the next is {next_id}"
-            )));
+            ));
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
         let catalog = Catalog { keyspaces, roles, next_id, version: 0 };

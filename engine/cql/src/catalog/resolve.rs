@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_wide::{Registry, Type, UserType};
 
 use super::{Catalog, ColumnType, KeyspaceEntry};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
 use crate::syntax::ast::{Native, TypeKind};
 
@@ -41,7 +41,7 @@ impl Catalog {
     /// # Errors
     /// `Invalid` for an unknown type and for invalid nesting.
     pub fn resolve_type(&self, keyspace: &str, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {
-        let unknown = || invalid(format!("Keyspace '{keyspace}' doesn't exist"));
+        let unknown = || invalid!("Keyspace '{keyspace}' doesn't exist");
         resolve(self.keyspace(keyspace).ok_or_else(unknown)?, of, false)
     }
 }
@@ -59,21 +59,21 @@ pub(super) fn resolve(
         }
         TypeKind::Set(element) => {
             if is_native(element, Native::Duration) {
-                return Err(invalid(format!("Durations are not allowed inside sets: {of}")));
+                bail!("Durations are not allowed inside sets: {of}");
             }
             collection(Type::Set(Arc::new(part(keyspace, of, element, frozen)?)))
         }
         TypeKind::Map(pair) => {
             let (key, value) = &**pair;
             if is_native(key, Native::Duration) {
-                return Err(invalid(format!("Durations are not allowed as map keys: {of}")));
+                bail!("Durations are not allowed as map keys: {of}");
             }
             let key = part(keyspace, of, key, frozen)?;
             collection(Type::Map(Arc::new((key, part(keyspace, of, value, frozen)?))))
         }
         TypeKind::Tuple(parts) => {
             if parts.iter().any(|p| is_native(p, Native::Counter)) {
-                return Err(invalid("Counters are not allowed inside tuples"));
+                bail!("Counters are not allowed inside tuples");
             }
             let parts: Result<Vec<_>> =
                 parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
@@ -82,18 +82,17 @@ pub(super) fn resolve(
         TypeKind::Frozen(inner) => resolve(keyspace, inner, true)?,
         TypeKind::User(name) => {
             let own = name.keyspace.as_ref().is_none_or(|k| k.text == keyspace.name);
-            if !own {
-                return Err(invalid(format!(
-                    "Statement on keyspace {} cannot refer to a user type in keyspace {}; user types can only be used in the \
+            bail_if!(
+                !own,
+                "Statement on keyspace {} cannot refer to a user type in keyspace {}; user types can only be used in the \
                      keyspace they are defined in",
-                    keyspace.name,
-                    name.keyspace.as_ref().map_or("", |k| &*k.text)
-                )));
-            }
+                keyspace.name,
+                name.keyspace.as_ref().map_or("", |k| &*k.text)
+            );
             let unknown = || {
                 let hint = ast::lacks_parameters(&name.name.text);
                 let hint = hint.map_or(String::new(), |hint| format!(": {hint}"));
-                invalid(format!("Unknown type {}.{}{hint}", keyspace.name, name.name.text))
+                invalid!("Unknown type {}.{}{hint}", keyspace.name, name.name.text)
             };
             let found = keyspace.user_type(&name.name.text).ok_or_else(unknown)?;
             collection(Type::Udt(found.user_type(&keyspace.name)))
@@ -102,19 +101,14 @@ pub(super) fn resolve(
             match Type::parse(class, &Registry::new()).map_err(|e| invalid(e.0))? {
                 Type::Reversed(of) => {
                     let text = "is an order, not the type of a column; write";
-                    return Err(invalid(format!(
-                        "'{class}' {text} {} and CLUSTERING ORDER BY (… DESC)",
-                        of.cql_name()
-                    )));
+                    bail!("'{class}' {text} {} and CLUSTERING ORDER BY (… DESC)", of.cql_name());
                 }
                 of => ColumnType::frozen(of),
             }
         }
         TypeKind::Vector(element, given) => {
             let Some(count) = u32::try_from(*given).ok().filter(|n| *n > 0) else {
-                return Err(invalid(format!(
-                    "vectors may only have positive dimensions; given {given}"
-                )));
+                bail!("vectors may only have positive dimensions; given {given}");
             };
             // The elements may be declared frozen or not, which affects their own elements.
             let element = resolve(keyspace, element, frozen)?.of;
@@ -135,14 +129,14 @@ fn part(
     frozen: bool,
 ) -> Result<Type> {
     if is_native(of, Native::Counter) {
-        return Err(invalid(format!("Counters are not allowed inside collections: {whole}")));
+        bail!("Counters are not allowed inside collections: {whole}");
     }
     match of.kind {
-        TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => Err(invalid(
-            format!("Non-frozen collections are not allowed inside collections: {whole}"),
-        )),
+        TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(_) if !frozen => {
+            Err(invalid!("Non-frozen collections are not allowed inside collections: {whole}"))
+        }
         TypeKind::User(_) if !frozen => {
-            Err(invalid(format!("Non-frozen UDTs are not allowed inside collections: {whole}")))
+            Err(invalid!("Non-frozen UDTs are not allowed inside collections: {whole}"))
         }
         _ => Ok(resolve(keyspace, of, true)?.of),
     }

@@ -81,10 +81,10 @@ fn number(map: &OptionMap, name: &str, default: u64, least: u64) -> Result<u64> 
     let Some(text) = map.get(name) else { return Ok(default) };
     let n: i64 = text
         .parse()
-        .map_err(|_| configuration(format!("{text} is not a parsable int (base10) for {name}")))?;
+        .map_err(|_| configuration!("{text} is not a parsable int (base10) for {name}"))?;
     match u64::try_from(n) {
         Ok(n) if n >= least => Ok(n),
-        _ => Err(configuration(format!("{name} must be at least {least}, but was {n}"))),
+        _ => Err(configuration!("{name} must be at least {least}, but was {n}")),
     }
 }
 
@@ -92,9 +92,9 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
     let threshold = |name: &str, default: i32| match map.get(name) {
         None => Ok(default),
         Some(text) => text.parse::<i32>().map_err(|_| {
-            configuration(format!(
+            configuration!(
                 "Invalid value {text} for '{name}' compaction sub-option - must be an integer"
-            ))
+            )
         }),
     };
     let (min, max) = (threshold("min_threshold", 4)?, threshold("max_threshold", 32)?);
@@ -105,15 +105,11 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
         ));
     }
     if min < 2 {
-        return Err(configuration(format!(
-            "Min compaction threshold cannot be less than 2 (got {min})"
-        )));
+        return Err(configuration!("Min compaction threshold cannot be less than 2 (got {min})"));
     }
     if min > max {
         let words = "cannot be greater than max compaction threshold";
-        return Err(configuration(format!(
-            "Min compaction threshold (got {min}) {words} (got {max})"
-        )));
+        return Err(configuration!("Min compaction threshold (got {min}) {words} (got {max})"));
     }
     Ok((min.unsigned_abs(), max.unsigned_abs()))
 }
@@ -123,9 +119,7 @@ fn factor(map: &OptionMap, name: &str, default: f64) -> Result<f64> {
     match map.get(name).map(|t| (t, t.parse::<f64>())) {
         None => Ok(default),
         Some((_, Ok(n))) if n.is_finite() => Ok(n),
-        Some((text, _)) => {
-            Err(configuration(format!("{text} is not a parsable double for {name}")))
-        }
+        Some((text, _)) => Err(configuration!("{text} is not a parsable double for {name}")),
     }
 }
 
@@ -134,7 +128,7 @@ fn bucket_high(map: &OptionMap) -> Result<f64> {
     let (low, high) = (factor(map, "bucket_low", 0.5)?, factor(map, "bucket_high", 1.5)?);
     if high <= low {
         let words = "is less than or equal to the bucket_low value";
-        return Err(configuration(format!("bucket_high value ({high}) {words} ({low})")));
+        return Err(configuration!("bucket_high value ({high}) {words} ({low})"));
     }
     Ok(high)
 }
@@ -153,9 +147,9 @@ fn incremental(map: &OptionMap) -> Result<(Policy, u64)> {
     let bucket = if map.contains_key("bucket_high") { high } else { usual.bucket };
     let goal = factor(map, "space_amplification_goal", usual.goal)?;
     if map.contains_key("space_amplification_goal") && !(goal > 1.0 && goal <= 2.0) {
-        return Err(configuration(format!(
+        return Err(configuration!(
             "space_amplification_goal must be greater than 1 and at most 2, but was {goal}"
-        )));
+        ));
     }
     let size = number(map, "sstable_size_in_mb", 1000, 1)?.saturating_mul(1 << 20);
     let policy = Incremental { min_runs, max_runs, bucket, goal };
@@ -178,7 +172,7 @@ fn time_window(map: &OptionMap) -> Result<Policy> {
         "MINUTES" => 60,
         "HOURS" => 3600,
         "DAYS" => 86_400,
-        _ => return Err(configuration(format!("{unit} is not valid for compaction_window_unit"))),
+        _ => return Err(configuration!("{unit} is not valid for compaction_window_unit")),
     };
     let size = number(map, "compaction_window_size", 1, 1)?;
     Ok(Policy::from(TimeWindow { window_secs: size.saturating_mul(secs), min_runs: min }).clamped())
@@ -187,9 +181,9 @@ fn time_window(map: &OptionMap) -> Result<Policy> {
 /// Parses `T4`, `L10`, `N` or an integer.
 fn scaling(text: &str) -> Result<i32> {
     let wrong = || {
-        configuration(format!(
+        configuration!(
             "Scaling parameter {text} must be an integer, N, or L or T followed by a fan-out of at least 2"
-        ))
+        )
     };
     let fanout = |digits: &str| digits.parse::<i32>().ok().filter(|f| *f >= 2).ok_or_else(wrong);
     let w = match text.as_bytes().first() {
@@ -222,7 +216,7 @@ fn unified(map: &OptionMap) -> Result<Policy> {
     let target = match map.get("target_sstable_size") {
         None => 1 << 30,
         Some(text) => bytes(text).filter(|n| *n >= 1 << 20).ok_or_else(|| {
-            configuration(format!("target_sstable_size {text} is not a size of at least 1MiB"))
+            configuration!("target_sstable_size {text} is not a size of at least 1MiB")
         })?,
     };
     let base_shards = u32::try_from(number(map, "base_shard_count", 4, 1)?).unwrap_or(u32::MAX);
@@ -267,9 +261,7 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
         map.keys().map(String::as_str).filter(|name| !is_known(name)).collect();
     if !unknown.is_empty() {
         let names = unknown.join(", ");
-        return Err(configuration(format!(
-            "Properties specified [{names}] are not understood by {class}"
-        )));
+        return Err(configuration!("Properties specified [{names}] are not understood by {class}"));
     }
     check_common(map)?;
     compaction(map, &mut TreeOptions::default())
@@ -284,11 +276,11 @@ pub(super) fn drop_old_compaction(map: &mut OptionMap) {
 fn check_common(map: &OptionMap) -> Result<()> {
     let double = |name: &str| -> Result<Option<f64>> {
         let Some(text) = map.get(name) else { return Ok(None) };
-        let wrong = |_| configuration(format!("{text} is not a parsable int (base10) for {name}"));
+        let wrong = |_| configuration!("{text} is not a parsable int (base10) for {name}");
         text.parse::<f64>().map_err(wrong).map(Some)
     };
     let must_be_positive = |name: &str, shown: String| {
-        configuration(format!("{name} must be greater than 0, but was {shown}"))
+        configuration!("{name} must be greater than 0, but was {shown}")
     };
     if let Some(n) = double("tombstone_threshold")?.filter(|n| *n <= 0.0) {
         return Err(must_be_positive("tombstone_threshold", format!("{n:.6}")));
@@ -302,20 +294,18 @@ fn check_common(map: &OptionMap) -> Result<()> {
     };
     for name in ["unchecked_tombstone_compaction", "only_purge_repaired_tombstones"] {
         if let Some(text) = flag(name) {
-            return Err(configuration(format!(
+            return Err(configuration!(
                 "'{name}' should be either 'true' or 'false', not '{text}'"
-            )));
+            ));
         }
     }
     if let Some(text) = flag("enabled") {
-        return Err(configuration(format!(
-            "enabled should either be 'true' or 'false', not {text}"
-        )));
+        return Err(configuration!("enabled should either be 'true' or 'false', not {text}"));
     }
     if let Some(n) = double("min_sstable_size")?.filter(|n| *n < 0.0)
         && class(map) == "SizeTieredCompactionStrategy"
     {
-        return Err(configuration(format!("min_sstable_size must be non negative: {n:.0}")));
+        return Err(configuration!("min_sstable_size must be non negative: {n:.0}"));
     }
     Ok(())
 }
@@ -340,18 +330,16 @@ pub(super) fn check_compression(map: &OptionMap) -> Result<()> {
     if let Some(kind) = map.get("lz4_compressor_type")
         && !matches!(&**kind, "fast" | "high")
     {
-        return Err(configuration(format!(
+        return Err(configuration!(
             "Invalid compressor type '{kind}' specified for LZ4 parameter 'lz4_compressor_type'. Valid options are [high, fast]."
-        )));
+        ));
     }
     let Some(text) = map.get("chunk_length_in_kb") else { return Ok(()) };
     let wrong = |_| -> Error {
         configuration("Invalid value for chunk_length_in_kb: it must be an integer")
     };
     match text.parse::<i32>().map_err(wrong)? {
-        n if n <= 0 => {
-            Err(configuration(format!("Invalid negative or null chunk_length_in_kb: {n}")))
-        }
+        n if n <= 0 => Err(configuration!("Invalid negative or null chunk_length_in_kb: {n}")),
         n if n & (n - 1) != 0 => Err(configuration("chunk_length_in_kb must be a power of 2")),
         _ => Ok(()),
     }

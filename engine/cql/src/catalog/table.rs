@@ -217,12 +217,7 @@ impl TableSchema {
     pub fn known_column(&self, name: &str) -> Result<&TableColumn> {
         let shown = || crate::syntax::quote_if_needed(name);
         self.column(name).ok_or_else(|| {
-            invalid(format!(
-                "Undefined column name {} in table {}.{}",
-                shown(),
-                self.keyspace,
-                self.name
-            ))
+            invalid!("Undefined column name {} in table {}.{}", shown(), self.keyspace, self.name)
         })
     }
 
@@ -415,7 +410,7 @@ impl TableSchema {
 }
 
 fn too_long(n: usize) -> Error {
-    invalid(format!("Key length of {n} is longer than maximum of {MAX_KEY}"))
+    invalid!("Key length of {n} is longer than maximum of {MAX_KEY}")
 }
 
 /// A partition key, with the ranges of its column values. It is reused for many partitions in turn.
@@ -450,10 +445,7 @@ impl PartitionKey {
         // Families accept any bytes as keys: missing components are null.
         if table.family.is_none() && (at != key.len() || self.parts.len() != table.partition) {
             let text = "does not match the table's key columns";
-            return Err(corrupt(format!(
-                "a partition key of {}.{} {text}",
-                table.keyspace, table.name
-            )));
+            return Err(corrupt!("a partition key of {}.{} {text}", table.keyspace, table.name));
         }
         Ok(())
     }

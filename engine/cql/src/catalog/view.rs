@@ -35,10 +35,11 @@ impl ViewSchema {
         let text = format!("SELECT * FROM base WHERE {}", self.where_clause);
         match parse(&text).map(|p| p.statement) {
             Ok(Statement::Select(select)) => work(&select.relations),
-            _ => Err(corrupt(format!(
+            _ => Err(corrupt!(
                 "the clause of a view of {} can't be read: {}",
-                self.base_name, self.where_clause
-            ))),
+                self.base_name,
+                self.where_clause
+            )),
         }
     }
 }

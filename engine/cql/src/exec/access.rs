@@ -4,8 +4,8 @@
 //! Invariant: without a role everything is allowed. With a role, a statement without the needed
 //! permissions is refused before it has any effect.
 
-use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of, unauthorized};
-use crate::error::{Result, invalid};
+use crate::catalog::{Catalog, Resource, TableSchema, keyspace_of};
+use crate::error::{Result, bail_if, invalid, unauthorized};
 use crate::syntax::ast::{
     AlterView, Drop, Overload, Permission, PermissionChange, QualifiedName, ResourceName,
     RoleDefinition, Statement, TypeSyntax,
@@ -51,38 +51,36 @@ pub fn resource_of(
         ResourceName::AllKeyspaces => Resource::AllKeyspaces,
         ResourceName::AllRoles => Resource::AllRoles,
         ResourceName::Keyspace(name) => {
-            let missing = || invalid(format!("<keyspace {}> doesn't exist", name.text));
+            let missing = || invalid!("<keyspace {}> doesn't exist", name.text);
             Resource::Keyspace(catalog.any_keyspace(&name.text).ok_or_else(missing)?.name.clone())
         }
         ResourceName::TablesOf(name) => {
             let resource = Resource::TablesOf(name.text.to_string());
-            let missing = || invalid(format!("Resource {resource} doesn't exist"));
+            let missing = || invalid!("Resource {resource} doesn't exist");
             catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             resource
         }
         ResourceName::Table(name) => {
             let home = keyspace_of(name, keyspace)?;
-            let missing = || invalid(format!("<table {home}.{}> doesn't exist", name.name.text));
+            let missing = || invalid!("<table {home}.{}> doesn't exist", name.name.text);
             let table = catalog.table(name, keyspace).map_err(|_| missing())?;
             Resource::Table(table.keyspace.clone(), table.name.clone())
         }
         ResourceName::AllFunctions => Resource::AllFunctions,
         ResourceName::FunctionsOf(name) => {
             let resource = Resource::FunctionsOf(name.text.to_string());
-            let missing = || invalid(format!("Resource {resource} doesn't exist"));
+            let missing = || invalid!("Resource {resource} doesn't exist");
             catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             resource
         }
         ResourceName::Function(name, types) => {
             let home = keyspace_of(name, keyspace)?;
             let resource = catalog.function_resource(home, &name.name.text, types)?;
-            if !catalog.has_function(&resource) {
-                return Err(invalid(format!("Resource {resource} doesn't exist")));
-            }
+            bail_if!(!catalog.has_function(&resource), "Resource {resource} doesn't exist");
             resource
         }
         ResourceName::Role(name) => {
-            let missing = || invalid(format!("<role {}> doesn't exist", name.text));
+            let missing = || invalid!("<role {}> doesn't exist", name.text);
             Resource::Role(catalog.role(&name.text).ok_or_else(missing)?.name.clone())
         }
     })
@@ -174,9 +172,7 @@ pub fn check_definition(
         Statement::AlterRole(s) => check_altered(catalog, role, s),
         Statement::DropRole(s) => {
             let name = &*s.name.text;
-            if name == role {
-                return Err(invalid("Cannot DROP primary role for current login"));
-            }
+            bail_if!(name == role, "Cannot DROP primary role for current login");
             may(Permission::Drop, Resource::Role(name.to_owned()))?;
             if catalog.is_superuser(name) && !catalog.is_superuser(role) {
                 return Err(unauthorized("Only superusers can drop a role with superuser status"));

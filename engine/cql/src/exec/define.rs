@@ -14,7 +14,7 @@ use super::roles;
 use super::rows::{Rows, SchemaChange};
 use super::warnings;
 use crate::catalog::{Catalog, Resource, check_not_system, keyspace_of};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::parse;
 use crate::values::{ColumnSpec, HeapBytes};
@@ -81,7 +81,7 @@ pub fn define(
     match statement {
         Statement::Use(name) => {
             let catalog = engine.fresh_catalog()?;
-            let missing = || invalid(format!("Keyspace '{}' does not exist", name.text));
+            let missing = || invalid!("Keyspace '{}' does not exist", name.text);
             let found = catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             Ok(Some(Rows::set_keyspace(&found.name)))
         }
@@ -145,9 +145,7 @@ pub fn define(
         }
         Statement::CreateView(s) => {
             if parse(&s.to_string())?.markers > 0 {
-                return Err(invalid(
-                    "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements",
-                ));
+                bail!("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements");
             }
             let (home, name) = (home(&s.name)?, &*s.name.name.text);
             let done = engine.change(stop, |c| {
@@ -222,11 +220,10 @@ pub fn define(
             let catalog = engine.catalog();
             let table = catalog.table(name, keyspace)?;
             check_not_system(&table.keyspace)?;
-            if table.view().is_some() {
-                return Err(invalid(
-                    "Cannot TRUNCATE materialized view directly; must truncate base table instead",
-                ));
-            }
+            bail_if!(
+                table.view().is_some(),
+                "Cannot TRUNCATE materialized view directly; must truncate base table instead"
+            );
             engine.store().truncate(&engine.family(table)?)?;
             Ok(Some(Rows::void()))
         }

@@ -318,7 +318,7 @@ pub(super) fn describe(
     let inside = statement.with_internals;
     let named = |rows: Vec<Vec<String>>| Ok(Rows::texts(&STATEMENTS, rows));
     let of_keyspace = |name: &str, only| {
-        let missing = || invalid(format!("'{name}' not found in keyspaces"));
+        let missing = || invalid!("'{name}' not found in keyspaces");
         Ok::<_, crate::error::Error>(keyspace_rows(
             catalog.any_keyspace(name).ok_or_else(missing)?,
             only,
@@ -420,9 +420,8 @@ fn one(
     let home = keyspace_of(name, current)
         .map_err(|_| invalid("No keyspace specified and no current keyspace"))?;
     let wanted = &*name.name.text;
-    let keyspace = catalog
-        .any_keyspace(home)
-        .ok_or_else(|| invalid(format!("'{home}' not found in keyspaces")))?;
+    let keyspace =
+        catalog.any_keyspace(home).ok_or_else(|| invalid!("'{home}' not found in keyspaces"))?;
     let found = match kind {
         "table" => keyspace
             .table(wanted)
@@ -443,10 +442,10 @@ fn one(
     };
     found.ok_or_else(|| match kind {
         "function" | "aggregate" => {
-            invalid(format!("User defined {kind} '{wanted}' not found in '{home}'"))
+            invalid!("User defined {kind} '{wanted}' not found in '{home}'")
         }
-        "type" => invalid(format!("User defined type '{wanted}' not found in '{home}'")),
-        VIEW => invalid(format!("Materialized view '{wanted}' not found in '{home}'")),
-        _ => invalid(format!("{kind} '{wanted}' not found in '{home}'")),
+        "type" => invalid!("User defined type '{wanted}' not found in '{home}'"),
+        VIEW => invalid!("Materialized view '{wanted}' not found in '{home}'"),
+        _ => invalid!("{kind} '{wanted}' not found in '{home}'"),
     })
 }

@@ -574,10 +574,10 @@ fn check_dropped(store: &CellStore, homeless: &[OrphanedTable]) -> Result<()> {
     for OrphanedTable { key, keyspace, .. } in homeless {
         if !store.was_dropped(DroppedFamilies::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
-            return Err(corrupt(format!(
+            return Err(corrupt!(
                 "system.schema, record {key}: its keyspace {keyspace} does not exist, but was not dropped; create it again with `firn cli` \
                  to get its tables back"
-            )));
+            ));
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ use crate::catalog::{
     Catalog, CatalogDiff, ColumnKind, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
     ViewSchema,
 };
-use crate::error::{Class, Error, Result, corrupt, invalid};
+use crate::error::{Class, Error, Result, bail, bail_if, corrupt};
 use crate::syntax::ast::Relation;
 use crate::values::{Context, EvalEnv, Markers};
 
@@ -106,7 +106,7 @@ fn restrictions(
         let all = Restrictions::prepare(purpose, false, base, &others, &mut context)?;
         if let Some(called) = context.calls.first() {
             let text = "can't be in a materialized view: it may be replaced or dropped";
-            return Err(invalid(format!("{called} {text}")));
+            bail!("{called} {text}");
         }
         Ok((all, not_null))
     })
@@ -132,20 +132,18 @@ pub(super) fn check_clause(
     };
     let key = table.partition().iter().chain(table.clustering());
     let free: Vec<&str> = key.filter(is_free).map(|c| &*c.name).collect();
-    if !free.is_empty() {
-        return Err(invalid(format!(
-            "Primary key columns {} must be restricted with 'IS NOT NULL' or otherwise",
-            free.join(", ")
-        )));
-    }
+    bail_if!(
+        !free.is_empty(),
+        "Primary key columns {} must be restricted with 'IS NOT NULL' or otherwise",
+        free.join(", ")
+    );
     let others: Vec<&str> =
         restrictions.filtered_columns().map(|c| &*base.columns()[c].name).collect();
-    if !others.is_empty() {
-        return Err(invalid(format!(
-            "Non-primary key columns can only be restricted with 'IS NOT NULL' (got: {} restricted illegally)",
-            others.join(",")
-        )));
-    }
+    bail_if!(
+        !others.is_empty(),
+        "Non-primary key columns can only be restricted with 'IS NOT NULL' (got: {} restricted illegally)",
+        others.join(",")
+    );
     MaterializedRows::new(catalog, partitioner, base, table, view).map(|_| ())
 }
 
@@ -166,10 +164,12 @@ impl MaterializedRows {
                 Some((ColumnKind::Regular, _)) => KeySource::Value,
                 _ => {
                     let text = "which its base has not";
-                    return Err(corrupt(format!(
+                    return Err(corrupt!(
                         "the view {}.{} has a key column {}, {text}",
-                        table.keyspace, table.name, column.name
-                    )));
+                        table.keyspace,
+                        table.name,
+                        column.name
+                    ));
                 }
             })
         };

@@ -8,8 +8,8 @@ use super::access::resource_of;
 use super::engine::Engine;
 use super::password;
 use super::rows::{RowCells, Rows};
-use crate::catalog::{Catalog, ColumnType, Resource, RoleEntry, unauthorized};
-use crate::error::{Class, Error, Result, invalid};
+use crate::catalog::{Catalog, ColumnType, Resource, RoleEntry};
+use crate::error::{Class, Error, Result, invalid, unauthorized};
 use crate::syntax::ast::{AstName, Permission, RoleDefinition, RoleListing, Statement};
 use crate::values::ColumnSpec;
 
@@ -114,13 +114,13 @@ fn list(
             });
         };
         let found = catalog.role(&name.text);
-        let found = found.ok_or_else(|| invalid(format!("{} doesn't exist", name.text)))?;
+        let found = found.ok_or_else(|| invalid!("{} doesn't exist", name.text))?;
         let own = role.is_none_or(|r| catalog.roles_of(r).iter().any(|e| e.name == name.text));
         if !sees_all && !own {
-            return Err(unauthorized(format!(
+            return Err(unauthorized!(
                 "You are not authorized to view roles granted to {}",
                 name.text
-            )));
+            ));
         }
         Ok(match recursive {
             true => catalog.roles_of(&name.text).into_iter().cloned().collect(),

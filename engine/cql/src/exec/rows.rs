@@ -288,12 +288,12 @@ impl<'a> Row<'a> {
         let spec = self.columns.get(column).ok_or_else(|| self.missing(&column))?;
         let value = Value::decode(&spec.of.of, self.bytes(column))?;
         T::from_value(value).map_err(|e| {
-            invalid(format!(
+            invalid!(
                 "column {} of type {} can't be read as {}: {e}",
                 spec.name,
                 spec.of,
                 short(std::any::type_name::<T>())
-            ))
+            )
         })
     }
 
@@ -323,10 +323,7 @@ impl<'a> Row<'a> {
 
     fn missing(&self, column: &dyn fmt::Display) -> Error {
         let names: Vec<_> = self.columns.iter().map(|c| &*c.name).collect();
-        invalid(format!(
-            "there is no column {column} in the result, which has {}",
-            names.join(", ")
-        ))
+        invalid!("there is no column {column} in the result, which has {}", names.join(", "))
     }
 }
 

@@ -100,13 +100,13 @@ impl<'a> SystemRows<'a> {
         let table = self.table;
         let name = || format!("{}.{}", table.keyspace, table.name);
         if let Some(wrong) = self.wrong {
-            return Err(corrupt(format!("invalid row of {}: {wrong}", name())));
+            return Err(corrupt!("invalid row of {}: {wrong}", name()));
         }
         let layout = table.layout(partitioner);
         let (partition, clustering) = (table.partition().len(), table.clustering());
         let mut all: BTreeMap<Vec<u8>, PlacedRows> = BTreeMap::new();
         for values in self.rows {
-            let missing = || corrupt(format!("a row of {} has no key", name()));
+            let missing = || corrupt!("a row of {} has no key", name());
             let parts: Option<Vec<&Vec<u8>>> =
                 values[..partition].iter().map(Option::as_ref).collect();
             let (mut key, mut part, mut place) = (vec![], vec![], vec![]);

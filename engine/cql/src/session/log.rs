@@ -181,7 +181,7 @@ impl LoggedStatement {
     /// `Invalid` for a line that is not from such a log.
     pub fn parse(line: &str) -> Result<LoggedStatement> {
         let read: LoggedStatement = serde_json::from_str(line)
-            .map_err(|e| invalid(format!("not a line of a statement log: {e}")))?;
+            .map_err(|e| invalid!("not a line of a statement log: {e}"))?;
         let tells = read.statement.is_some() || !read.members.is_empty() || !read.time.is_empty();
         tells.then_some(read).ok_or_else(|| invalid("not a line of a statement log"))
     }

@@ -24,8 +24,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::catalog::unauthorized;
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Class, Error, Result, invalid, unauthorized};
 use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
 use crate::script::with_scripts;
 use crate::syntax::ast::{BatchKind, Statement};
@@ -238,9 +237,9 @@ impl Session {
         if self.engine.catalog().role(role).is_some_and(|found| found.id == *id) {
             return Ok(());
         }
-        Err(unauthorized(format!(
+        Err(unauthorized!(
             "The role {role} that this session has logged in as was dropped; log in again"
-        )))
+        ))
     }
 
     /// Logs in. This session, and clones made of it later, get the permissions of the role.

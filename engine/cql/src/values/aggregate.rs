@@ -44,7 +44,7 @@ impl AggregateKind {
 
     /// Returns the error for an unset argument.
     pub fn unset_argument(self) -> Error {
-        invalid(format!("Invalid unset value for argument in call to function {}", self.name()))
+        invalid!("Invalid unset value for argument in call to function {}", self.name())
     }
 
     /// Returns the type of its result over values of a type.
@@ -66,11 +66,11 @@ impl AggregateKind {
                     .map(|n| format!("system.{} : ({n}) -> {n}", self.name()))
                     .collect();
                 let text = "none of its type signatures match (known type signatures:";
-                Err(invalid(format!(
+                Err(invalid!(
                     "Invalid call to function {}, {text} {})",
                     self.name(),
                     known.join(", ")
-                )))
+                ))
             }
         }
     }

@@ -171,7 +171,7 @@ pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
     if let Type::Vector(element, count) = of {
         return split_vector(element, *count, bytes);
     }
-    let broken = || invalid(format!("not enough bytes for a value of type {}", of.cql_name()));
+    let broken = || invalid!("not enough bytes for a value of type {}", of.cql_name());
     let mut rest = bytes;
     let mut left = match of {
         Type::List(_) | Type::Set(_) | Type::Map(_) => {

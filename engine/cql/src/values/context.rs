@@ -120,9 +120,9 @@ impl Markers {
     /// `Invalid` for a marker of unknown type.
     pub fn into_specs(self) -> Result<Vec<ColumnSpec>> {
         let unknown = |i| {
-            invalid(format!(
+            invalid!(
                 "the type of bind marker {i} is not known; put a type in parentheses before it"
-            ))
+            )
         };
         let spec = |(i, used): (usize, Option<MarkerUse>)| {
             used.map(|used| used.spec).ok_or_else(|| unknown(i))

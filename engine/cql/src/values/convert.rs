@@ -348,7 +348,7 @@ fn bind_one(value: &dyn ToValue, at: usize, markers: &[ColumnSpec]) -> Result<Bo
     let marker = &markers[at];
     value
         .bound(&marker.of.of)
-        .map_err(|e| invalid(format!("bind marker {}, {}: {e}", at + 1, named(marker))))
+        .map_err(|e| invalid!("bind marker {}, {}: {e}", at + 1, named(marker)))
 }
 
 impl Values for [Value] {
@@ -404,7 +404,7 @@ impl Values for Named<'_> {
             self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n))
         {
             let there = if markers.is_empty() { "none".to_owned() } else { all_named(markers) };
-            return Err(invalid(format!("there is no bind marker :{unknown}"))
+            return Err(invalid!("there is no bind marker :{unknown}")
                 .with_help(format!("there are {there}")));
         }
         let each = |(at, marker): (usize, &ColumnSpec)| match self

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::vector::{Similarity, is_zero};
 use super::{Bound, Context, EvalEnv, number, server_text};
 use crate::catalog::{ColumnType, Resource};
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Class, Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
 type Evaluate = dyn Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
@@ -88,7 +88,7 @@ impl Function {
     /// Returns the error for an unset argument.
     pub fn unset_argument(&self) -> Error {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
-        invalid(format!("Invalid unset value for argument in call to function {name}"))
+        invalid!("Invalid unset value for argument in call to function {name}")
     }
 
     /// Calls it with these arguments, which have its types; `None` is null.
@@ -102,10 +102,10 @@ impl Function {
 
 /// Returns the error for a function argument that cannot have its type.
 pub fn wrong_argument(function: &str, number: usize, of: &Type, shown: &dyn fmt::Display) -> Error {
-    invalid(format!(
+    invalid!(
         "Type error: {shown} cannot be passed as argument {number} of function {function} of type {}",
         signature_type(of)
-    ))
+    )
 }
 
 /// Returns the error for a function argument of the wrong type.
@@ -200,14 +200,14 @@ pub fn find(
     let found = own.then(|| named(&word, arguments, wanted, context)).flatten();
     let wrong_number = |name: &str, wanted: usize| {
         let given = arguments.len();
-        invalid(format!(
+        invalid!(
             "Invalid number of arguments in call to function {name}: {wanted} required but {given} provided"
-        ))
+        )
     };
     let unknown = || match &*older_name(&word) {
-        "tojson" if own && arguments.len() == 1 => invalid(format!(
+        "tojson" if own && arguments.len() == 1 => invalid!(
             "Cannot infer the type of the argument of function {shown} (try using a cast to force a type)"
-        )),
+        ),
         "tojson" if own => wrong_number("system.tojson", 1),
         "fromjson" if own => {
             invalid("fromJson() cannot be used in the selection clause of a SELECT statement")
@@ -223,7 +223,7 @@ pub fn find(
 
 /// Returns the error for an unknown function.
 pub fn unknown(name: &QualifiedName<'_>) -> Error {
-    invalid(format!("Unknown function '{name}'"))
+    invalid!("Unknown function '{name}'")
 }
 
 /// Returns the name that a function had before Cassandra 5 wrote it with underscores: `todate` for
@@ -358,28 +358,26 @@ fn named(
 fn of_vectors(similarity: Similarity, arguments: &[Option<Type>]) -> Result<Function> {
     let shown = format!("system.similarity_{}", similarity.word());
     let signature = format!("{shown}(vector<float, n>, vector<float, n>)");
-    if arguments.len() != 2 {
-        return Err(invalid(format!("Invalid number of arguments for function {signature}")));
-    }
+    bail_if!(arguments.len() != 2, "Invalid number of arguments for function {signature}");
     let count = |of: &Type| if let Type::Vector(_, n) = of { Some(*n) } else { None };
     let counts: Vec<u32> = arguments.iter().flatten().filter_map(count).collect();
     let Some(first) = counts.first() else {
         return Err(match arguments.iter().flatten().next() {
             Some(of) => no_float_vector(&shown, &"of it", of),
-            None => invalid(format!(
+            None => invalid!(
                 "Cannot infer type of argument ? in call to function {signature}: use type casts to disambiguate"
-            )),
+            ),
         });
     };
     if counts.iter().any(|n| n != first) {
-        return Err(invalid("All arguments must have the same vector dimensions"));
+        bail!("All arguments must have the same vector dimensions");
     }
     let of = Type::Vector(Arc::new(Type::Float), *first);
     let (is_cosine, text) = (similarity == Similarity::Cosine, shown.clone());
     Ok(Function::new(shown, vec![of.clone(), of], Type::Float, move |_, vectors| {
         let [Some(a), Some(b)] = vectors else { return Ok(None) };
         if is_cosine && (is_zero(a) || is_zero(b)) {
-            return Err(invalid(format!("Function {text} doesn't support all-zero vectors.")));
+            bail!("Function {text} doesn't support all-zero vectors.");
         }
         Ok(Some(similarity.of(a, b)?.to_be_bytes().to_vec()))
     }))
@@ -387,10 +385,10 @@ fn of_vectors(similarity: Similarity, arguments: &[Option<Type>]) -> Result<Func
 
 /// Returns the error for an argument that is not a vector of floats.
 fn no_float_vector(function: &str, argument: &dyn fmt::Display, of: &Type) -> Error {
-    invalid(format!(
+    invalid!(
         "Function {function} requires a float vector argument, but found argument {argument} of type {}",
         of.cql_name()
-    ))
+    )
 }
 
 /// Returns `currentTimestamp()`, which the constant `'now'` means for a timestamp.
@@ -406,10 +404,8 @@ fn blob_as(name: String, to: Type) -> Function {
     Function::of_one(name, &Type::Bytes, to, move |b| {
         of.validate(b).map_err(|_| {
             let hex: String = b.iter().map(|b| format!("{b:02x}")).collect();
-            invalid(format!(
-                "In call to function {shown}, value 0x{hex} is not a valid binary representation for type {}",
-                of.cql_name()
-            ))
+            invalid!("In call to function {shown}, value 0x{hex} is not a valid binary representation for type {}",
+                of.cql_name())
         })?;
         Ok(Some(b.to_vec()))
     })
@@ -440,7 +436,7 @@ fn token(name: String, partition: &[Type], partitioner: Partitioner) -> Function
 
 fn long(bytes: &[u8]) -> Result<i64> {
     let n = bytes.try_into().map(i64::from_be_bytes);
-    n.map_err(|_| invalid(format!("Expected 8 or 0 byte long for date ({})", bytes.len())))
+    n.map_err(|_| invalid!("Expected 8 or 0 byte long for date ({})", bytes.len()))
 }
 
 /// Returns the milliseconds since 1970 of a time-uuid, timestamp or date.
@@ -454,8 +450,8 @@ fn millis(of: &Type, bytes: &[u8]) -> Result<i64> {
         }
         Type::SimpleDate => {
             let days = bytes.try_into().map(u32::from_be_bytes);
-            let days = days
-                .map_err(|_| invalid(format!("Expected 4 byte long for date ({})", bytes.len())))?;
+            let days =
+                days.map_err(|_| invalid!("Expected 4 byte long for date ({})", bytes.len()))?;
             Ok((i64::from(days) - (1 << 31)) * 86_400_000)
         }
         _ => long(bytes),
@@ -523,9 +519,9 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
             | Type::Vector(..)
             | Type::Udt(_),
             _,
-        ) => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
+        ) => Err(invalid!("{} cannot be cast to {}", of.cql_name(), target.cql_name())),
         (Type::Utf8, Type::Ascii) => {
-            Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name())))
+            Err(invalid!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))
         }
         // ISO 8601 form, with `T` in place of the blank.
         (Type::Timestamp | Type::Date, Type::Utf8 | Type::Ascii) => simple(|from, _, b| {
@@ -543,7 +539,7 @@ pub fn cast(from: &Type, to: &Type) -> Result<Function> {
         (Type::TimeUuid | Type::Timestamp, Type::SimpleDate) => {
             simple(|from, _, b| Ok(Some(date_bytes(millis(from, b)?))))
         }
-        _ => Err(invalid(format!("{} cannot be cast to {}", of.cql_name(), target.cql_name()))),
+        _ => Err(invalid!("{} cannot be cast to {}", of.cql_name(), target.cql_name())),
     }
 }
 
@@ -580,10 +576,10 @@ pub fn ambiguous_cast(to: &Type) -> Error {
 fn ambiguous(called: &str, name: &str, from: &[Type], to: &Type) -> Error {
     let to = to.cql_name();
     let each = from.iter().map(|from| format!("{name} : ({}) -> {to}", from.cql_name()));
-    invalid(format!(
+    invalid!(
         "Ambiguous call to function {called} (can be matched by following signatures: {}): use type casts to disambiguate",
         each.collect::<Vec<_>>().join(", ")
-    ))
+    )
 }
 
 /// Returns the function of `- a`.
@@ -592,9 +588,7 @@ fn ambiguous(called: &str, name: &str, from: &[Type], to: &Type) -> Error {
 /// `Invalid` if it is not a number.
 pub fn negate(of: &Type) -> Result<Function> {
     let of = of.unreversed().clone();
-    if !number::is_number(&of) {
-        return Err(invalid(format!("the '-' operation is not supported on {}", of.cql_name())));
-    }
+    bail_if!(!number::is_number(&of), "the '-' operation is not supported on {}", of.cql_name());
     let of_value = of.clone();
     Ok(Function::of_one("system._negate", &of.clone(), of, move |b| {
         let zero = number::Number::Whole(num_bigint::BigInt::ZERO).encode(&of_value)?;
@@ -609,7 +603,7 @@ pub fn unsupported(
     right: &dyn std::fmt::Display,
 ) -> Error {
     let sign = operator.sign();
-    invalid(format!("the '{sign}' operation is not supported between {left} and {right}"))
+    invalid!("the '{sign}' operation is not supported between {left} and {right}")
 }
 
 /// Returns the function of `left operator right`: arithmetic of numbers, concatenation of texts, or

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::literal::hex;
 use super::vector::put_vector;
 use super::{Bound, Value, put_collection, put_tuple, split};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 
 /// Quotes a text. As in Cassandra, control characters are escaped with upper-case hex digits.
 fn string(text: &str) -> String {
@@ -221,7 +221,7 @@ fn bare(value: &RawValue) -> String {
 
 fn parsed<'a, T: serde::Deserialize<'a>>(value: &'a RawValue) -> Result<T> {
     serde_json::from_str(value.get())
-        .map_err(|e| invalid(format!("Could not decode JSON string '{value}': {e}")))
+        .map_err(|e| invalid!("Could not decode JSON string '{value}': {e}"))
 }
 
 /// Reports whether it is `null`.
@@ -254,7 +254,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
     }
     let text = |what: &str| match kind_of(value) {
         JsonKind::String => Value::Text(parsed(value)?).encode(of),
-        _ => Err(invalid(format!("Expected a {what}, but got {}", met(value)))),
+        _ => Err(invalid!("Expected a {what}, but got {}", met(value))),
     };
     match of {
         Type::Utf8 => text("UTF-8 string"),
@@ -262,7 +262,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
         Type::Boolean => match value.get().trim_matches('"').to_ascii_lowercase().as_str() {
             "true" => Value::Boolean(true).encode(of),
             "false" => Value::Boolean(false).encode(of),
-            _ => Err(invalid(format!("Expected a boolean value, but got {}", met(value)))),
+            _ => Err(invalid!("Expected a boolean value, but got {}", met(value))),
         },
         Type::Bytes => {
             let text: Option<String> = parsed(value).ok();
@@ -272,9 +272,9 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
                 .map(firn_wide::internals::types::hex_to_bytes);
             match hex {
                 Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
-                _ => Err(invalid(format!(
+                _ => Err(invalid!(
                     "Value '{value}' is not a valid blob representation: String representation of blob is missing 0x prefix"
-                ))),
+                )),
             }
         }
         Type::Int32 => number("an int value", "int", of, value),
@@ -292,10 +292,10 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
             }
             let read = read.ok().filter(|_| *of == Type::Decimal || !text.is_empty());
             let wrong = || {
-                invalid(format!(
+                invalid!(
                     "Value '{text}' is not a valid representation of a {} value",
                     of.cql_name()
-                ))
+                )
             };
             read.map(Bound::Bytes).ok_or_else(wrong)
         }
@@ -310,7 +310,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
 
 /// Parses a number, or a number in a string; `wanted` and `word` name it in messages.
 fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
-    let other = || invalid(format!("Expected {wanted}, but got {}", met(value)));
+    let other = || invalid!("Expected {wanted}, but got {}", met(value));
     let text = match kind_of(value) {
         JsonKind::String => parsed(value)?,
         JsonKind::Number => value.get().to_owned(),
@@ -318,7 +318,7 @@ fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound
     };
     super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| match kind_of(value) {
         JsonKind::Number => other(),
-        _ => invalid(format!("Unable to make {word} from '{text}'")),
+        _ => invalid!("Unable to make {word} from '{text}'"),
     })
 }
 
@@ -326,15 +326,15 @@ fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound
 fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     let text = bare(value);
     let other = || {
-        invalid(format!(
+        invalid!(
             "Expected a long or a datestring representation of a timestamp value, but got {}",
             met(value)
-        ))
+        )
     };
     match kind_of(value) {
         JsonKind::String => {
             let read = super::value::bytes_of_text(of, &text).map(Bound::Bytes);
-            read.map_err(|_| invalid(format!("Unable to parse a date/time from '{text}'")))
+            read.map_err(|_| invalid!("Unable to parse a date/time from '{text}'"))
         }
         JsonKind::Number if text.parse::<i64>().is_ok() => {
             super::value::bytes_of_text(of, &text).map(Bound::Bytes)
@@ -347,7 +347,7 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
 fn element(of: &Type, value: &RawValue, what: [&str; 2], form: &JsonForm) -> Result<Vec<u8>> {
     match read(of, value, form)? {
         Bound::Bytes(bytes) => Ok(bytes),
-        _ => Err(invalid(format!("Invalid null {} in {}", what[0], what[1]))),
+        _ => Err(invalid!("Invalid null {} in {}", what[0], what[1])),
     }
 }
 
@@ -377,7 +377,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
         JsonKind::String => {
             let text: String = parsed(value)?;
             let inner = serde_json::from_str(&text)
-                .map_err(|e| invalid(format!("Error decoding JSON string: {e}")));
+                .map_err(|e| invalid!("Error decoding JSON string: {e}"));
             decoded = inner?;
             if is_null(&decoded) {
                 return Ok(Bound::Null);
@@ -388,7 +388,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     };
     let optional =
         |of: &Type, value: &RawValue| Ok(read(of, value, form)?.bytes().map(<[u8]>::to_vec));
-    let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
+    let wrong = |what: &str| Err(invalid!("Expected a {what}, but got {}", met(value)));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
@@ -402,11 +402,11 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
             let all: Vec<&RawValue> = parsed(value)?;
             if all.len() != *count as usize {
                 let shown: Vec<String> = all.iter().map(|v| bare(v)).collect();
-                return Err(invalid(format!(
+                bail!(
                     "List had incorrect size: expected {count} but given {}; [{}]",
                     all.len(),
                     shown.join(", ")
-                )));
+                );
             }
             let parts = all.iter().map(|v| element(e, v, ["element", "list"], form));
             put_vector(e, &parts.collect::<Result<Vec<_>>>()?)
@@ -424,11 +424,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
             if all.len() != types.len() {
                 let many = if all.len() > types.len() { "contains extra" } else { "is missing" };
                 let shown: Vec<String> = all.iter().map(|v| bare(v)).collect();
-                return Err(invalid(format!(
-                    "Tuple {many} items (expected {}): [{}]",
-                    types.len(),
-                    shown.join(", ")
-                )));
+                bail!("Tuple {many} items (expected {}): [{}]", types.len(), shown.join(", "));
             }
             put_tuple(
                 &types.iter().zip(all).map(|(t, v)| optional(t, v)).collect::<Result<Vec<_>>>()?,
@@ -442,10 +438,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
                     .map_or_else(|| n.to_lowercase(), str::to_owned)
             };
             if let Some(unknown) = all.keys().find(|k| !udt.fields.iter().any(|f| f.0 == name(k))) {
-                return Err(invalid(format!(
-                    "Unknown field '{unknown}' in value of user defined type {}",
-                    udt.name
-                )));
+                bail!("Unknown field '{unknown}' in value of user defined type {}", udt.name);
             }
             let field = |(n, of): &(String, Type)| {
                 all.iter().find(|(k, _)| name(k) == *n).map_or(Ok(None), |(_, v)| optional(of, v))

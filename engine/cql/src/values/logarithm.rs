@@ -45,7 +45,7 @@ fn check_size((scale, n): &ScaledInteger) -> Result<()> {
 }
 
 fn too_large() -> crate::error::Error {
-    invalid(format!("a number of more than {MAX_DIGITS} digits is not computed with"))
+    invalid!("a number of more than {MAX_DIGITS} digits is not computed with")
 }
 
 /// Returns the number of digits of the result for this argument.
@@ -152,7 +152,7 @@ fn check_positive(x: &ScaledInteger, what: &str) -> Result<()> {
     check_size(x)?;
     match x.1.sign() {
         Sign::Plus => Ok(()),
-        _ => Err(invalid(format!("{what} of number zero or less"))),
+        _ => Err(invalid!("{what} of number zero or less")),
     }
 }
 

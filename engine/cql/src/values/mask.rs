@@ -9,7 +9,7 @@ use super::term::{BoundTerm, is_assignable, own_type, term_fit};
 use super::user::{Callee, find_callee, user_function};
 use super::{Context, EvalEnv, Receiver};
 use crate::catalog::{ColumnMask, ColumnType, Resource, TableColumn, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{AstName, MaskSyntax, Pos, QualifiedName};
 
 /// Resolves the mask of a column in a definition.
@@ -25,19 +25,18 @@ pub fn column_mask(
 ) -> Result<ColumnMask> {
     let arguments: Vec<String> = mask.arguments.iter().map(ToString::to_string).collect();
     let shown = format!("{}({})", mask.function, arguments.join(", "));
-    let not_for_masks = |what: &str| {
-        invalid(format!("{what} function {shown} cannot be used for masking table columns"))
-    };
+    let not_for_masks =
+        |what: &str| invalid!("{what} function {shown} cannot be used for masking table columns");
     let is_own = mask.function.keyspace.as_ref().is_none_or(|k| k.text == "system");
     if is_own && AggregateKind::named(&mask.function.name.text.to_ascii_lowercase()).is_some() {
         return Err(not_for_masks("Aggregate"));
     }
     let function = match lookup(mask, &column.of.of, context)? {
         None => {
-            return Err(invalid(format!(
+            bail!(
                 "Unable to find masking function for {}, no declared function matches the signature {shown}",
                 column.name
-            )));
+            );
         }
         Some(Callee::Aggregate(_)) => return Err(not_for_masks("Aggregate")),
         Some(Callee::Function(function)) => function,
@@ -52,13 +51,13 @@ pub fn column_mask(
         return Err(wrong_argument(&function.name, 0, first, &column.of.of.full_name()));
     }
     let (types, result) = signature(&function, column, context);
-    if result != column.of {
-        return Err(invalid(format!(
-            "Masking function {shown} return type is {result}. This is different to the type of the masked column {} of type {}. Masking \
+    bail_if!(
+        result != column.of,
+        "Masking function {shown} return type is {result}. This is different to the type of the masked column {} of type {}. Masking \
              functions can only be attached to table columns if they return the same data type as the masked column.",
-            column.name, column.of
-        )));
-    }
+        column.name,
+        column.of
+    );
     let mut values = vec![];
     for (i, (term, of)) in mask.arguments.iter().zip(&function.arguments[1..]).enumerate() {
         if !is_assignable(term, of, context) {

@@ -13,7 +13,7 @@ use super::call::CallArguments;
 use super::function::{Function, is_value_of, signature_type};
 use super::number::{Number, is_number};
 use super::{logarithm, put_many, split};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 
 /// Maximum number of digits that rounding may add to a decimal.
 const MAX_DIGITS: i64 = 10_000;
@@ -75,10 +75,10 @@ fn of_number(
         each.collect::<Vec<_>>().join(", ")
     };
     let none = || {
-        invalid(format!(
+        invalid!(
             "Invalid call to function {word}, none of its type signatures match (known type signatures: {})",
             all()
-        ))
+        )
     };
     let [argument] = arguments else { return Err(none()) };
     let wanted = wanted.map(Type::unreversed).filter(|of| is_number(of));
@@ -86,10 +86,8 @@ fn of_number(
         Some(own) if is_number(own) => wanted.unwrap_or(own),
         Some(_) => return Err(none()),
         None => wanted.ok_or_else(|| {
-            invalid(format!(
-                "Ambiguous call to function {word} (can be matched by following signatures: {}): use type casts to disambiguate",
-                all()
-            ))
+            invalid!("Ambiguous call to function {word} (can be matched by following signatures: {}): use type casts to disambiguate",
+                all())
         })?,
     };
     let own = of.clone();
@@ -140,9 +138,7 @@ fn rounded(scale: i64, n: BigInt) -> Result<BigInt> {
     if scale > n.bits() as i64 {
         return Ok(BigInt::ZERO);
     }
-    if scale < -MAX_DIGITS {
-        return Err(invalid("a decimal has too large a scale"));
-    }
+    bail_if!(scale < -MAX_DIGITS, "a decimal has too large a scale");
     let ten = BigInt::from(10u8).pow(scale.unsigned_abs() as u32);
     if scale <= 0 {
         return Ok(n * ten);
@@ -163,7 +159,7 @@ impl GenericCall<'_> {
     /// Returns the error for a wrong number of arguments.
     fn wrong_number(&self) -> Error {
         let GenericCall { word, kinds, .. } = self;
-        invalid(format!("Invalid number of arguments for function system.{word}({kinds})"))
+        invalid!("Invalid number of arguments for function system.{word}({kinds})")
     }
 
     /// Returns the type of an argument.
@@ -174,21 +170,19 @@ impl GenericCall<'_> {
         let of = self.call.types.get(at).and_then(Option::as_ref).map(Type::unreversed);
         of.cloned().ok_or_else(|| {
             let GenericCall { word, kinds, .. } = self;
-            invalid(format!(
-                "Cannot infer type of argument {} in call to function system.{word}({kinds}): use type casts to disambiguate",
-                (self.call.shown)(at)
-            ))
+            invalid!("Cannot infer type of argument {} in call to function system.{word}({kinds}): use type casts to disambiguate",
+                (self.call.shown)(at))
         })
     }
 
     /// Returns the error for an argument of a wrong type.
     fn wrong_kind(&self, at: usize, wanted: &str, of: &Type) -> Error {
-        invalid(format!(
+        invalid!(
             "Function system.{} requires {wanted}, but found argument {} of type {}",
             self.word,
             (self.call.shown)(at),
             signature_type(of)
-        ))
+        )
     }
 }
 
@@ -330,7 +324,7 @@ fn hashed(bytes: &[u8], algorithm: &str) -> Result<Vec<u8>> {
         "SHA-512" => Sha512::digest(bytes).to_vec(),
         "SHA-512/224" => Sha512_224::digest(bytes).to_vec(),
         "SHA-512/256" => Sha512_256::digest(bytes).to_vec(),
-        _ => return Err(invalid(format!("Hash algorithm not found: {algorithm}"))),
+        _ => bail!("Hash algorithm not found: {algorithm}"),
     })
 }
 
@@ -352,9 +346,7 @@ fn default_value(of: &Type) -> Result<Vec<u8>> {
         of @ (Type::List(_) | Type::Set(_) | Type::Map(_)) => put_many(of, vec![])?,
         of @ Type::Tuple(types) => put_many(of, all(&mut types.iter())?)?,
         of @ Type::Vector(element, count) => {
-            if *count > MAX_ELEMENTS {
-                return Err(invalid(format!("a vector of {count} elements has no default value")));
-            }
+            bail_if!(*count > MAX_ELEMENTS, "a vector of {count} elements has no default value");
             put_many(of, vec![Some(default_value(element)?); *count as usize])?
         }
         of @ Type::Udt(udt) => put_many(of, all(&mut udt.fields.iter().map(|(_, of)| of))?)?,
@@ -376,10 +368,10 @@ fn masked(word: &str, given: &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> {
     let mut letters = padding.as_deref().unwrap_or("*").chars();
     let (Some(cover), None) = (letters.next(), letters.next()) else {
         let shown = padding.as_deref().unwrap_or_default();
-        return Err(invalid(format!(
+        bail!(
             "The padding argument for function system.{word} should be single-character, but '{shown}' has {} characters.",
             shown.chars().count()
-        )));
+        );
     };
     let text = String::from_utf8_lossy(text);
     let count = text.chars().count();

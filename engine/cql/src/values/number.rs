@@ -5,7 +5,7 @@ use firn_wide::Type;
 use firn_wide::internals::types::{MAX_DIGITS, has_many_digits};
 use num_bigint::BigInt;
 
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Class, Error, Result, bail_if, invalid};
 use crate::syntax::ast::Operator;
 
 /// Minimum number of digits of a quotient of decimals, and of its decimal places.
@@ -69,19 +69,16 @@ pub fn result_type(left: &Type, right: &Type) -> Option<Type> {
 }
 
 fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes
-        .try_into()
-        .map_err(|_| invalid(format!("a number has {} bytes instead of {N}", bytes.len())))
+    bytes.try_into().map_err(|_| invalid!("a number has {} bytes instead of {N}", bytes.len()))
 }
 
 /// Refuses integers that are too large for fast computation.
 fn check_digits(integer: &[u8]) -> Result<()> {
-    if has_many_digits(integer) {
-        return Err(invalid(format!(
-            "a number of more than {MAX_DIGITS} digits can't be computed with; this one has {} bytes",
-            integer.len()
-        )));
-    }
+    bail_if!(
+        has_many_digits(integer),
+        "a number of more than {MAX_DIGITS} digits can't be computed with; this one has {} bytes",
+        integer.len()
+    );
     Ok(())
 }
 
@@ -96,11 +93,10 @@ impl Number {
                     .split_first_chunk::<4>()
                     .ok_or_else(|| invalid("a decimal has less than 4 bytes"))?;
                 let scale = i64::from(i32::from_be_bytes(*scale));
-                if scale.abs() > MAX_SCALE {
-                    return Err(invalid(format!(
-                        "a decimal of scale {scale} can't be computed with; the limit is {MAX_SCALE}"
-                    )));
-                }
+                bail_if!(
+                    scale.abs() > MAX_SCALE,
+                    "a decimal of scale {scale} can't be computed with; the limit is {MAX_SCALE}"
+                );
                 check_digits(integer)?;
                 Number::Decimal(scale, BigInt::from_signed_bytes_be(integer))
             }
@@ -175,7 +171,7 @@ impl Number {
                 let text = if has_one && two.parse() == Ok(*n) { two } else { text };
                 let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
                 let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-                let wrong = || invalid(format!("unable to make BigDecimal from '{n}'"));
+                let wrong = || invalid!("unable to make BigDecimal from '{n}'");
                 let integer = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
                 let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
                 Ok((fraction.len() as i64 - exponent, integer))

@@ -11,7 +11,7 @@ use super::literal::{hex, is_quoted, literal_of, quoted};
 use super::value::bytes_of_text;
 use super::{BoundTerm, Context, Markers, Receiver, put_many, server_text};
 use crate::catalog::{Catalog, ColumnType};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{ConstantKind, Term, TermKind, TermPrimary};
 use crate::syntax::parse_term;
 
@@ -77,7 +77,7 @@ pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
 fn from_scalar(of: &Type, text: &str) -> Result<Vec<u8>> {
     let bytes = match text.strip_prefix("0x") {
         Some(digits) if !is_text(of) => bytes_of_text(&Type::Bytes, digits)?,
-        _ if *of == Type::Bytes => return Err(invalid("a blob must begin with 0x")),
+        _ if *of == Type::Bytes => bail!("a blob must begin with 0x"),
         _ => bytes_of_text(of, text)?,
     };
     of.validate(&bytes).map_err(|e| invalid(e.0))?;
@@ -144,7 +144,7 @@ fn constant(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
         Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
     match BoundTerm::prepare(term, &receiver, &mut context)? {
         BoundTerm::Constant(Some(bytes)) => Ok(bytes),
-        _ => Err(invalid(format!("{term} is not a constant"))),
+        _ => Err(invalid!("{term} is not a constant")),
     }
 }
 

@@ -13,7 +13,7 @@ use super::user::{Callee, find_callee, misplaced_aggregate};
 use super::vector::{argument_of_list, check_count, null_inside};
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::catalog::{ColumnType, native_type};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, Constant, ConstantKind, Operator, TermKind, TermPrimary};
 
 /// Result of evaluating a term, borrowed if possible.
@@ -102,11 +102,11 @@ fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
     }
     if parts.len() > types.len() {
         let of = ColumnType::frozen(Type::Tuple(types.into()));
-        return Err(invalid(format!(
+        bail!(
             "Invalid tuple literal: too many elements. Type {of} expects {} but got {}",
             types.len(),
             parts.len()
-        )));
+        );
     }
     let mut values = vec![];
     for ((part, is_null), of) in parts.iter().zip(is_null).zip(types) {
@@ -306,19 +306,20 @@ impl BoundTerm {
                     prepare_tuple(parts, &types, receiver, context)
                 }
                 _ if parts.len() == 1 => BoundTerm::prepare(&parts[0], receiver, context),
-                _ => Err(invalid(format!(
+                _ => Err(invalid!(
                     "Invalid tuple type literal for {} of type {}",
-                    receiver.name, receiver.of
-                ))),
+                    receiver.name,
+                    receiver.of
+                )),
             },
             TermKind::Hint(hint) => {
                 let of = context.catalog.resolve_type(context.keyspace, &hint.0)?;
-                if !function::is_value_of(&of.of, &receiver.of.of) {
-                    return Err(invalid(format!(
-                        "Cannot assign value {term} to {} of type {}",
-                        receiver.name, receiver.of
-                    )));
-                }
+                bail_if!(
+                    !function::is_value_of(&of.of, &receiver.of.of),
+                    "Cannot assign value {term} to {} of type {}",
+                    receiver.name,
+                    receiver.of
+                );
                 let hinted = Receiver { of, ..receiver.clone() };
                 BoundTerm::prepare(&hint.1, &hinted, context)
             }
@@ -463,13 +464,13 @@ fn prepare_primary(
         TermPrimary::Constant(c) if fits(c.kind, &receiver.of.of) => {
             Ok(BoundTerm::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
         }
-        TermPrimary::Constant(c) => Err(invalid(format!(
+        TermPrimary::Constant(c) => Err(invalid!(
             "Invalid {} constant ({}) for \"{}\" of type {}",
             c.kind.word(),
             c.text,
             receiver.name,
             receiver.of
-        ))),
+        )),
         TermPrimary::Marker(marker) => {
             context.markers.set(marker, receiver);
             Ok(BoundTerm::Marker(marker.index, receiver.of.of.clone()))
@@ -496,28 +497,27 @@ fn prepare_collection(
         (Type::List(e), "list") | (Type::Set(e), "set") => ([e, e], ["value", "value"]),
         (Type::Map(kv), "map") => ([&kv.0, &kv.1], ["key", "value"]),
         (Type::Map(kv), "set") if empty_map => ([&kv.0, &kv.1], ["key", "value"]),
-        _ => return Err(invalid(format!("Invalid {kind} literal for {name} of type {of}"))),
+        _ => bail!("Invalid {kind} literal for {name} of type {of}"),
     };
     for (i, element) in terms.iter().enumerate() {
         if !is_assignable(element, types[i % 2], context) {
             let shown = ColumnType::frozen(types[i % 2].clone());
-            return Err(invalid(format!(
+            bail!(
                 "Invalid {kind} literal for {name}: {} {element} is not of type {shown}",
                 words[i % 2]
-            )));
+            );
         }
     }
     let mut parts = Vec::with_capacity(terms.len());
     for (i, element) in terms.iter().enumerate() {
-        if has_marker(element) {
-            return Err(invalid(format!(
-                "Invalid {kind} literal for {name}: bind variables are not supported inside collection literals"
-            )));
-        }
+        bail_if!(
+            has_marker(element),
+            "Invalid {kind} literal for {name}: bind variables are not supported inside collection literals"
+        );
         let part = receiver.other(format!("{}({name})", words[i % 2]), types[i % 2].clone());
         let prepared = BoundTerm::prepare(element, &part, context)?;
         if matches!(prepared, BoundTerm::Constant(None)) {
-            return Err(invalid("null is not supported inside collections"));
+            bail!("null is not supported inside collections");
         }
         parts.push(prepared);
     }
@@ -532,14 +532,12 @@ fn prepare_vector(
 ) -> Result<BoundTerm> {
     let name = &receiver.name;
     let Type::Vector(element, _) = &receiver.of.of else {
-        return Err(invalid(format!("Invalid list literal for {name} of type {}", receiver.of)));
+        bail!("Invalid list literal for {name} of type {}", receiver.of);
     };
     check_count(name, &receiver.of.of, terms.len())?;
     if let Some(wrong) = terms.iter().find(|t| !is_assignable(t, element, context)) {
         let shown = ColumnType::frozen((**element).clone());
-        return Err(invalid(format!(
-            "Invalid vector literal for {name}: value {wrong} is not of type {shown}"
-        )));
+        bail!("Invalid vector literal for {name}: value {wrong} is not of type {shown}");
     }
     let part = receiver.other(format!("value({name})"), (**element).clone());
     let parts = terms.iter().map(|term| BoundTerm::prepare(term, &part, context));
@@ -555,19 +553,18 @@ fn prepare_tuple(
     let name = &receiver.name;
     for (i, part) in parts.iter().enumerate() {
         let Some(of) = types.get(i) else {
-            return Err(invalid(format!(
+            bail!(
                 "Invalid tuple literal for {name}: too many elements. Type {} expects {} but got {}",
                 receiver.of,
                 types.len(),
                 parts.len()
-            )));
+            );
         };
-        if !is_assignable(part, of, context) {
-            return Err(invalid(format!(
-                "Invalid tuple literal for {name}: component {i} is not of type {}",
-                of.cql_name()
-            )));
-        }
+        bail_if!(
+            !is_assignable(part, of, context),
+            "Invalid tuple literal for {name}: component {i} is not of type {}",
+            of.cql_name()
+        );
     }
     let prepared = parts.iter().zip(types).enumerate().map(|(i, (part, of))| {
         let part_receiver = receiver.other(format!("{name}[{i}]"), of.clone());
@@ -584,18 +581,12 @@ fn prepare_user(
 ) -> Result<BoundTerm> {
     let name = &receiver.name;
     let Type::Udt(udt) = &receiver.of.of else {
-        return Err(invalid(format!(
-            "Invalid user type literal for {name} of type {}",
-            receiver.of
-        )));
+        bail!("Invalid user type literal for {name} of type {}", receiver.of);
     };
     if let Some((unknown, _)) =
         fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == n.text))
     {
-        return Err(invalid(format!(
-            "Unknown field '{unknown}' in value of user defined type {}",
-            udt.name
-        )));
+        bail!("Unknown field '{unknown}' in value of user defined type {}", udt.name);
     }
     let mut parts = vec![];
     for (field, of) in &udt.fields {
@@ -603,12 +594,11 @@ fn prepare_user(
             parts.push(BoundTerm::Constant(None));
             continue;
         };
-        if !is_assignable(term, of, context) {
-            return Err(invalid(format!(
-                "Invalid user type literal for {name}: field {field} is not of type {}",
-                of.cql_name()
-            )));
-        }
+        bail_if!(
+            !is_assignable(term, of, context),
+            "Invalid user type literal for {name}: field {field} is not of type {}",
+            of.cql_name()
+        );
         parts.push(BoundTerm::prepare(
             term,
             &receiver.other(format!("{name}.{field}"), of.clone()),
@@ -632,7 +622,7 @@ pub fn is_marker(term: &ast::Term<'_>) -> bool {
 pub fn ambiguous(operator: Operator, left: &dyn Display, right: &dyn Display) -> Error {
     let sign = operator.sign();
     let what = format!("Ambiguous '{sign}' operation with args {left} and {right}");
-    invalid(format!("{what}: use type hint to disambiguate, example '(int) ?'"))
+    invalid!("{what}: use type hint to disambiguate, example '(int) ?'")
 }
 
 /// Returns the types of both sides of an operator, of which one is a marker, if only one pair of
@@ -686,26 +676,25 @@ fn prepare_computed(
 ) -> Result<BoundTerm> {
     let of = &receiver.of.of;
     let wrong_type = |result: &Type| {
-        invalid(format!(
+        invalid!(
             "Type error: cannot assign result of function {term} (type {}) to {} (type {})",
             result.cql_name(),
             receiver.name,
             receiver.of
-        ))
+        )
     };
     match &term.kind {
         TermKind::Call(call) => {
             let function = called(call, Some(of), context)?;
             context.calls.extend(function.resource.clone());
-            if !function::is_value_of(&function.result, of) {
-                return Err(invalid(format!(
-                    "Type error: cannot assign result of function {} (type {}) to {} (type {})",
-                    function.name,
-                    function::signature_type(&function.result),
-                    receiver.name,
-                    receiver.of
-                )));
-            }
+            bail_if!(
+                !function::is_value_of(&function.result, of),
+                "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+                function.name,
+                function::signature_type(&function.result),
+                receiver.name,
+                receiver.of
+            );
             let mut arguments = vec![];
             for (i, (argument, of)) in call.arguments.iter().zip(&function.arguments).enumerate() {
                 if !is_assignable(argument, of, context) {
@@ -772,6 +761,6 @@ fn prepare_computed(
             let right = BoundTerm::prepare(&binary.right, &argument(1, right), context)?;
             BoundTerm::Call(Arc::new(function), vec![left, right]).folded()
         }
-        _ => Err(invalid(format!("{term} can't be computed"))),
+        _ => Err(invalid!("{term} can't be computed")),
     }
 }

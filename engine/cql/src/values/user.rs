@@ -29,7 +29,7 @@ use super::function::{self, Function, is_value_of};
 use super::value::bytes_of_text;
 use super::{Bound, Context, Value, native, put_many};
 use crate::catalog::{ColumnType, Resource, StoredAggregate, StoredFunction};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::script::ScriptValue;
 use crate::syntax::ast::QualifiedName;
 
@@ -110,13 +110,12 @@ pub fn find_callee(
     };
     if let ([only], None) = (&candidates[..], &own) {
         let (keyspace, name, types, _) = only.parts();
-        if types.len() != arguments.len() {
-            return Err(invalid(format!(
-                "Invalid number of arguments in call to function {keyspace}.{name}: {} required but {} provided",
-                types.len(),
-                arguments.len()
-            )));
-        }
+        bail_if!(
+            types.len() != arguments.len(),
+            "Invalid number of arguments in call to function {keyspace}.{name}: {} required but {} provided",
+            types.len(),
+            arguments.len()
+        );
         return Ok(only.clone().callee());
     }
     let of = |candidate: &Candidate| {
@@ -142,15 +141,15 @@ pub fn find_callee(
         [only] => Ok(only.clone().callee()),
         [] => {
             let all: Vec<&Candidate> = candidates.iter().collect();
-            Err(invalid(format!(
+            Err(invalid!(
                 "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
                 list(&all)
-            )))
+            ))
         }
-        _ => Err(invalid(format!(
+        _ => Err(invalid!(
             "Ambiguous call to function {name} (can be matched by following signatures: {}): use type casts to disambiguate",
             list(&weak)
-        ))),
+        )),
     }
 }
 
@@ -263,10 +262,7 @@ fn shown_to(of: &Type, value: Value) -> Result<ScriptValue> {
             ScriptValue::Map(fields.into_iter().zip(&udt.fields).map(field).collect::<Result<_>>()?)
         }
         (other, of) => {
-            return Err(invalid(format!(
-                "{other:?} of type {} has no form in the script language",
-                of.cql_name()
-            )));
+            bail!("{other:?} of type {} has no form in the script language", of.cql_name());
         }
     })
 }
@@ -275,9 +271,9 @@ fn shown_to(of: &Type, value: Value) -> Result<ScriptValue> {
 fn key_text(of: &Type, bytes: &[u8]) -> Result<String> {
     match of {
         Type::Bytes => Ok(format!("0x{}", hex(bytes))),
-        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => Err(
-            invalid(format!("a key of type {} has no form in the script language", of.cql_name())),
-        ),
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_) => {
+            Err(invalid!("a key of type {} has no form in the script language", of.cql_name()))
+        }
         _ => Ok(of.to_text(bytes, Wording::Cql)),
     }
 }

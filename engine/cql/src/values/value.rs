@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::vector::{check_count, null_inside, put_vector};
 use super::{Bound, put_collection, put_tuple, split};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,10 +91,7 @@ pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
     if text.eq_ignore_ascii_case("now")
         && matches!(of, Type::Timestamp | Type::Date | Type::Uuid | Type::TimeUuid)
     {
-        return Err(invalid(format!(
-            "'{text}' is no {} by itself; write a function",
-            of.cql_name()
-        )));
+        bail!("'{text}' is no {} by itself; write a function", of.cql_name());
     }
     let mut out = vec![];
     of.from_text(text, Wording::Cql, &mut NoClock, &mut out).map_err(|e| invalid(e.0))?;
@@ -150,7 +147,7 @@ impl Value {
         {
             return Ok(Value::Empty);
         }
-        let wrong = |_| invalid(format!("{} bytes are no {}", bytes.len(), of.cql_name()));
+        let wrong = |_| invalid!("{} bytes are no {}", bytes.len(), of.cql_name());
         Ok(match of {
             Type::Boolean => Value::Boolean(bytes[0] != 0),
             Type::Byte => Value::TinyInt(i8::from_be_bytes(bytes.try_into().map_err(wrong)?)),
@@ -264,9 +261,7 @@ impl Value {
             (Value::Inet(IpAddr::V6(a)), Type::Inet) => a.octets().to_vec(),
             (Value::Date(days), Type::SimpleDate) => {
                 let kept = days.checked_add(1 << 31).and_then(|d| u32::try_from(d).ok());
-                kept.ok_or_else(|| invalid(format!("{days} days are out of range")))?
-                    .to_be_bytes()
-                    .to_vec()
+                kept.ok_or_else(|| invalid!("{days} days are out of range"))?.to_be_bytes().to_vec()
             }
             _ => return self.encode_parts(of),
         };
@@ -316,17 +311,14 @@ impl Value {
                 if let Some((unknown, _)) =
                     fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n))
                 {
-                    return Err(invalid(format!(
-                        "Unknown field '{unknown}' in value of user defined type {}",
-                        udt.name
-                    )));
+                    bail!("Unknown field '{unknown}' in value of user defined type {}", udt.name);
                 }
                 let field = |(name, of): &(String, Type)| {
                     fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of))
                 };
                 put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
             }
-            _ => return Err(invalid(format!("{} is no {}", self.short(), of.cql_name()))),
+            _ => bail!("{} is no {}", self.short(), of.cql_name()),
         }))
     }
 }

@@ -6,7 +6,7 @@ use firn_wide::Type;
 use firn_wide::internals::types::{put_vector_element, vector_elements};
 
 use crate::catalog::ColumnType;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, invalid};
 use crate::syntax::ast::QualifiedName;
 
 /// Encodes a vector of these elements.
@@ -31,9 +31,9 @@ pub fn check_count(name: &str, of: &Type, given: usize) -> Result<()> {
         return Ok(());
     }
     let of = ColumnType::frozen(of.clone());
-    Err(invalid(format!(
+    Err(invalid!(
         "Invalid vector literal for {name} of type {of}; expected {count} elements, but given {given}"
-    )))
+    ))
 }
 
 /// A similarity function: larger results mean nearer vectors. Results are between 0 and 1, except
@@ -82,7 +82,7 @@ impl Similarity {
     /// `Invalid` for bytes that are not such vectors.
     pub fn of(self, a: &[u8], b: &[u8]) -> Result<f32> {
         if a.len() != b.len() || !a.len().is_multiple_of(4) {
-            return Err(invalid("All arguments must have the same vector dimensions"));
+            bail!("All arguments must have the same vector dimensions");
         }
         let float = |bytes: &[u8]| f32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let pairs = || a.chunks_exact(4).zip(b.chunks_exact(4)).map(|(a, b)| (float(a), float(b)));

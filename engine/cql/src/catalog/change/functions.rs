@@ -8,7 +8,7 @@ use crate::catalog::resolve::resolve;
 use crate::catalog::{
     Catalog, ColumnType, KeyspaceEntry, Resource, StoredAggregate, StoredFunction, TableSchema,
 };
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::script::{LANGUAGE, ScriptProgram};
 use crate::syntax::ast::{
     CreateAggregate, CreateFunction, Drop, Overload, QualifiedName, TypeKind, TypeSyntax,
@@ -19,7 +19,7 @@ pub type DroppedOverload = Option<(Catalog, Signature)>;
 
 fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<()> {
     if or_replace && if_not_exists {
-        return Err(invalid("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives"));
+        bail!("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives");
     }
     Ok(())
 }
@@ -27,9 +27,9 @@ fn check_directives(or_replace: bool, if_not_exists: bool) -> Result<()> {
 /// Refuses `frozen<>` around a whole type, except a tuple, which is always frozen.
 fn check_thawed(what: &str, of: &TypeSyntax<'_>) -> Result<()> {
     match &of.kind {
-        TypeKind::Frozen(inner) if !matches!(inner.kind, TypeKind::Tuple(_)) => Err(invalid(
-            format!("{what} '{of}' cannot be frozen; remove frozen<> modifier from '{of}'"),
-        )),
+        TypeKind::Frozen(inner) if !matches!(inner.kind, TypeKind::Tuple(_)) => {
+            Err(invalid!("{what} '{of}' cannot be frozen; remove frozen<> modifier from '{of}'"))
+        }
         _ => Ok(()),
     }
 }
@@ -37,12 +37,12 @@ fn check_thawed(what: &str, of: &TypeSyntax<'_>) -> Result<()> {
 fn check_language(language: &str) -> Result<()> {
     match language {
         LANGUAGE => Ok(()),
-        "java" | "javascript" => Err(invalid(format!(
+        "java" | "javascript" => Err(invalid!(
             "Functions in {language} are not run here; write the body in rhai: LANGUAGE rhai AS …"
-        ))),
-        other => Err(invalid(format!(
+        )),
+        other => Err(invalid!(
             "Unknown language {other}; functions are written in rhai: LANGUAGE rhai AS …"
-        ))),
+        )),
     }
 }
 
@@ -73,12 +73,11 @@ impl Catalog {
         let name = &*statement.name.name.text;
         let names: Vec<String> =
             statement.arguments.iter().map(|(name, _)| name.text.to_string()).collect();
-        if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
-            return Err(invalid(format!(
-                "Duplicate argument names for given function {name} with argument names [{}]",
-                names.join(", ")
-            )));
-        }
+        bail_if!(
+            names.iter().enumerate().any(|(i, name)| names[..i].contains(name)),
+            "Duplicate argument names for given function {name} with argument names [{}]",
+            names.join(", ")
+        );
         let of: Vec<TypeSyntax<'_>> =
             statement.arguments.iter().map(|(_, of)| of.clone()).collect();
         of.iter().try_for_each(|of| check_thawed("Argument", of))?;
@@ -86,31 +85,27 @@ impl Catalog {
         let home = self.keyspace(keyspace).ok_or_else(|| missing_keyspace(keyspace))?;
         let (arguments, result) = (types(home, &of)?, resolve(home, &statement.result, false)?);
         let program = ScriptProgram::new(names, statement.body.to_string());
-        program.check().map_err(|why| {
-            invalid(format!("Could not compile function '{keyspace}.{name}': {why}"))
-        })?;
+        program
+            .check()
+            .map_err(|why| invalid!("Could not compile function '{keyspace}.{name}': {why}"))?;
         let key = signature(name, &arguments);
         if home.aggregates.contains_key(&key) {
-            return Err(invalid(format!("Function '{name}' cannot replace an aggregate")));
+            bail!("Function '{name}' cannot replace an aggregate");
         }
         if let Some(there) = home.functions.get(&key) {
             if statement.if_not_exists {
                 return Ok(None);
             }
-            if !statement.or_replace {
-                return Err(invalid(format!("Function '{name}' already exists")));
-            }
+            bail_if!(!statement.or_replace, "Function '{name}' already exists");
             if there.called_on_null != statement.called_on_null {
                 let word = if statement.called_on_null { "CALLED" } else { "RETURNS NULL" };
-                return Err(invalid(format!(
-                    "Function '{name}' must have {word} ON NULL INPUT directive"
-                )));
+                bail!("Function '{name}' must have {word} ON NULL INPUT directive");
             }
             if there.result != result {
-                return Err(invalid(format!(
-                    "Cannot replace function '{name}', the new return type {} is not compatible with the return type {} of existing function",
-                    result, there.result
-                )));
+                bail!(
+                    "Cannot replace function '{name}', the new return type {result} is not compatible with the return type {} of existing function",
+                    there.result
+                );
             }
         }
         let function = StoredFunction {
@@ -157,9 +152,8 @@ impl Catalog {
             initial: None,
         };
         let function = |key: &Signature, word: &str, text: String| {
-            let missing = || invalid(format!("{word} function {keyspace}.{text} doesn't exist"));
-            let odd =
-                || invalid(format!("{word} function {keyspace}.{text} isn't a scalar function"));
+            let missing = || invalid!("{word} function {keyspace}.{text} doesn't exist");
+            let odd = || invalid!("{word} function {keyspace}.{text} isn't a scalar function");
             if home.aggregates.contains_key(key) {
                 return Err(odd());
             }
@@ -167,11 +161,10 @@ impl Catalog {
         };
         let shown = called(&aggregate.state_function, Some(&statement.state), &statement.arguments);
         let step = function(&aggregate.state_signature(), "State", shown.clone())?;
-        if step.result != aggregate.state {
-            return Err(invalid(format!(
-                "State function {keyspace}.{shown} return type must be the same as the first argument type - check STYPE, argument and return types"
-            )));
-        }
+        bail_if!(
+            step.result != aggregate.state,
+            "State function {keyspace}.{shown} return type must be the same as the first argument type - check STYPE, argument and return types"
+        );
         let mut aggregate = aggregate;
         if let Some(key) = aggregate.final_signature() {
             let shown = called(&key.0, Some(&statement.state), &[]);
@@ -184,34 +177,27 @@ impl Catalog {
                 firn_wide::Type::Utf8 | firn_wide::Type::Ascii | firn_wide::Type::Bytes
             );
             if aggregate.initial.as_ref().is_some_and(Vec::is_empty) && !may_be_empty {
-                return Err(invalid(
-                    "INITCOND must not be empty for all types except TEXT, ASCII, BLOB",
-                ));
+                bail!("INITCOND must not be empty for all types except TEXT, ASCII, BLOB");
             }
         }
-        if !step.called_on_null && aggregate.initial.is_none() {
-            return Err(invalid(format!(
-                "Cannot create aggregate '{name}' without INITCOND because state function {keyspace}.{} does not accept 'null' arguments",
-                aggregate.state_function
-            )));
-        }
+        bail_if!(
+            !step.called_on_null && aggregate.initial.is_none(),
+            "Cannot create aggregate '{name}' without INITCOND because state function {keyspace}.{} does not accept 'null' arguments",
+            aggregate.state_function
+        );
         let key = aggregate.signature();
-        if home.functions.contains_key(&key) {
-            return Err(invalid(format!("Aggregate '{name}' cannot replace a function")));
-        }
+        bail_if!(home.functions.contains_key(&key), "Aggregate '{name}' cannot replace a function");
         if let Some(there) = home.aggregates.get(&key) {
             if statement.if_not_exists {
                 return Ok(None);
             }
-            if !statement.or_replace {
-                return Err(invalid(format!("Aggregate '{name}' already exists")));
-            }
-            if there.result != aggregate.result {
-                return Err(invalid(format!(
-                    "Cannot replace aggregate '{name}', the new return type {} isn't compatible with the return type {} of existing function",
-                    aggregate.result, there.result
-                )));
-            }
+            bail_if!(!statement.or_replace, "Aggregate '{name}' already exists");
+            bail_if!(
+                there.result != aggregate.result,
+                "Cannot replace aggregate '{name}', the new return type {} isn't compatible with the return type {} of existing function",
+                aggregate.result,
+                there.result
+            );
         }
         let mut home = (**home).clone();
         let replaces = home.aggregates.insert(key, Arc::new(aggregate)).is_some();
@@ -241,9 +227,7 @@ impl Catalog {
         if !users.is_empty() {
             let shown = dropped_text(statement, keyspace);
             let users = users.join(", ");
-            return Err(invalid(format!(
-                "Function '{shown}' is still referenced by aggregates {users}"
-            )));
+            bail!("Function '{shown}' is still referenced by aggregates {users}");
         }
         let masks = |t: &TableSchema| {
             let mut all = t.columns.iter().filter_map(|c| c.mask.as_ref());
@@ -254,9 +238,7 @@ impl Catalog {
         if !users.is_empty() {
             let shown = dropped_text(statement, keyspace);
             let users = users.join(", ");
-            return Err(invalid(format!(
-                "Function '{shown}' is still referenced by column masks in tables {users}"
-            )));
+            bail!("Function '{shown}' is still referenced by column masks in tables {users}");
         }
         let mut home = (**home).clone();
         home.functions.remove(&key);
@@ -297,10 +279,7 @@ impl Catalog {
         let name = &*statement.name.name.name.text;
         let missing = || match statement.if_exists {
             true => Ok(None),
-            false => Err(invalid(format!(
-                "{kind} '{}' doesn't exist",
-                dropped_text(statement, keyspace)
-            ))),
+            false => Err(invalid!("{kind} '{}' doesn't exist", dropped_text(statement, keyspace))),
         };
         let Some(home) = self.keyspace(keyspace) else { return missing() };
         let named: Vec<&Signature> = home
@@ -368,10 +347,10 @@ impl Catalog {
 }
 
 fn several(word: &str, name: &str) -> Error {
-    invalid(format!(
+    invalid!(
         "'DROP {word} {name}' matches multiple function definitions; specify the argument types by issuing a statement like \
          'DROP {word} {name} (type, type, ...)'. You can use cqlsh 'DESCRIBE {word} {name}' command to find all overloads"
-    ))
+    )
 }
 
 /// Returns the object to drop for messages.

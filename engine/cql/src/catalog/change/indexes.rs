@@ -8,7 +8,7 @@ use crate::catalog::{
     Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, MAX_NAME, MAX_TABLE_NAME,
     TableColumn, TableIndex, TableSchema, has_duration, is_valid_name,
 };
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
 
 impl Catalog {
@@ -29,23 +29,21 @@ impl Catalog {
         if let Some(name) = &statement.name
             && home.index(&name.text).is_some()
         {
-            let there = || invalid(format!("Index '{}' already exists", name.text));
+            let there = || invalid!("Index '{}' already exists", name.text);
             return if statement.if_not_exists { Ok(None) } else { Err(there()) };
         }
-        if found.is_counter() {
-            return Err(invalid("Secondary indexes on counter tables aren't supported"));
-        }
+        bail_if!(found.is_counter(), "Secondary indexes on counter tables aren't supported");
         if found.view().is_some() {
-            return Err(invalid("Secondary indexes on materialized views aren't supported"));
+            bail!("Secondary indexes on materialized views aren't supported");
         }
         let [target] = &statement.targets[..] else {
             let names: Vec<_> = statement.targets.iter().map(|t| &*t.column.text).collect();
             let class = statement.class.as_deref().and_then(IndexClass::named);
             return Err(match class {
-                Some(IndexClass::StorageAttached) => invalid(format!(
+                Some(IndexClass::StorageAttached) => invalid!(
                     "A storage-attached index cannot be created over multiple columns: {}",
                     names.join(", ")
-                )),
+                ),
                 _ => invalid("Only CUSTOM indexes support multiple columns"),
             });
         };
@@ -56,7 +54,7 @@ impl Catalog {
         let what = index_target(found, column, target.part)?;
         let name = match &statement.name {
             Some(name) if !is_valid_name(&name.text, MAX_TABLE_NAME) => {
-                return Err(invalid(format!("Index name {} is not valid", name.text)));
+                bail!("Index name {} is not valid", name.text);
             }
             Some(name) => name.text.to_string(),
             None => free_index_name(home, &found.name, &column.name),
@@ -69,11 +67,9 @@ impl Catalog {
         });
         let options: BTreeMap<String, String> = options.flatten().collect();
         if !statement.custom && statement.class.is_none() && !options.is_empty() {
-            return Err(invalid("Cannot specify options for a non-CUSTOM index"));
+            bail!("Cannot specify options for a non-CUSTOM index");
         }
-        if options.contains_key("target") {
-            return Err(invalid("Cannot specify target as a CUSTOM option"));
-        }
+        bail_if!(options.contains_key("target"), "Cannot specify target as a CUSTOM option");
         let class = IndexClass::checked(statement.custom, statement.class.as_deref())?;
         let mut next = self.clone();
         let mut table = (**found).clone();
@@ -91,24 +87,23 @@ impl Catalog {
             if (&other.class, &other.options) == (&made.class, &made.options) {
                 return match statement.if_not_exists {
                     true => Ok(None),
-                    false => Err(invalid(format!(
+                    false => Err(invalid!(
                         "Index {} is a duplicate of existing index {}",
-                        made.name, other.name
-                    ))),
+                        made.name,
+                        other.name
+                    )),
                 };
             }
-            if found.compact {
-                return Err(invalid(format!(
-                    "Cannot create more than one index on the same column of a COMPACT STORAGE table: {}",
-                    made.column
-                )));
-            }
-            if [other, &made].iter().all(|i| i.answers_as() == IndexClass::StorageAttached) {
-                return Err(invalid(format!(
-                    "Cannot create more than one storage-attached index on the same column: {}",
-                    made.column
-                )));
-            }
+            bail_if!(
+                found.compact,
+                "Cannot create more than one index on the same column of a COMPACT STORAGE table: {}",
+                made.column
+            );
+            bail_if!(
+                [other, &made].iter().all(|i| i.answers_as() == IndexClass::StorageAttached),
+                "Cannot create more than one storage-attached index on the same column: {}",
+                made.column
+            );
         }
         made.check_options(column)?;
         table.indexes.push(made);
@@ -127,7 +122,7 @@ impl Catalog {
         let name = &*statement.name.name.text;
         super::super::check_not_system(keyspace)?;
         let Some((table, index)) = self.keyspace(keyspace).and_then(|k| k.index(name)) else {
-            let missing = || invalid(format!("Index '{keyspace}.{name}' doesn't exist'"));
+            let missing = || invalid!("Index '{keyspace}.{name}' doesn't exist'");
             return if statement.if_exists { Ok(None) } else { Err(missing()) };
         };
         table.check_own()?;
@@ -141,16 +136,13 @@ impl Catalog {
 /// columns.
 fn check_file_name(column: &str) -> Result<()> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if column.chars().count() > MAX_NAME {
-        return Err(invalid(format!(
-            "Column '{column}' is longer than the permissible name length of {MAX_NAME} characters"
-        )));
-    }
+    bail_if!(
+        column.chars().count() > MAX_NAME,
+        "Column '{column}' is longer than the permissible name length of {MAX_NAME} characters"
+    );
     match column.chars().all(is_word) {
         true => Ok(()),
-        false => Err(invalid(format!(
-            "Column '{column}' contains non-alphanumeric-underscore characters"
-        ))),
+        false => Err(invalid!("Column '{column}' contains non-alphanumeric-underscore characters")),
     }
 }
 
@@ -160,20 +152,16 @@ fn index_target(
     part: IndexPartText,
 ) -> Result<IndexTarget> {
     let name = &column.name;
-    if table.compact && column.is_primary_key() {
-        return Err(invalid(
-            "Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables",
-        ));
-    }
-    if table.compact_value().is_some() {
-        return Err(invalid(
-            "Secondary indexes are not supported on compact value column of COMPACT STORAGE tables",
-        ));
-    }
+    bail_if!(
+        table.compact && column.is_primary_key(),
+        "Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables"
+    );
+    bail_if!(
+        table.compact_value().is_some(),
+        "Secondary indexes are not supported on compact value column of COMPACT STORAGE tables"
+    );
     if column.kind == ColumnKind::Partition && table.partition == 1 {
-        return Err(invalid(format!(
-            "Cannot create secondary index on the only partition key column {name}"
-        )));
+        bail!("Cannot create secondary index on the only partition key column {name}");
     }
     if has_duration(&column.of.of) {
         let what = match column.of.of {
@@ -183,7 +171,7 @@ fn index_target(
             Type::Vector(..) => "vectors containing durations",
             _ => "duration columns",
         };
-        return Err(invalid(format!("Secondary indexes are not supported on {what}")));
+        bail!("Secondary indexes are not supported on {what}");
     }
     let word = |part| match part {
         IndexPartText::Keys => "keys",
@@ -193,23 +181,23 @@ fn index_target(
     };
     if !column.of.is_collection() {
         if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
-            return Err(invalid(format!("Cannot create index on non-frozen UDT column {name}")));
+            bail!("Cannot create index on non-frozen UDT column {name}");
         }
         return match part {
             IndexPartText::Simple => Ok(IndexTarget::Simple),
-            _ => Err(invalid(format!(
+            _ => Err(invalid!(
                 "Cannot create {}() index on {name}. Non-collection columns only support simple indexes",
                 word(part)
-            ))),
+            )),
         };
     }
     if !column.of.multicell {
         return match part {
             IndexPartText::Full => Ok(IndexTarget::Full),
-            _ => Err(invalid(format!(
+            _ => Err(invalid!(
                 "Cannot create {}() index on frozen column {name}. Frozen collections are immutable and must be fully indexed by using the 'full({name})' modifier",
                 word(part)
-            ))),
+            )),
         };
     }
     match part {
@@ -217,10 +205,10 @@ fn index_target(
             Err(invalid("full() indexes can only be created on frozen collections"))
         }
         IndexPartText::Simple | IndexPartText::Values => Ok(IndexTarget::Values),
-        _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid(format!(
+        _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid!(
             "Cannot create index on {} of column {name} with non-map type",
             word(part)
-        ))),
+        )),
         IndexPartText::Keys => Ok(IndexTarget::Keys),
         IndexPartText::Entries => Ok(IndexTarget::Entries),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{check_not_system_new, missing_keyspace};
 use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, foreign_option, is_valid_name};
-use crate::error::{Class, Error, Result, configuration, invalid};
+use crate::error::{Class, Error, Result, bail_if, configuration};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
 };
@@ -21,17 +21,14 @@ impl Catalog {
     pub fn create_keyspace(&self, statement: &CreateKeyspace<'_>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         check_not_system_new(name)?;
-        if !is_valid_name(name, MAX_NAME) {
-            return Err(invalid(format!(
-                "Keyspace name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
+        bail_if!(
+            !is_valid_name(name, MAX_NAME),
+            "Keyspace name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
                  characters (got '{name}')"
-            )));
-        }
+        );
         let mut keyspace = KeyspaceEntry::new(name);
         apply_keyspace(&mut keyspace, &statement.properties)?;
-        if keyspace.replication.is_empty() {
-            return Err(invalid("Missing mandatory option 'replication'"));
-        }
+        bail_if!(keyspace.replication.is_empty(), "Missing mandatory option 'replication'");
         if self.keyspace(name).is_some() {
             return match statement.if_not_exists {
                 true => Ok(None),
@@ -110,14 +107,12 @@ fn check_replication(
     let full = if class.contains('.') { class.clone() } else { format!("{LOCATOR}{class}") };
     let short = full.strip_prefix(LOCATOR).filter(|s| STRATEGIES.contains(s));
     let Some(short) = short else {
-        return Err(configuration(format!("Unable to find replication strategy class '{full}'")));
+        return Err(configuration!("Unable to find replication strategy class '{full}'"));
     };
     let factor = |text: &str| match text.parse::<i64>() {
-        Ok(n) if n < 0 => {
-            Err(configuration(format!("Replication factor must be non-negative; found {n}")))
-        }
+        Ok(n) if n < 0 => Err(configuration!("Replication factor must be non-negative; found {n}")),
         Ok(_) => Ok(()),
-        Err(_) => Err(configuration(format!("Replication factor must be numeric; found {text}"))),
+        Err(_) => Err(configuration!("Replication factor must be numeric; found {text}")),
     };
     if short == "SimpleStrategy" {
         if !map.contains_key(FACTOR) {
@@ -126,10 +121,10 @@ fn check_replication(
             ));
         }
         if let Some(other) = map.keys().find(|k| *k != "class" && *k != FACTOR) {
-            return Err(configuration(format!(
+            return Err(configuration!(
                 "Unrecognized strategy option {{{other}}} passed to SimpleStrategy for keyspace {}",
                 keyspace.name
-            )));
+            ));
         }
     }
     // Any other key is the name of a datacenter. One that resembles this option is a misspelling.
@@ -138,10 +133,10 @@ fn check_replication(
         *name != FACTOR && letters.collect::<String>().eq_ignore_ascii_case("replicationfactor")
     };
     if let Some(name) = map.keys().find(is_misspelt) {
-        return Err(configuration(format!(
+        return Err(configuration!(
             "Unrecognized strategy option {{{name}}} passed to {short} for keyspace {}",
             keyspace.name
-        )));
+        ));
     }
     for (_, value) in map.iter().filter(|(k, _)| *k != "class") {
         factor(value)?;

@@ -19,7 +19,7 @@ use super::{
     Catalog, ColumnKind, FIRST_ID, FamilyForm, KeyspaceEntry, Resource, SYSTEM_KEYSPACES,
     TableColumn, TableSchema,
 };
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, invalid};
 
 impl TableSchema {
     /// Sorts the columns and sets their positions.
@@ -47,11 +47,11 @@ impl TableSchema {
         if self.family().is_none() {
             return Ok(());
         }
-        Err(invalid(format!(
+        Err(invalid!(
             "{} is a column family, which statements cannot change: use system_update_column_family or cassandra-cli's UPDATE COLUMN \
              FAMILY",
             self.shown_name()
-        )))
+        ))
     }
 
     fn shown_name(&self) -> String {
@@ -72,12 +72,12 @@ impl KeyspaceEntry {
 }
 
 fn missing_keyspace(name: &str) -> Error {
-    invalid(format!("Keyspace '{name}' doesn't exist"))
+    invalid!("Keyspace '{name}' doesn't exist")
 }
 
 fn check_not_system_new(keyspace: &str) -> Result<()> {
     if SYSTEM_KEYSPACES.contains(&keyspace) {
-        return Err(invalid(format!("System keyspace '{keyspace}' is not user-modifiable")));
+        bail!("System keyspace '{keyspace}' is not user-modifiable");
     }
     Ok(())
 }

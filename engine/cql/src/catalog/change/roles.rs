@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Resource, RoleEntry};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{Permission, RoleDefinition};
 
 fn missing_role(name: &str) -> crate::error::Error {
-    invalid(format!("{name} doesn't exist"))
+    invalid!("{name} doesn't exist")
 }
 
 /// Applies the options of a definition to a role.
@@ -42,7 +42,7 @@ impl Catalog {
         if self.role(name).is_some() {
             return match definition.conditional {
                 true => Ok(None),
-                false => Err(invalid(format!("{name} already exists"))),
+                false => Err(invalid!("{name} already exists")),
             };
         }
         let mut role =
@@ -94,14 +94,14 @@ impl Catalog {
         let mut entry = self.existing_role(member)?;
         if grants {
             if self.roles_of(member).iter().any(|r| r.name == role) {
-                return Err(invalid(format!("{member} is a member of {role}")));
+                bail!("{member} is a member of {role}");
             }
             if self.roles_of(role).iter().any(|r| r.name == member) {
-                return Err(invalid(format!("{role} is a member of {member}")));
+                bail!("{role} is a member of {member}");
             }
             entry.member_of.insert(role.to_owned());
         } else if !entry.member_of.remove(role) {
-            return Err(invalid(format!("{member} is not a member of {role}")));
+            bail!("{member} is not a member of {role}");
         }
         Ok(Some(self.with_role(entry)))
     }

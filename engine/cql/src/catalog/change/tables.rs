@@ -12,7 +12,7 @@ use crate::catalog::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_TABLE_NAME, Resource,
     TableColumn, TableOptions, TableSchema, ViewSchema, is_unordered, is_valid_name,
 };
-use crate::error::{Error, Result, configuration, invalid};
+use crate::error::{Error, Result, bail, bail_if, configuration, invalid};
 use crate::syntax::ast::{
     AlterTable, AstName, ColumnDefinition, CreateTable, Drop, QualifiedName, TableChange,
 };
@@ -40,12 +40,11 @@ impl Catalog {
                 }),
             };
         }
-        if !is_valid_name(name, MAX_TABLE_NAME) {
-            return Err(invalid(format!(
-                "Table name must not be empty, more than {MAX_TABLE_NAME} characters long, or contain non-alphanumeric-underscore \
+        bail_if!(
+            !is_valid_name(name, MAX_TABLE_NAME),
+            "Table name must not be empty, more than {MAX_TABLE_NAME} characters long, or contain non-alphanumeric-underscore \
                  characters (got '{name}')"
-            )));
-        }
+        );
         let mut next = self.clone();
         let mut table = new_table(home, statement)?;
         table.id = next.new_id()?;
@@ -65,7 +64,7 @@ impl Catalog {
         super::super::check_not_system(keyspace)?;
         match self.keyspace(keyspace).and_then(|k| k.table(name)) {
             None if may_be_missing => Ok(None),
-            None => Err(invalid(format!("Table '{keyspace}.{name}' doesn't exist"))),
+            None => Err(invalid!("Table '{keyspace}.{name}' doesn't exist")),
             found => Ok(found),
         }
     }
@@ -86,11 +85,10 @@ impl Catalog {
             return Ok(None);
         };
         found.check_own()?;
-        if found.view().is_some() {
-            return Err(invalid(
-                "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
-            ));
-        }
+        bail_if!(
+            found.view().is_some(),
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead"
+        );
         let home = self.existing(keyspace)?;
         let has_views = home.views_of(found.id).next().is_some();
         let mut table = (**found).clone();
@@ -111,9 +109,7 @@ impl Catalog {
                 }
             }
             TableChange::DropCompactStorage if !table.compact => {
-                return Err(invalid(
-                    "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
-                ));
+                bail!("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
             }
             TableChange::DropCompactStorage => {
                 return self.without_compact_storage(table).map(Some);
@@ -124,17 +120,17 @@ impl Catalog {
                 }
             }
             TableChange::Retype { .. } => {
-                return Err(invalid("Altering column types is no longer supported"));
+                bail!("Altering column types is no longer supported");
             }
             // The mask itself is set on the result later.
             TableChange::Mask { if_exists, column, .. } => {
                 let name = &*column.text;
                 if table.column(name).is_none() {
                     let missing = || {
-                        invalid(format!(
+                        invalid!(
                             "Column with name '{name}' doesn't exist on table '{}'",
                             table.name
-                        ))
+                        )
                     };
                     return if *if_exists { Ok(None) } else { Err(missing()) };
                 }
@@ -185,16 +181,13 @@ impl Catalog {
         let Some(found) = self.find_table(keyspace, name, statement.if_exists)? else {
             return Ok(None);
         };
-        if found.view().is_some() {
-            return Err(invalid(
-                "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.",
-            ));
-        }
+        bail_if!(
+            found.view().is_some(),
+            "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead."
+        );
         let mut home = (**self.existing(keyspace)?).clone();
         if home.views_of(found.id).next().is_some() {
-            return Err(invalid(format!(
-                "Cannot drop a table when materialized views still depend on it ({keyspace})"
-            )));
+            bail!("Cannot drop a table when materialized views still depend on it ({keyspace})");
         }
         home.tables.remove(name);
         let gone = Resource::Table(keyspace.to_owned(), name.to_owned());
@@ -215,27 +208,19 @@ fn primary_key<'s>(statement: &'s CreateTable<'_>) -> Result<(Vec<&'s str>, Vec<
                 key.clustering.iter().map(|n| &*n.text).collect(),
             ),
             ([], []) => {
-                return Err(invalid(format!(
-                    "No PRIMARY KEY specifed for table '{name}' (exactly one required)"
-                )));
+                bail!("No PRIMARY KEY specifed for table '{name}' (exactly one required)");
             }
             _ => {
-                return Err(invalid(format!(
-                    "Multiple PRIMARY KEY specified for table '{name}' (exactly one required)"
-                )));
+                bail!("Multiple PRIMARY KEY specified for table '{name}' (exactly one required)");
             }
         };
     let mut seen = BTreeSet::new();
     for column in partition.iter().chain(&clustering) {
         if !statement.columns.iter().any(|c| c.name.text == *column) {
-            return Err(invalid(format!(
-                "Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'"
-            )));
+            bail!("Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'");
         }
         if !seen.insert(column) {
-            return Err(invalid(format!(
-                "Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'"
-            )));
+            bail!("Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'");
         }
     }
     Ok((partition, clustering))
@@ -246,10 +231,7 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
     let name = statement.name.name.text.to_string();
     let mut seen = BTreeSet::new();
     if let Some(twice) = statement.columns.iter().find(|c| !seen.insert(&*c.name.text)) {
-        return Err(invalid(format!(
-            "Duplicate column '{}' declaration for table '{name}'",
-            twice.name.text
-        )));
+        bail!("Duplicate column '{}' declaration for table '{name}'", twice.name.text);
     }
     let (partition, clustering) = primary_key(statement)?;
     let mut table = TableSchema {
@@ -290,13 +272,12 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
         push_column(home, &mut table, definition)?;
     }
     clustering_order(&mut table, statement)?;
-    if table.has_statics() && table.clustering == 0 {
-        return Err(invalid(
-            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
-        ));
-    }
+    bail_if!(
+        table.has_statics() && table.clustering == 0,
+        "Static columns are only useful (and thus allowed) if the table has at least one clustering column"
+    );
     if table.is_counter() && table.columns.iter().any(|c| !c.is_primary_key() && !c.is_counter()) {
-        return Err(invalid("Cannot mix counter and non counter columns in the same table"));
+        bail!("Cannot mix counter and non counter columns in the same table");
     }
     check_ttl(&table)?;
     table.arrange();
@@ -310,20 +291,16 @@ pub fn new_table(home: &KeyspaceEntry, statement: &CreateTable<'_>) -> Result<Ta
 /// clustering columns.
 fn check_compact(table: &TableSchema) -> Result<()> {
     if table.columns.iter().any(|c| c.of.multicell) {
-        return Err(invalid(
-            "Non-frozen collections and UDTs are not supported with COMPACT STORAGE",
-        ));
+        bail!("Non-frozen collections and UDTs are not supported with COMPACT STORAGE");
     }
-    if table.has_statics() {
-        return Err(invalid("Static columns are not supported in COMPACT STORAGE tables"));
-    }
+    bail_if!(table.has_statics(), "Static columns are not supported in COMPACT STORAGE tables");
     let rest: Vec<&str> = table.regulars().map(|c| c.name.as_str()).collect();
     match (table.clustering, rest.len()) {
         (0, 0) => Err(invalid("No definition found that is not part of the PRIMARY KEY")),
-        (1.., 2..) => Err(invalid(format!(
+        (1.., 2..) => Err(invalid!(
             "COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part of the PRIMARY KEY (got: {})",
             rest.join(", ")
-        ))),
+        )),
         _ => Ok(()),
     }
 }
@@ -333,18 +310,17 @@ fn clustering_order(table: &mut TableSchema, statement: &CreateTable<'_>) -> Res
     let names: Vec<&str> = ordered.iter().map(|o| &*o.column.text).collect();
     let declared: Vec<&str> = table.clustering().iter().map(|c| c.name.as_str()).collect();
     if let Some((_, twice)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
-        return Err(invalid(format!(
+        bail!(
             "Duplicate column '{twice}' in CLUSTERING ORDER BY clause for table '{}'",
             table.name
-        )));
+        );
     }
     let others: Vec<&str> = names.iter().filter(|n| !declared.contains(n)).copied().collect();
-    if !others.is_empty() {
-        return Err(invalid(format!(
-            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering columns",
-            others.join(", ")
-        )));
-    }
+    bail_if!(
+        !others.is_empty(),
+        "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering columns",
+        others.join(", ")
+    );
     // Columns at the end may be omitted.
     if let Some((name, wanted)) = names.iter().zip(&declared).find(|(name, d)| name != d) {
         return Err(invalid(match names.contains(wanted) {
@@ -362,7 +338,7 @@ fn clustering_order(table: &mut TableSchema, statement: &CreateTable<'_>) -> Res
 
 fn check_ttl(table: &TableSchema) -> Result<()> {
     if table.is_counter() && table.options.default_ttl() > 0 {
-        return Err(invalid("Cannot set default_time_to_live on a table with counters"));
+        bail!("Cannot set default_time_to_live on a table with counters");
     }
     Ok(())
 }
@@ -370,9 +346,7 @@ fn check_ttl(table: &TableSchema) -> Result<()> {
 /// Returns the type of a column of the primary key.
 fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<ColumnType> {
     let (of, name) = (resolve(home, &definition.of, false)?, &definition.name.text);
-    if definition.is_static {
-        return Err(invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY")));
-    }
+    bail_if!(definition.is_static, "Static column '{name}' cannot be part of the PRIMARY KEY");
     if of.multicell {
         return Err(invalid(match &of.of {
             Type::Udt(u) => {
@@ -389,7 +363,7 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
         whole if is_unordered(whole) => "duration",
         _ => return Ok(of),
     };
-    Err(invalid(format!("{unsupported} type is not supported for PRIMARY KEY column '{name}'")))
+    Err(invalid!("{unsupported} type is not supported for PRIMARY KEY column '{name}'"))
 }
 
 /// Adds a static or regular column with a new id. A column that was dropped gets its old id again,
@@ -404,9 +378,7 @@ fn push_column(
         && of.multicell
         && home.user_type(&u.name).is_some_and(|t| t.fields.iter().any(|f| f.1.multicell))
     {
-        return Err(invalid(
-            "Non-frozen UDTs with nested non-frozen collections are not supported",
-        ));
+        bail!("Non-frozen UDTs with nested non-frozen collections are not supported");
     }
     let kind = if definition.is_static { ColumnKind::Static } else { ColumnKind::Regular };
     let name = definition.name.text.to_string();
@@ -415,10 +387,7 @@ fn push_column(
         None => {
             let id = table.next_column;
             let all_given = || {
-                invalid(format!(
-                    "table {} has given all its {id} numbers of columns",
-                    table.shown_name()
-                ))
+                invalid!("table {} has given all its {id} numbers of columns", table.shown_name())
             };
             table.next_column = id.checked_add(1).ok_or_else(all_given)?;
             id
@@ -436,43 +405,38 @@ fn add_column(
     if_not_exists: bool,
 ) -> Result<()> {
     let name = &*definition.name.text;
-    if table.compact {
-        return Err(invalid("Cannot add new column to a COMPACT STORAGE table"));
-    }
+    bail_if!(table.compact, "Cannot add new column to a COMPACT STORAGE table");
     if table.column(name).is_some() {
-        let there = || invalid(format!("Column with name '{name}' already exists"));
+        let there = || invalid!("Column with name '{name}' already exists");
         return if if_not_exists { Ok(()) } else { Err(there()) };
     }
-    if definition.is_static && table.clustering == 0 {
-        return Err(invalid(
-            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
-        ));
-    }
+    bail_if!(
+        definition.is_static && table.clustering == 0,
+        "Static columns are only useful (and thus allowed) if the table has at least one clustering column"
+    );
     let of = resolve(home, &definition.of, false)?;
     if let Some(before) = table.dropped.iter().rev().find(|d| d.name == name) {
-        if before.of != of {
-            return Err(invalid(format!(
-                "Cannot re-add a previously dropped column '{name}' of type {of}, incompatible with previous type {}",
-                before.of
-            )));
-        }
+        bail_if!(
+            before.of != of,
+            "Cannot re-add a previously dropped column '{name}' of type {of}, incompatible with previous type {}",
+            before.of
+        );
         if before.is_static != definition.is_static {
             let (now, then) =
                 if before.is_static { ("regular", "static") } else { ("static", "regular") };
-            return Err(invalid(format!(
+            bail!(
                 "Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}"
-            )));
+            );
         }
-        if of.of.is_counter() {
-            return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
-        }
+        bail_if!(of.of.is_counter(), "Cannot re-add previously dropped counter column {name}");
     }
     if of.of.is_counter() != table.is_counter() {
         let (not, non) = if table.is_counter() { ("non ", "") } else { ("", "non ") };
-        return Err(configuration(format!(
+        return Err(configuration!(
             "{}.{}: Cannot have a {not}counter column (\"{name}\") in a {non}counter table",
-            table.keyspace, table.name
-        )));
+            table.keyspace,
+            table.name
+        ));
     }
     push_column(home, table, definition)?;
     table.arrange();
@@ -487,38 +451,27 @@ fn drop_column(
     at: i64,
 ) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
-        let missing =
-            || invalid(format!("Column {name} was not found in table '{}'", table.shown_name()));
+        let missing = || invalid!("Column {name} was not found in table '{}'", table.shown_name());
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
-    if column.is_primary_key() {
-        return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
-    }
+    bail_if!(column.is_primary_key(), "Cannot drop PRIMARY KEY column {name}");
     if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
-        return Err(invalid(format!(
-            "Cannot drop non-frozen column {name} of user type {}",
-            column.of
-        )));
+        bail!("Cannot drop non-frozen column {name} of user type {}", column.of);
     }
     let dependent: Vec<&str> =
         table.indexes.iter().filter(|i| i.column == name).map(|i| i.name.as_str()).collect();
-    if !dependent.is_empty() {
-        return Err(invalid(format!(
-            "Cannot drop column {name} because it has dependent secondary indexes ({})",
-            dependent.join(", ")
-        )));
-    }
+    bail_if!(
+        !dependent.is_empty(),
+        "Cannot drop column {name} because it has dependent secondary indexes ({})",
+        dependent.join(", ")
+    );
     if has_views {
-        return Err(invalid(format!(
-            "Cannot drop column {name} on base table {} with materialized views",
-            table.name
-        )));
+        bail!("Cannot drop column {name} on base table {} with materialized views", table.name);
     }
-    if table.compact && table.regulars().count() == 1 {
-        return Err(invalid(format!(
-            "Cannot drop {name}, the only column of a COMPACT STORAGE table that is not of its PRIMARY KEY"
-        )));
-    }
+    bail_if!(
+        table.compact && table.regulars().count() == 1,
+        "Cannot drop {name}, the only column of a COMPACT STORAGE table that is not of its PRIMARY KEY"
+    );
     table.columns.retain(|c| c.name != name);
     table.arrange();
     let is_static = column.is_static();
@@ -540,23 +493,17 @@ fn rename_column(
 ) -> Result<()> {
     let (from, to) = (&*from.text, &*to.text);
     let Some(column) = table.column(from) else {
-        let missing =
-            || invalid(format!("Column {from} was not found in table '{}'", table.shown_name()));
+        let missing = || invalid!("Column {from} was not found in table '{}'", table.shown_name());
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
-    if !column.is_primary_key() {
-        return Err(invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
-    }
-    if table.column(to).is_some() {
-        return Err(invalid(format!(
-            "Cannot rename column {from} to {to} in table '{}'; another column with that name already exists",
-            table.shown_name()
-        )));
-    }
+    bail_if!(!column.is_primary_key(), "Cannot rename non PRIMARY KEY column {from}");
+    bail_if!(
+        table.column(to).is_some(),
+        "Cannot rename column {from} to {to} in table '{}'; another column with that name already exists",
+        table.shown_name()
+    );
     if table.indexes.iter().any(|i| i.column == from) {
-        return Err(invalid(format!(
-            "Can't rename column {from} because it has dependent secondary indexes"
-        )));
+        bail!("Can't rename column {from} because it has dependent secondary indexes");
     }
     if let Some(column) = table.columns.iter_mut().find(|c| c.name == from) {
         column.name = to.to_owned();

@@ -8,7 +8,7 @@ use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{
     Catalog, ColumnType, KeyspaceEntry, TableColumn, TableSchema, TypeDef, is_unordered,
 };
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{
     self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind,
 };
@@ -27,16 +27,13 @@ impl Catalog {
         let mut home = (**self.existing(keyspace)?).clone();
         let name = &*statement.name.name.text;
         if home.user_type(name).is_some() {
-            let there = || invalid(format!("A user type with name '{name}' already exists"));
+            let there = || invalid!("A user type with name '{name}' already exists");
             return if statement.if_not_exists { Ok(None) } else { Err(there()) };
         }
         let mut fields: Vec<(String, ColumnType)> = vec![];
         for (field, of) in &statement.fields {
             if fields.iter().any(|f| f.0 == field.text) {
-                return Err(invalid(format!(
-                    "Duplicate field name '{}' in type '{name}'",
-                    field.text
-                )));
+                bail!("Duplicate field name '{}' in type '{name}'", field.text);
             }
             fields.push((field.text.to_string(), field_type(&home, of)?));
         }
@@ -55,7 +52,7 @@ impl Catalog {
             return if statement.if_exists {
                 Ok(None)
             } else {
-                Err(invalid(format!("Type '{keyspace}.{name}' doesn't exist")))
+                Err(invalid!("Type '{keyspace}.{name}' doesn't exist"))
             };
         };
         let mut home = (**self.existing(keyspace)?).clone();
@@ -64,18 +61,17 @@ impl Catalog {
             TypeChange::Add { if_not_exists, field, of } => {
                 if def.fields.iter().any(|f| f.0 == field.text) {
                     let there = || {
-                        invalid(format!(
+                        invalid!(
                             "Cannot add field {field} to type {keyspace}.{name}: a field with name {field} already exists"
-                        ))
+                        )
                     };
                     return if *if_not_exists { Ok(None) } else { Err(there()) };
                 }
                 let of_field = field_type(&home, of)?;
-                if mentions(&of_field.of, name) {
-                    return Err(invalid(format!(
-                        "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
-                    )));
-                }
+                bail_if!(
+                    mentions(&of_field.of, name),
+                    "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
+                );
                 // Partitions are found by the bytes of the key that they were written with.
                 let in_key =
                     |t: &&Arc<TableSchema>| t.partition().iter().any(|c| mentions(&c.of.of, name));
@@ -85,12 +81,11 @@ impl Catalog {
                     .filter(in_key)
                     .map(|t| format!("{keyspace}.{}", t.name))
                     .collect();
-                if !tables.is_empty() {
-                    return Err(invalid(format!(
-                        "Cannot add new field {field} of type {of} to user type {keyspace}.{name} as the type is being used in partition key by the following tables: {}",
-                        tables.join(", ")
-                    )));
-                }
+                bail_if!(
+                    !tables.is_empty(),
+                    "Cannot add new field {field} of type {of} to user type {keyspace}.{name} as the type is being used in partition key by the following tables: {}",
+                    tables.join(", ")
+                );
                 check_order(&home, name, &field.text, &of_field)?;
                 def.fields.push((field.text.to_string(), of_field));
             }
@@ -100,20 +95,16 @@ impl Catalog {
                         if *if_exists {
                             continue;
                         }
-                        return Err(invalid(format!(
-                            "Unkown field {from} in user type {keyspace}.{name}"
-                        )));
+                        bail!("Unkown field {from} in user type {keyspace}.{name}");
                     };
                     if def.fields.iter().any(|f| f.0 == to.text) {
-                        return Err(invalid(format!(
-                            "Duplicate field name {to} in type {keyspace}.{name}"
-                        )));
+                        bail!("Duplicate field name {to} in type {keyspace}.{name}");
                     }
                     def.fields[at].0 = to.text.to_string();
                 }
             }
             TypeChange::Retype { .. } => {
-                return Err(invalid("Altering field types is no longer supported"));
+                bail!("Altering field types is no longer supported");
             }
         }
         home.types.insert(name.to_owned(), Arc::new(def));
@@ -133,7 +124,7 @@ impl Catalog {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
         let Some(home) = self.keyspace(keyspace).filter(|k| k.user_type(name).is_some()) else {
-            let missing = || invalid(format!("Type '{keyspace}.{name}' doesn't exist"));
+            let missing = || invalid!("Type '{keyspace}.{name}' doesn't exist");
             return if statement.if_exists { Ok(None) } else { Err(missing()) };
         };
         let used = |of: &ColumnType| mentions(&of.of, name);
@@ -160,9 +151,9 @@ impl Catalog {
         for (kind, users) in [("functions", functions), ("user types", types), ("tables", tables)] {
             if !users.is_empty() {
                 let users = users.join(", ");
-                return Err(invalid(format!(
+                bail!(
                     "Cannot drop user type '{keyspace}.{name}' as it is still used by {kind} {users}"
-                )));
+                );
             }
         }
         let mut home = (**home).clone();
@@ -187,11 +178,11 @@ fn check_order(home: &KeyspaceEntry, name: &str, field: &str, of: &ColumnType) -
     if tables.is_empty() {
         return Ok(());
     }
-    Err(invalid(format!(
+    Err(invalid!(
         "Cannot add new field {field} of type {of} to user type {}.{name} as durations have no order and the type is being used in primary keys or indexes of the following tables: {}",
         home.name,
         tables.join(", ")
-    )))
+    ))
 }
 
 fn field_type(home: &KeyspaceEntry, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {

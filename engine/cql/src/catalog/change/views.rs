@@ -10,7 +10,7 @@ use crate::catalog::{
     Catalog, ColumnKind, KeyspaceEntry, MAX_TABLE_NAME, Resource, TableColumn, TableOptions,
     TableSchema, ViewSchema, check_not_system, has_duration, is_valid_name,
 };
-use crate::error::{Error, Result, configuration, invalid};
+use crate::error::{Error, Result, bail, bail_if, configuration, invalid};
 use crate::syntax::ast::{
     AlterView, AstName, CreateView, Drop, QualifiedName, Relation, SelectorKind, SelectorPrimary,
     TableChange,
@@ -26,14 +26,12 @@ fn selected<'b>(base: &'b TableSchema, statement: &CreateView<'_>) -> Result<Vec
     let mut all: Vec<&TableColumn> = vec![];
     for selected in &statement.selection {
         if selected.alias.is_some() {
-            return Err(invalid(format!(
-                "Cannot use aliases when defining a materialized view (got {selected})"
-            )));
+            bail!("Cannot use aliases when defining a materialized view (got {selected})");
         }
         let SelectorKind::Primary(SelectorPrimary::Column(name)) = &selected.selector.kind else {
-            return Err(invalid(format!(
+            bail!(
                 "Can only select columns by name when defining a materialized view (got {selected})"
-            )));
+            );
         };
         all.push(base.known_column(&name.text)?);
     }
@@ -41,10 +39,9 @@ fn selected<'b>(base: &'b TableSchema, statement: &CreateView<'_>) -> Result<Vec
         all.extend(base.columns());
     }
     match all.iter().find(|c| c.is_static()) {
-        Some(c) => Err(invalid(format!(
-            "Cannot include static column '{}' in materialized view '{view}'",
-            c.name
-        ))),
+        Some(c) => {
+            Err(invalid!("Cannot include static column '{}' in materialized view '{view}'", c.name))
+        }
         None => Ok(all),
     }
 }
@@ -54,15 +51,9 @@ fn check_key_type(column: &TableColumn) -> Result<()> {
     if column.of.multicell {
         let what = if column.of.is_collection() { "collection" } else { "user-defined" };
         let of = of.full_name();
-        return Err(invalid(format!(
-            "Invalid non-frozen {what} type '{of}' for PRIMARY KEY column '{name}'"
-        )));
+        bail!("Invalid non-frozen {what} type '{of}' for PRIMARY KEY column '{name}'");
     }
-    if has_duration(of) {
-        return Err(invalid(format!(
-            "duration type is not supported for PRIMARY KEY column '{name}'"
-        )));
-    }
+    bail_if!(has_duration(of), "duration type is not supported for PRIMARY KEY column '{name}'");
     Ok(())
 }
 
@@ -78,41 +69,35 @@ fn key_columns<'b>(
     for AstName { text, .. } in key.partition.iter().chain(&key.clustering) {
         let found = base.column(text).filter(|c| selected.iter().any(|s| s.name == c.name));
         let column = found.ok_or_else(|| {
-            invalid(format!(
+            invalid!(
                 "Unknown column '{text}' referenced in PRIMARY KEY for materialized view '{view}'"
-            ))
+            )
         })?;
         if all.iter().any(|c| c.name == column.name) {
-            return Err(invalid(format!(
-                "Duplicate column '{text}' in PRIMARY KEY clause for materialized view '{view}'"
-            )));
+            bail!("Duplicate column '{text}' in PRIMARY KEY clause for materialized view '{view}'");
         }
         check_key_type(column)?;
         all.push(column);
     }
     let declared: Vec<&str> = statement.clustering_order.iter().map(|o| &*o.column.text).collect();
     if !declared.is_empty() && declared.iter().ne(key.clustering.iter().map(|n| &n.text)) {
-        return Err(invalid(
-            "Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive",
-        ));
+        bail!("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive");
     }
     let of_base = base.columns().iter().filter(|c| c.is_primary_key());
     let missing: Vec<&str> =
         of_base.filter(|c| all.iter().all(|a| a.name != c.name)).map(|c| &*c.name).collect();
-    if !missing.is_empty() {
-        return Err(invalid(format!(
-            "Cannot create materialized view '{view}' without primary key columns {} from base table '{}'",
-            names(&missing),
-            base.name
-        )));
-    }
+    bail_if!(
+        !missing.is_empty(),
+        "Cannot create materialized view '{view}' without primary key columns {} from base table '{}'",
+        names(&missing),
+        base.name
+    );
     let own: Vec<&str> = all.iter().filter(|c| !c.is_primary_key()).map(|c| &*c.name).collect();
-    if own.len() > 1 {
-        return Err(invalid(format!(
-            "Cannot include more than one non-primary key column in materialized view primary key (got {})",
-            names(&own)
-        )));
-    }
+    bail_if!(
+        own.len() > 1,
+        "Cannot include more than one non-primary key column in materialized view primary key (got {})",
+        names(&own)
+    );
     Ok(all)
 }
 
@@ -121,15 +106,14 @@ fn new_view(base: &TableSchema, statement: &CreateView<'_>) -> Result<TableSchem
     let selected = selected(base, statement)?;
     let key = key_columns(base, statement, &selected)?;
     if statement.relations.iter().any(|r| matches!(r, Relation::Token { .. })) {
-        return Err(invalid("Cannot use token relation when defining a materialized view"));
+        bail!("Cannot use token relation when defining a materialized view");
     }
     let options = TableOptions::default().with(&statement.properties)?;
-    if options.default_ttl() > 0 {
-        return Err(invalid(
-            "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than \
-             the corresponding data in the parent table.",
-        ));
-    }
+    bail_if!(
+        options.default_ttl() > 0,
+        "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than \
+             the corresponding data in the parent table."
+    );
     let partition = statement.primary_key.partition.len();
     let mut columns: Vec<TableColumn> = vec![];
     for (i, column) in key.iter().enumerate() {
@@ -189,21 +173,19 @@ impl Catalog {
         bits: u128,
     ) -> Result<Option<Catalog>> {
         if statement.table.keyspace.as_ref().is_some_and(|k| k.text != keyspace) {
-            return Err(invalid(
-                "Cannot create a materialized view on a table in a different keyspace",
-            ));
+            bail!("Cannot create a materialized view on a table in a different keyspace");
         }
         check_not_system(keyspace)?;
         let (name, base) = (&*statement.name.name.text, &*statement.table.name.text);
         let home = self.existing(keyspace)?;
-        let missing = || invalid(format!("Base table '{base}' doesn't exist"));
+        let missing = || invalid!("Base table '{base}' doesn't exist");
         let found = home.table(base).filter(|t| t.view().is_none()).ok_or_else(missing)?;
         found.check_own()?;
         match home.table(name) {
             Some(other) if other.view().is_none() => {
-                return Err(invalid(format!(
+                bail!(
                     "Cannot create materialized view '{name}' - a table with the same name already exists"
-                )));
+                );
             }
             Some(_) if statement.if_not_exists => return Ok(None),
             Some(_) => {
@@ -214,15 +196,12 @@ impl Catalog {
             }
             None => {}
         }
-        if found.is_counter() {
-            return Err(invalid("Materialized views are not supported on counter tables"));
-        }
-        if found.options.gc_grace() == 0 {
-            return Err(invalid(format!(
-                "Cannot create materialized view '{name}' for base table '{base}' with gc_grace_seconds of 0, since this value is used to \
+        bail_if!(found.is_counter(), "Materialized views are not supported on counter tables");
+        bail_if!(
+            found.options.gc_grace() == 0,
+            "Cannot create materialized view '{name}' for base table '{base}' with gc_grace_seconds of 0, since this value is used to \
                  TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed."
-            )));
-        }
+        );
         let mut table = new_view(found, statement)?;
         if !is_valid_name(name, MAX_TABLE_NAME) {
             let what = "Table name must not be";
@@ -253,7 +232,7 @@ impl Catalog {
         let found = self.keyspace(keyspace).and_then(|k| k.table(name));
         match found.filter(|t| t.view().is_some()) {
             None if may_be_missing => Ok(None),
-            None => Err(invalid(format!("Materialized view '{keyspace}.{name}' doesn't exist"))),
+            None => Err(invalid!("Materialized view '{keyspace}.{name}' doesn't exist")),
             found => Ok(found),
         }
     }
@@ -272,19 +251,17 @@ impl Catalog {
         }
         let mut table = (**found).clone();
         table.options = table.options.with(&statement.properties)?;
-        if table.options.gc_grace() == 0 {
-            return Err(invalid(
-                "Cannot alter gc_grace_seconds of a materialized view to 0, since this value is used to TTL undelivered updates. Setting \
-                 gc_grace_seconds too low might cause undelivered updates to expire before being replayed.",
-            ));
-        }
-        if table.options.default_ttl() > 0 {
-            return Err(invalid(
-                "Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at the same \
+        bail_if!(
+            table.options.gc_grace() == 0,
+            "Cannot alter gc_grace_seconds of a materialized view to 0, since this value is used to TTL undelivered updates. Setting \
+                 gc_grace_seconds too low might cause undelivered updates to expire before being replayed."
+        );
+        bail_if!(
+            table.options.default_ttl() > 0,
+            "Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at the same \
                  time than the corresponding data in the parent table. default_time_to_live must be set to zero, see CASSANDRA-12868 for \
-                 more information",
-            ));
-        }
+                 more information"
+        );
         Ok(Some(self.with_table(table)?))
     }
 
@@ -321,11 +298,11 @@ impl Catalog {
         let has_views = !views.is_empty();
         match change {
             TableChange::With(_) if has_views && table.options.gc_grace() == 0 => {
-                return Err(invalid(
+                bail!(
                     "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since this value is used to TTL \
                      undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being \
-                     replayed.",
-                ));
+                     replayed."
+                );
             }
             TableChange::Rename { pairs, .. } => {
                 for (from, to) in pairs {

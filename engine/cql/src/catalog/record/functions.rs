@@ -85,7 +85,7 @@ fn aggregate_key(aggregate: &StoredAggregate) -> String {
 /// Loads a record; returns `None` for a record of another kind.
 pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
     let home = |prefix| key.strip_prefix(prefix).and_then(|rest: &str| rest.split_once('/'));
-    let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+    let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
     let found = if let Some((keyspace, _)) = home(FUNCTION) {
         let record: FunctionRecord = parse(key, value)?;
         let (names, types): (Vec<String>, Vec<TypeText>) = record.arguments.into_iter().unzip();
@@ -126,11 +126,11 @@ pub(super) fn check(keyspace: &KeyspaceEntry) -> Result<()> {
         let parts = [Some(aggregate.state_signature()), aggregate.final_signature()];
         if let Some(lost) = parts.into_iter().flatten().find(|key| keyspace.function(key).is_none())
         {
-            return Err(corrupt(format!(
+            return Err(corrupt!(
                 "system.schema, record {}: its function {} is not there",
                 aggregate_key(aggregate),
                 lost.0
-            )));
+            ));
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ impl MaskRecord {
 
     /// Returns the mask of a column in the record with this key.
     pub(super) fn load(&self, key: &str) -> Result<ColumnMask> {
-        let wrong = |what: &str| corrupt(format!("system.schema, record {key}: {what}"));
+        let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
         if self.types.len() != self.values.len() + 1 {
             return Err(wrong("a mask whose arguments do not match its types"));
         }

@@ -24,13 +24,13 @@ pub(super) fn type_text(of: &ColumnType) -> TypeText {
 
 pub(super) fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
     let of = Type::parse(&text.class, &Registry::new())
-        .map_err(|e| corrupt(format!("system.schema, record {key}: {e}")))?;
+        .map_err(|e| corrupt!("system.schema, record {key}: {e}"))?;
     let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
     if text.multicell && !may_be {
-        return Err(corrupt(format!(
+        return Err(corrupt!(
             "system.schema, record {key}: a {} has no cells of its own",
             text.class
-        )));
+        ));
     }
     Ok(ColumnType { of, multicell: text.multicell })
 }
@@ -45,13 +45,13 @@ pub(super) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T> {
     struct Versioned {
         format: u32,
     }
-    let wrong = |e: serde_json::Error| corrupt(format!("system.schema, record {key}: {e}"));
+    let wrong = |e: serde_json::Error| corrupt!("system.schema, record {key}: {e}");
     let version: Versioned = serde_json::from_slice(value).map_err(wrong)?;
     if version.format != FORMAT {
-        return Err(corrupt(format!(
+        return Err(corrupt!(
             "system.schema, record {key}: format {}, but {FORMAT} is known",
             version.format
-        )));
+        ));
     }
     serde_json::from_slice(value).map_err(wrong)
 }

@@ -114,10 +114,10 @@ impl Catalog {
         let keyspace = keyspace_of(name, current)?;
         let found = self
             .any_keyspace(keyspace)
-            .ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
+            .ok_or_else(|| invalid!("keyspace {keyspace} does not exist"))?;
         let table = found
             .table(&name.name.text)
-            .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))?;
+            .ok_or_else(|| invalid!("table {} does not exist", name.name.text))?;
         // Refuse a family whose comparator is not registered.
         table.family().map_or(Ok(()), |family| family.check_registered())?;
         Ok(table)

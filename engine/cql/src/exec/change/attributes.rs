@@ -3,7 +3,7 @@
 use firn_wide::Type;
 
 use crate::catalog::ColumnType;
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver};
 
@@ -60,18 +60,14 @@ impl Attributes {
         let Some(term) = &self.timestamp else { return Ok(None) };
         let bytes = match term.eval(env)? {
             Bound::Unset => return Ok(None),
-            Bound::Null => return Err(invalid("Invalid null value of timestamp")),
+            Bound::Null => bail!("Invalid null value of timestamp"),
             Bound::Bytes(bytes) => bytes,
         };
         let timestamp = <[u8; 8]>::try_from(&*bytes)
             .map(i64::from_be_bytes)
             .map_err(|_| invalid("Invalid timestamp value"))?;
         if timestamp == i64::MIN {
-            return Err(invalid(format!(
-                "Out of bound timestamp, must be in [{}, {}]",
-                -i64::MAX,
-                i64::MAX
-            )));
+            bail!("Out of bound timestamp, must be in [{}, {}]", -i64::MAX, i64::MAX);
         }
         Ok(Some(timestamp))
     }
@@ -87,12 +83,8 @@ impl Attributes {
         let ttl = <[u8; 4]>::try_from(&*bytes)
             .map(i32::from_be_bytes)
             .map_err(|_| invalid("Invalid TTL value"))?;
-        if ttl > MAX_TTL {
-            return Err(invalid(format!(
-                "ttl is too large. requested ({ttl}) maximum ({MAX_TTL})"
-            )));
-        }
+        bail_if!(ttl > MAX_TTL, "ttl is too large. requested ({ttl}) maximum ({MAX_TTL})");
         u32::try_from(ttl)
-            .map_err(|_| invalid(format!("A TTL must be greater or equal to 0, but was {ttl}")))
+            .map_err(|_| invalid!("A TTL must be greater or equal to 0, but was {ttl}"))
     }
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use firn_wide::Type;
 
 use crate::catalog::{TableColumn, TableSchema, has_duration};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
 use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
 
@@ -84,10 +84,10 @@ impl Tested<'_> {
             return match comparison {
                 Comparison::Eq => Ok(self.value.is_none()),
                 Comparison::Ne => Ok(self.value.is_some()),
-                other => Err(invalid(format!(
+                other => Err(invalid!(
                     "Invalid comparison with {nothing} for operator \"{}\"",
                     other.sign()
-                ))),
+                )),
             };
         }
         let (Some(there), Some(wanted)) = (self.value, wanted) else {
@@ -117,17 +117,12 @@ impl ChangeCondition {
     ) -> Result<ChangeCondition> {
         let column = table.known_column(&condition.target.column.text)?;
         let index = table.columns().iter().position(|c| c.name == column.name).unwrap_or_default();
-        if column.is_counter() {
-            return Err(invalid("Conditions on counters are not supported"));
-        }
+        bail_if!(column.is_counter(), "Conditions on counters are not supported");
         let whole = Receiver::column(table, column);
         let (part, receiver) = place(column, &condition.target.part, &whole, context)?;
         let test = test(&condition.test, &receiver, column, context)?;
         if column.is_primary_key() {
-            return Err(invalid(format!(
-                "PRIMARY KEY column '{}' cannot have IF conditions",
-                column.name
-            )));
+            bail!("PRIMARY KEY column '{}' cannot have IF conditions", column.name);
         }
         Ok(ChangeCondition { column: index, part, test })
     }
@@ -242,24 +237,21 @@ fn place(
             )
         }
         (ConditionPart::Element(_), Type::Set(_)) => {
-            return Err(invalid(format!("Invalid element access syntax for set column {name}")));
+            bail!("Invalid element access syntax for set column {name}");
         }
         (ConditionPart::Element(_), _) => {
-            return Err(invalid(format!(
-                "Invalid element access syntax for non-collection column {name}"
-            )));
+            bail!("Invalid element access syntax for non-collection column {name}");
         }
         (ConditionPart::Field(field), Type::Udt(user)) => {
             let found = user.fields.iter().position(|f| f.0 == field.text);
-            let i =
-                found.ok_or_else(|| invalid(format!("Unknown field {field} for column {name}")))?;
+            let i = found.ok_or_else(|| invalid!("Unknown field {field} for column {name}"))?;
             (
                 ConditionPlace::Field(i),
                 whole.other(format!("{name}.{field}"), user.fields[i].1.clone()),
             )
         }
         (ConditionPart::Field(_), _) => {
-            return Err(invalid(format!("Invalid field access syntax for non-UDT column {name}")));
+            bail!("Invalid field access syntax for non-UDT column {name}");
         }
     })
 }
@@ -274,13 +266,10 @@ fn refuse_durations(of: &Type, comparison: Comparison) -> Result<()> {
         Type::Tuple(_) => "tuples",
         Type::Udt(_) => "UDTs",
         _ => {
-            return Err(invalid(format!(
-                "Slice conditions ( {} ) are not supported on durations",
-                comparison.sign()
-            )));
+            bail!("Slice conditions ( {} ) are not supported on durations", comparison.sign());
         }
     };
-    Err(invalid(format!("Slice conditions are not supported on {within} containing durations")))
+    Err(invalid!("Slice conditions are not supported on {within} containing durations"))
 }
 
 fn test(
@@ -310,10 +299,7 @@ fn test(
                 Type::List(of) | Type::Set(of) => (**of).clone(),
                 Type::Map(kv) => kv.1.clone(),
                 _ => {
-                    return Err(invalid(format!(
-                        "Cannot use CONTAINS on non-collection column {}",
-                        column.name
-                    )));
+                    bail!("Cannot use CONTAINS on non-collection column {}", column.name);
                 }
             };
             ConditionTest::Contains(BoundTerm::prepare(
@@ -324,10 +310,7 @@ fn test(
         }
         ast::ChangeTest::ContainsKey(term) => {
             let Type::Map(kv) = &column.of.of else {
-                return Err(invalid(format!(
-                    "Cannot use CONTAINS KEY on non-map column {}",
-                    column.name
-                )));
+                bail!("Cannot use CONTAINS KEY on non-map column {}", column.name);
             };
             let receiver = receiver.other(format!("key({})", column.name), kv.0.clone());
             ConditionTest::ContainsKey(BoundTerm::prepare(term, &receiver, context)?)
@@ -346,11 +329,11 @@ fn element(
     let key = match key.value(env)? {
         EvaluatedTerm::Bytes(bytes) => bytes,
         EvaluatedTerm::Null => {
-            return Err(invalid(format!("Invalid null value for {what} element access")));
+            bail!("Invalid null value for {what} element access");
         }
         // A map has no element at an unset key.
         EvaluatedTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
-        EvaluatedTerm::Unset => return Err(invalid("Invalid 'unset' value in condition")),
+        EvaluatedTerm::Unset => bail!("Invalid 'unset' value in condition"),
     };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
@@ -365,7 +348,7 @@ fn element(
                 .map(i32::from_be_bytes)
                 .map_err(|_| invalid("Invalid list index"))?;
             let i = usize::try_from(index)
-                .map_err(|_| invalid(format!("Invalid negative list index {index}")))?;
+                .map_err(|_| invalid!("Invalid negative list index {index}"))?;
             parts.get(i).copied().flatten()
         }
     };
@@ -376,10 +359,7 @@ fn contains(tested: &Tested<'_>, wanted: EvaluatedTerm<'_>, key: bool) -> Result
     let wanted: &[u8] = match &wanted {
         EvaluatedTerm::Bytes(bytes) => bytes,
         EvaluatedTerm::Null => {
-            return Err(invalid(format!(
-                "Invalid comparison with null for operator \"{}\"",
-                word(key)
-            )));
+            bail!("Invalid comparison with null for operator \"{}\"", word(key));
         }
         // An unset value is in no collection.
         EvaluatedTerm::Unset => return Ok(false),

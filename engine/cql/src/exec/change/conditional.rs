@@ -14,7 +14,7 @@ use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 use super::plan::{BoundStatement, ChangeSet};
 use super::statement::{ChangeTimes, StatementGuard, Verb};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 use crate::exec::engine::Engine;
 use crate::exec::row::{Row, RowShape, ShapeReader};
 use crate::exec::rows::{RowCells, Rows};
@@ -346,27 +346,21 @@ impl ChangeSet<'_> {
                 return Err(match self.batch.is_some() {
                     true => {
                         let text = "(you cannot use IN on the partition key)";
-                        invalid(format!(
-                            "Batch with conditions cannot span multiple partitions {text}"
-                        ))
+                        invalid!("Batch with conditions cannot span multiple partitions {text}")
                     }
-                    false => invalid(format!(
-                        "IN on the partition key is not supported with conditional {what}"
-                    )),
+                    false => {
+                        invalid!("IN on the partition key is not supported with conditional {what}")
+                    }
                 });
             };
             if change.restrictions.has_key_in() && self.batch.is_none() {
-                return Err(invalid(format!(
-                    "IN on the partition key is not supported with conditional {what}"
-                )));
+                bail!("IN on the partition key is not supported with conditional {what}");
             }
             if change.restrictions.has_clustering_in() {
-                return Err(invalid(format!(
-                    "IN on the clustering key columns is not supported with conditional {what}"
-                )));
+                bail!("IN on the clustering key columns is not supported with conditional {what}");
             }
             if **key.get_or_insert(one) != **one {
-                return Err(invalid("Batch with conditions cannot span multiple partitions"));
+                bail!("Batch with conditions cannot span multiple partitions");
             }
         }
         key.ok_or_else(|| invalid("a batch without statements has no conditions"))

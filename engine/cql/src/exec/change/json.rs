@@ -7,7 +7,7 @@ use firn_wide::Type;
 use serde_json::value::RawValue;
 
 use crate::catalog::{ColumnType, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
 use crate::values::{
     Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, from_json, is_null,
@@ -64,14 +64,14 @@ impl JsonSource {
         let bytes = match self.text.value(env)? {
             EvaluatedTerm::Bytes(bytes) => bytes,
             EvaluatedTerm::Null | EvaluatedTerm::Unset => {
-                return Err(invalid("Got null for INSERT JSON values"));
+                bail!("Got null for INSERT JSON values");
             }
         };
-        let text = std::str::from_utf8(&bytes)
-            .map_err(|e| invalid(format!("JSON values are no UTF-8: {e}")))?;
+        let text =
+            std::str::from_utf8(&bytes).map_err(|e| invalid!("JSON values are no UTF-8: {e}"))?;
         let parsed: Option<BTreeMap<String, &RawValue>> =
             serde_json::from_str(text).map_err(|e| {
-                invalid(format!("Could not decode JSON string as a map: {e}. (String was: {text})"))
+                invalid!("Could not decode JSON string as a map: {e}. (String was: {text})")
             })?;
         let mut given = parsed.ok_or_else(|| invalid("Got null for INSERT JSON values"))?;
         let mut values = Vec::with_capacity(table.columns().len());
@@ -81,16 +81,14 @@ impl JsonSource {
                 None if self.default_unset => Bound::Unset,
                 None => Bound::Null,
                 Some(json) if is_null(json) => Bound::Null,
-                Some(json) => from_json(&column.of.of, json).map_err(|e| {
-                    invalid(format!("Error decoding JSON value for {}: {e}", column.name))
-                })?,
+                Some(json) => from_json(&column.of.of, json)
+                    .map_err(|e| invalid!("Error decoding JSON value for {}: {e}", column.name))?,
             });
         }
         match given.keys().next() {
-            Some(key) => Err(invalid(format!(
-                "JSON values map contains unrecognized column: {}",
-                column_name(key)
-            ))),
+            Some(key) => {
+                Err(invalid!("JSON values map contains unrecognized column: {}", column_name(key)))
+            }
             None => Ok(values),
         }
     }

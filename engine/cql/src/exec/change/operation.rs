@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 
 use super::limits::{CELL, ChangeWeight};
 use crate::catalog::{TableColumn, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
 use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
@@ -156,10 +156,10 @@ impl MutationWriter<'_> {
         if whole.len() + self.place.len() <= MAX_KEY_LEN {
             return Ok(());
         }
-        Err(invalid(format!(
+        Err(invalid!(
             "The element of a set or the key of a map has {} bytes: with the key of its row it may have {MAX_KEY_LEN} at most",
             path.len()
-        )))
+        ))
     }
 
     fn put_element(&mut self, of: &Type, path: &[u8], value: &[u8]) -> Result<()> {
@@ -173,7 +173,7 @@ impl MutationWriter<'_> {
     /// Returns the live elements of the list at the current position, with their positions.
     fn elements(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let Some(view) = self.view else {
-            return Err(invalid("an operation on a list needs a view of the store"));
+            bail!("an operation on a list needs a view of the store");
         };
         let until = [&self.place, &[BEYOND][..]].concat();
         let mut reader = view.read(
@@ -256,15 +256,10 @@ impl MutationWriter<'_> {
     /// Returns the position of the list element with this index. The list must not be null.
     fn element(&self, index: i32, doing: &str) -> Result<Vec<u8>> {
         let mut all = self.elements()?;
-        if all.is_empty() {
-            return Err(invalid(format!("Attempted to {doing} a list which is null")));
-        }
+        bail_if!(all.is_empty(), "Attempted to {doing} a list which is null");
         match usize::try_from(index) {
             Ok(i) if i < all.len() => Ok(all.swap_remove(i).0),
-            _ => Err(invalid(format!(
-                "List index {index} out of bound, list has size {}",
-                all.len()
-            ))),
+            _ => Err(invalid!("List index {index} out of bound, list has size {}", all.len())),
         }
     }
 }
@@ -276,9 +271,7 @@ fn parts<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<&'b [u8]>> {
 }
 
 fn fixed<const N: usize>(bytes: &[u8], receiver: &str) -> Result<[u8; N]> {
-    bytes
-        .try_into()
-        .map_err(|_| invalid(format!("{receiver} has {} bytes, and not {N}", bytes.len())))
+    bytes.try_into().map_err(|_| invalid!("{receiver} has {} bytes, and not {N}", bytes.len()))
 }
 
 impl Operation {
@@ -293,10 +286,7 @@ impl Operation {
         let term = BoundTerm::prepare(value, &receiver, context)?;
         if column.is_counter() {
             let text = "(counters can only be incremented/decremented, not set)";
-            return Err(invalid(format!(
-                "Cannot set the value of counter column {} {text}",
-                column.name
-            )));
+            bail!("Cannot set the value of counter column {} {text}", column.name);
         }
         Ok(Operation::of(
             table,
@@ -322,7 +312,7 @@ impl Operation {
         let receiver = Receiver::column(table, column);
         let (of, name) = (&column.of, &column.name);
         let refused = |shown: String, what: &str| {
-            invalid(format!("Invalid operation ({shown}) for {what} column {name}"))
+            invalid!("Invalid operation ({shown}) for {what} column {name}")
         };
         let what = match how {
             Assign::Set(value) => return Operation::set(table, column, value, context),
@@ -336,9 +326,7 @@ impl Operation {
                     _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
                     Type::Map(_) => {
                         let wrong = |_| {
-                            invalid(format!(
-                                "Value for a map addition has to be a map, but was: '{value}'"
-                            ))
+                            invalid!("Value for a map addition has to be a map, but was: '{value}'")
                         };
                         OperationKind::Add(
                             BoundTerm::prepare(value, &receiver, context).map_err(wrong)?,
@@ -361,9 +349,9 @@ impl Operation {
                     Type::Map(kv) => {
                         let keys = receiver.other(name.clone(), Type::Set(kv.0.clone().into()));
                         let wrong = |_| {
-                            invalid(format!(
+                            invalid!(
                                 "Value for a map substraction has to be a set, but was: '{value}'"
-                            ))
+                            )
                         };
                         OperationKind::RemoveKeys(
                             BoundTerm::prepare(value, &keys, context).map_err(wrong)?,
@@ -444,9 +432,8 @@ impl Operation {
     ) -> Result<Operation> {
         let receiver = Receiver::column(table, column);
         let (of, name) = (&column.of, &column.name);
-        let refused = |what: &str| {
-            Err(invalid(format!("Invalid deletion operation for {what} column {name}")))
-        };
+        let refused =
+            |what: &str| Err(invalid!("Invalid deletion operation for {what} column {name}"));
         let what = match part {
             ConditionPart::Whole => OperationKind::Delete,
             ConditionPart::Element(_) if !of.is_collection() => return refused("non collection"),
@@ -473,14 +460,10 @@ impl Operation {
             },
             ConditionPart::Field(field) => {
                 let Type::Udt(user) = &of.of else {
-                    return Err(invalid(format!(
-                        "Invalid field deletion operation for non-UDT column {name}"
-                    )));
+                    bail!("Invalid field deletion operation for non-UDT column {name}");
                 };
                 if !of.multicell {
-                    return Err(invalid(format!(
-                        "Frozen UDT column {name} does not support field deletions"
-                    )));
+                    bail!("Frozen UDT column {name} does not support field deletions");
                 }
                 OperationKind::DeleteField(field_of(user, name, &field.text)?.0)
             }
@@ -579,7 +562,7 @@ impl Operation {
                 let delta = match term.value(env)? {
                     EvaluatedTerm::Unset => return Ok(()),
                     EvaluatedTerm::Null => {
-                        return Err(invalid("Invalid null value for counter increment"));
+                        bail!("Invalid null value for counter increment");
                     }
                     EvaluatedTerm::Bytes(bytes) => {
                         i64::from_be_bytes(fixed(&bytes, &self.column.name)?)
@@ -587,7 +570,7 @@ impl Operation {
                 };
                 let overflows = || {
                     let text = "overflows supported counter precision (signed 8 bytes integer)";
-                    invalid(format!("The negation of {delta} {text}"))
+                    invalid!("The negation of {delta} {text}")
                 };
                 let is_increment = matches!(self.what, OperationKind::Increment(_));
                 let delta =
@@ -603,8 +586,8 @@ impl Operation {
             OperationKind::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
                     EvaluatedTerm::Unset if matches!(of, Type::Set(_)) => return Ok(()),
-                    EvaluatedTerm::Unset => return Err(invalid(format!("Invalid unset {what}"))),
-                    EvaluatedTerm::Null => return Err(invalid(format!("Invalid null {what}"))),
+                    EvaluatedTerm::Unset => bail!("Invalid unset {what}"),
+                    EvaluatedTerm::Null => bail!("Invalid null {what}"),
                     EvaluatedTerm::Bytes(bytes) => bytes,
                 };
                 if let Some(path) = self.column.of.path_type() {
@@ -663,8 +646,8 @@ impl Operation {
     ) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
-            EvaluatedTerm::Unset => return Err(invalid("Invalid unset map key")),
-            EvaluatedTerm::Null => return Err(invalid("Invalid null map key")),
+            EvaluatedTerm::Unset => bail!("Invalid unset map key"),
+            EvaluatedTerm::Null => bail!("Invalid null map key"),
             EvaluatedTerm::Bytes(bytes) => bytes,
         };
         match value.value(w.env)? {
@@ -687,8 +670,7 @@ fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
 /// Returns the number and type of a field.
 fn field_of(user: &firn_wide::UserType, column: &str, field: &str) -> Result<(u16, Type)> {
     let found = (0u16..).zip(user.fields.iter()).find(|(_, (name, _))| name == field);
-    let (number, (_, of)) = found.ok_or_else(|| {
-        invalid(format!("UDT column {column} does not have a field named {field}"))
-    })?;
+    let (number, (_, of)) =
+        found.ok_or_else(|| invalid!("UDT column {column} does not have a field named {field}"))?;
     Ok((number, of.clone()))
 }

@@ -14,7 +14,7 @@ use super::mutations::Mutations;
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions, ValueIntervals};
 use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
 use crate::values::{Bound, Context, EvalEnv, HeapBytes, Markers};
@@ -169,7 +169,7 @@ impl ChangeStatement {
         };
         *markers = context.markers;
         if prepared.is_ok() && table.view().is_some() {
-            return Err(invalid("Cannot directly modify a materialized view"));
+            bail!("Cannot directly modify a materialized view");
         }
         prepared
     }
@@ -180,9 +180,7 @@ impl ChangeStatement {
         context: &mut Context<'_>,
     ) -> Result<ChangeStatement> {
         if table.is_counter() {
-            return Err(invalid(
-                "INSERT statements are not allowed on counter tables, use UPDATE instead",
-            ));
+            bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
         }
         let using = &insert.using;
         let (ts, ttl) = (using.timestamp.as_ref(), using.ttl.as_ref());
@@ -191,14 +189,12 @@ impl ChangeStatement {
             if insert.if_not_exists { StatementGuard::NotExists } else { StatementGuard::None };
         match &insert.what {
             Inserted::Values { columns, values } => {
-                if columns.len() != values.len() {
-                    return Err(invalid("Unmatched column names/values"));
-                }
+                bail_if!(columns.len() != values.len(), "Unmatched column names/values");
                 let doubled = |(i, c): (usize, &ast::AstName<'_>)| {
                     columns[..i].iter().any(|b| b.text == c.text)
                 };
                 if columns.iter().enumerate().any(doubled) {
-                    return Err(invalid("The column names contains duplicates"));
+                    bail!("The column names contains duplicates");
                 }
                 let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
                 let (relations, operations) = values_of(table, given, context)?;
@@ -249,9 +245,7 @@ impl ChangeStatement {
         let mut operations = vec![];
         for assignment in &update.assignments {
             let column = table.known_column(&assignment.column.text)?;
-            if column.is_primary_key() {
-                return Err(invalid(format!("PRIMARY KEY part {} found in SET part", column.name)));
-            }
+            bail_if!(column.is_primary_key(), "PRIMARY KEY part {} found in SET part", column.name);
             operations.push(Operation::assign(table, column, &assignment.operation, context)?);
         }
         let guard = checked_guard(table, &update.guard, context)?;
@@ -287,7 +281,7 @@ impl ChangeStatement {
             let column = table.known_column(&target.column.text)?;
             if column.is_primary_key() {
                 let text = "for deletion (should not be a PRIMARY KEY part)";
-                return Err(invalid(format!("Invalid identifier {} {text}", column.name)));
+                bail!("Invalid identifier {} {text}", column.name);
             }
             operations.push(Operation::delete(table, column, &target.part, context)?);
         }
@@ -368,11 +362,9 @@ impl ChangeStatement {
         if is_guarded && !self.restrictions.is_one_row() {
             let text = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to";
             if !self.operations.is_empty() || self.statics.is_empty() {
-                return Err(invalid(format!("{text} delete non static columns")));
+                bail!("{text} delete non static columns");
             }
-            if tests_regular {
-                return Err(invalid(format!("{text} use IF condition on non static columns")));
-            }
+            bail_if!(tests_regular, "{text} use IF condition on non static columns");
         }
         let of_columns = !self.operations.is_empty()
             || (!self.statics.is_empty() && self.restrictions.has_clustering());
@@ -441,7 +433,7 @@ impl ChangeStatement {
             return Ok(());
         }
         if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
-            return Err(invalid(format!("the IN lists name more than {MAX_ROWS} rows together")));
+            bail!("the IN lists name more than {MAX_ROWS} rows together");
         }
         let slices = match self.deletes_rows() && !self.restrictions.names_rows() {
             true => self.restrictions.intervals(values, &self.layout)?,
@@ -497,7 +489,7 @@ impl ChangeStatement {
         let mut values = self.table.clustering().iter().zip(row);
         match values.find(|(column, v)| v.as_ref().is_empty() && self.table.is_name(column)) {
             Some((column, _)) => {
-                Err(invalid(format!("Invalid empty or null value for column {}", column.name)))
+                Err(invalid!("Invalid empty or null value for column {}", column.name))
             }
             None => Ok(()),
         }
@@ -592,10 +584,9 @@ fn delete_row(w: &mut MutationWriter<'_>, row: &[u8], is_cell: bool) {
 /// Refuses an `INSERT` without values into a compact table, whose rows have no markers.
 fn check_compact(table: &TableSchema, operations: &[Operation]) -> Result<()> {
     match table.compact_value() {
-        Some(value) if operations.is_empty() => Err(invalid(format!(
-            "Column {} is mandatory for this COMPACT STORAGE table",
-            value.name
-        ))),
+        Some(value) if operations.is_empty() => {
+            Err(invalid!("Column {} is mandatory for this COMPACT STORAGE table", value.name))
+        }
         // Cassandra names a hidden column here.
         None if operations.is_empty() && !table.marks_rows() => {
             Err(invalid("Some clustering keys are missing: column1"))

@@ -11,7 +11,7 @@ use super::prepare::Preparer;
 use super::selection::RowSelection;
 use crate::analysis::{Purpose, Restrictions};
 use crate::catalog::{Catalog, ColumnKind, ColumnType, TableIndex, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if};
 use crate::exec::access::{to_call, to_read};
 use crate::exec::engine::Engine;
 use crate::exec::row::RowShape;
@@ -57,7 +57,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     let outputs = preparer.outputs(&select.selection)?;
     if select.distinct {
         if select.per_partition_limit.is_some() {
-            return Err(invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+            bail!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
         }
         order::distinct(&table, &restrictions, &preparer.requested)?;
     }
@@ -75,7 +75,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         None => Grouping::None,
     };
     if groups == Grouping::Everything && select.per_partition_limit.is_some() {
-        return Err(invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+        bail!("PER PARTITION LIMIT is not allowed with aggregate queries.");
     }
     let order = order::order(&table, &restrictions, &select.order_by)?;
     if let (true, Some((column, ..))) = (select.distinct, order.sort.first()) {
@@ -83,17 +83,14 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     }
     restrictions.check_filtering()?;
     if nearest.is_some() {
-        if groups != Grouping::None {
-            return Err(invalid("Top-K queries can not be run with aggregation"));
-        }
+        bail_if!(groups != Grouping::None, "Top-K queries can not be run with aggregation");
         if select.per_partition_limit.is_some() {
-            return Err(invalid("Top-K queries do not support per-partition limits"));
+            bail!("Top-K queries do not support per-partition limits");
         }
-        if select.limit.is_none() {
-            return Err(invalid(
-                "Top-K queries must have a limit specified and the limit must be less than the query page size",
-            ));
-        }
+        bail_if!(
+            select.limit.is_none(),
+            "Top-K queries must have a limit specified and the limit must be less than the query page size"
+        );
     }
     let nearest = match nearest {
         Some((column, term)) => nearest_rows(&table, column, term, &mut context)?,

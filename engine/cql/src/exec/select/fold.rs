@@ -37,10 +37,9 @@ impl RowFold {
     pub fn unset_argument(&self) -> Error {
         match self {
             RowFold::Native(kind, _) => kind.unset_argument(),
-            RowFold::User(user) => invalid(format!(
-                "Invalid unset value for argument in call to function {}",
-                user.name
-            )),
+            RowFold::User(user) => {
+                invalid!("Invalid unset value for argument in call to function {}", user.name)
+            }
         }
     }
 }

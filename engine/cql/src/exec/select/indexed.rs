@@ -18,7 +18,7 @@ use super::plan::NearestRows;
 use super::read::{Execution, place_of};
 use crate::analysis::{IndexLook, IndexUse};
 use crate::catalog::{IndexTarget, TextTest};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if};
 use crate::exec::row::Row;
 use crate::values::vector::{Similarity, is_zero};
 use crate::values::{Bound, EvalEnv};
@@ -251,20 +251,19 @@ impl Execution<'_> {
         let wanted = match nearest.of.eval(env)? {
             Bound::Bytes(bytes) => bytes,
             Bound::Null => {
-                return Err(invalid(format!("Unsupported null value for column {name}")));
+                bail!("Unsupported null value for column {name}");
             }
             Bound::Unset => {
-                return Err(invalid(format!("Unsupported unset value for column {name}")));
+                bail!("Unsupported unset value for column {name}");
             }
         };
         let limit = limit.unwrap_or(MOST_NEAREST);
-        if limit > MOST_NEAREST {
-            return Err(invalid(format!(
-                "Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than {MOST_NEAREST}. LIMIT was {limit}"
-            )));
-        }
+        bail_if!(
+            limit > MOST_NEAREST,
+            "Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than {MOST_NEAREST}. LIMIT was {limit}"
+        );
         if nearest.similarity == Similarity::Cosine && is_zero(&wanted) {
-            return Err(invalid("Zero vectors have no cosine similarity to others"));
+            bail!("Zero vectors have no cosine similarity to others");
         }
         let Some(range) = self.partitions(keys, env)? else { return Ok(()) };
         let all = (End::Unbounded, End::Unbounded);

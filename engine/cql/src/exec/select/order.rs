@@ -4,7 +4,7 @@ use firn_wide::Type;
 
 use crate::analysis::Restrictions;
 use crate::catalog::{ColumnKind, TableColumn, TableIndex, TableSchema};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::{
     AstName, Ordering, Selector, SelectorKind, SelectorPrimary, Term, TermKind,
 };
@@ -34,15 +34,9 @@ pub fn nearest<'o>(
     let mut asked = orderings.iter().filter_map(|o| Some((o, o.nearest.as_ref()?)));
     let Some((ordering, term)) = asked.next() else { return Ok(None) };
     let wanted = column(table, &ordering.column)?;
-    if asked.next().is_some() {
-        return Err(invalid("Cannot specify more than one ANN ordering"));
-    }
-    if orderings.len() > 1 {
-        return Err(invalid("ANN ordering does not support any other ordering"));
-    }
-    if ordering.descending {
-        return Err(invalid("Descending ANN ordering is not supported"));
-    }
+    bail_if!(asked.next().is_some(), "Cannot specify more than one ANN ordering");
+    bail_if!(orderings.len() > 1, "ANN ordering does not support any other ordering");
+    bail_if!(ordering.descending, "Descending ANN ordering is not supported");
     if !matches!(wanted.of.of, Type::Vector(..)) {
         return Err(invalid(match term.kind {
             TermKind::List(_) => format!(
@@ -54,11 +48,9 @@ pub fn nearest<'o>(
     }
     let is_asked = |i: &TableIndex| i.column == wanted.name && i.is_of_vectors(wanted);
     if wanted.is_primary_key() || !table.indexes().iter().any(is_asked) {
-        return Err(invalid("ANN ordering by vector requires the column to be indexed"));
+        bail!("ANN ordering by vector requires the column to be indexed");
     }
-    if wanted.is_static() {
-        return Err(invalid("ANN ordering by a static column is not supported"));
-    }
+    bail_if!(wanted.is_static(), "ANN ordering by a static column is not supported");
     let number = table.columns().iter().position(|c| c.name == wanted.name);
     Ok(number.map(|number| (number, term)))
 }
@@ -85,35 +77,28 @@ pub fn order(
         return Ok(RowOrder::default());
     }
     if restrictions.uses_index() {
-        return Err(invalid(
-            "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
-        ));
+        bail!("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");
     }
     if restrictions.is_key_range() {
-        return Err(invalid(
-            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
-        ));
+        bail!("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.");
     }
     let (mut next, mut reverse) = (0, None);
     for (column, descending) in &columns {
         if column.kind != ColumnKind::Clustering {
             let text =
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY";
-            return Err(invalid(format!("{text}, got {}", column.name)));
+            bail!("{text}, got {}", column.name);
         }
         while next != column.position {
-            if next > column.position || !restrictions.is_fixed(&table.clustering()[next]) {
-                return Err(invalid(
-                    "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY",
-                ));
-            }
+            bail_if!(
+                next > column.position || !restrictions.is_fixed(&table.clustering()[next]),
+                "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
+            );
             next += 1;
         }
         next += 1;
         let turned = *descending != column.descending;
-        if *reverse.get_or_insert(turned) != turned {
-            return Err(invalid("Unsupported order by relation"));
-        }
+        bail_if!(*reverse.get_or_insert(turned) != turned, "Unsupported order by relation");
     }
     let sort = if restrictions.has_key_in() {
         columns.iter().map(|(c, descending)| (c.position, c.of.of.clone(), *descending)).collect()
@@ -146,15 +131,15 @@ pub fn groups(
     let mut clustering = 0;
     for selector in by {
         let SelectorKind::Primary(SelectorPrimary::Column(name)) = &selector.kind else {
-            return Err(invalid(format!(
+            bail!(
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got {selector}"
-            )));
+            );
         };
         let wanted = column(table, name)?;
         if !wanted.is_primary_key() {
             let text =
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got";
-            return Err(invalid(format!("{text} {}", wanted.name)));
+            bail!("{text} {}", wanted.name);
         }
         loop {
             let next = key.next().ok_or_else(out_of_order)?;
@@ -170,12 +155,10 @@ pub fn groups(
         }
     }
     if key.peek().is_some_and(|c| c.kind == ColumnKind::Partition) {
-        return Err(invalid("Group by is not supported on only a part of the partition key"));
+        bail!("Group by is not supported on only a part of the partition key");
     }
     if clustering > 0 && distinct {
-        return Err(invalid(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-        ));
+        bail!("Grouping on clustering columns is not allowed for SELECT DISTINCT queries");
     }
     Ok(Some(clustering))
 }
@@ -184,7 +167,7 @@ pub fn groups(
 pub fn not_distinct(column: &str) -> Error {
     let text =
         "SELECT DISTINCT queries must only request partition key columns and/or static columns";
-    invalid(format!("{text} (not {column})"))
+    invalid!("{text} (not {column})")
 }
 
 /// Checks `DISTINCT`; `requested` are the indexes of the selected columns.
@@ -211,7 +194,7 @@ pub fn distinct(
             table.partition().iter().find(|c| !columns.iter().any(|s| s.name == c.name))
     {
         let text = "SELECT DISTINCT queries must request all the partition key columns";
-        return Err(invalid(format!("{text} (missing {})", missing.name)));
+        bail!("{text} (missing {})", missing.name);
     }
     Ok(())
 }

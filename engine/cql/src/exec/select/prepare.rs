@@ -11,7 +11,7 @@ use crate::catalog::{
     ColumnKind, ColumnType, Resource, Signature, StoredAggregate, TableColumn, TableSchema,
     native_type,
 };
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{
     self, About, AstName, FunctionCall, Operator, Selected, Selector, SelectorKind,
     SelectorPrimary, TermKind, TermPrimary,
@@ -127,7 +127,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
     fn number(&self, name: &AstName<'_>) -> Result<usize> {
         let column: *const TableColumn = self.table.known_column(&name.text)?;
         let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
-        at.ok_or_else(|| invalid(format!("Undefined column name {name}")))
+        at.ok_or_else(|| invalid!("Undefined column name {name}"))
     }
 
     fn term(&mut self, term: &ast::Term<'_>, name: &str, of: Type) -> Result<usize> {
@@ -153,7 +153,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 }
                 let function = function::cast(&inner.of.of, &to_type);
                 let function = function.map_err(|_| {
-                    invalid(format!("{} cannot be cast to {}", inner.name, to_type.cql_name()))
+                    invalid!("{} cannot be cast to {}", inner.name, to_type.cql_name())
                 })?;
                 let name = format!("cast({} as {})", inner.name, to_type.cql_name());
                 frozen(SelectionNode::Call(Arc::new(function), vec![inner.node]), to_type, name)
@@ -164,9 +164,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 let known = self.selector(inner, Some(&of))?;
                 if !function::is_value_of(&known.of.of, &of) {
                     let (shown, name) = (of.cql_name(), &known.name);
-                    return Err(invalid(format!(
-                        "Cannot assign value ({shown}){name} to ({shown}){name} of type {shown}"
-                    )));
+                    bail!("Cannot assign value ({shown}){name} to ({shown}){name} of type {shown}");
                 }
                 let name = format!("({}){}", hint.0, known.name);
                 frozen(known.node, of, name)
@@ -177,7 +175,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             | SelectorKind::Tuple(_) => self.many(selector, wanted)?,
             SelectorKind::Negate(inner) => {
                 if term_of(inner).is_some_and(is_marker) {
-                    return Err(invalid("Ambiguous negation: use type casts to disambiguate"));
+                    bail!("Ambiguous negation: use type casts to disambiguate");
                 }
                 let of = self.type_of(inner).or_else(|| wanted.cloned());
                 let known = self.selector(inner, of.as_ref())?;
@@ -453,7 +451,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let home = self.context.catalog.keyspace(&aggregate.keyspace);
         let function = |key: &Signature| {
             let found = home.and_then(|home| home.function(key));
-            found.ok_or_else(|| invalid(format!("Unknown function '{}'", key.0)))
+            found.ok_or_else(|| invalid!("Unknown function '{}'", key.0))
         };
         let step = function(&aggregate.state_signature())?;
         let finish = aggregate.final_signature().map(|key| function(&key)).transpose()?;
@@ -485,11 +483,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         if kind != AggregateKind::CountRows {
             let [only] = arguments else {
                 let text = "Invalid number of arguments in call to function";
-                return Err(invalid(format!(
-                    "{text} system.{}: 1 required but {} provided",
-                    kind.name(),
-                    arguments.len()
-                )));
+                bail!("{text} system.{}: 1 required but {} provided", kind.name(), arguments.len());
             };
             // `count(1)` counts rows.
             if kind == AggregateKind::Count && term_of(only).is_some_and(is_constant) {
@@ -519,10 +513,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let table = self.table;
         let found = &table.columns()[self.number(column_within(of)?)?];
         if found.is_primary_key() {
-            return Err(invalid(format!(
-                "Cannot use selection function {about} on PRIMARY KEY part {}",
-                found.name
-            )));
+            bail!("Cannot use selection function {about} on PRIMARY KEY part {}", found.name);
         }
         self.asks_times = true;
         let known = self.selector(of, None)?;
@@ -535,13 +526,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
     fn field(&mut self, of: &Selector<'_>, field: &AstName<'_>) -> Result<Resolved> {
         let of = self.selector(of, None)?;
         let Type::Udt(udt) = &of.of.of else {
-            return Err(invalid(format!(
-                "Invalid field selection: {} of type {} is not a user type",
-                of.name, of.of
-            )));
+            bail!("Invalid field selection: {} of type {} is not a user type", of.name, of.of);
         };
         let Some(at) = udt.fields.iter().position(|f| f.0 == field.text) else {
-            return Err(invalid(format!("{} of type {} has no field {field}", of.name, of.of)));
+            bail!("{} of type {} has no field {field}", of.name, of.of);
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
         Ok(Resolved {
@@ -555,10 +543,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let known = self.selector(of, None)?;
         match known.of.of {
             Type::Map(_) | Type::Set(_) => Ok(known),
-            Type::List(_) => Err(invalid(format!(
+            Type::List(_) => Err(invalid!(
                 "{word} selection is only allowed on sets and maps, but {} is a list",
                 known.name
-            ))),
+            )),
             _ => {
                 let (name, of) = (known.name, &known.of);
                 Err(invalid(match word {
@@ -639,11 +627,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         for (item, of) in items.into_iter().zip(&types) {
             let known = self.selector(item, Some(of))?;
             if !function::is_value_of(&known.of.of, of) {
-                return Err(invalid(format!(
-                    "Invalid literal: {} is not of type {}",
-                    known.name,
-                    of.cql_name()
-                )));
+                bail!("Invalid literal: {} is not of type {}", known.name, of.cql_name());
             }
             nodes.push(known.node);
             names.push(known.name);
@@ -677,10 +661,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 return Err(unknown_type(field));
             };
             let Some(at) = udt.fields.iter().position(|f| f.0 == name.text) else {
-                return Err(invalid(format!(
-                    "Unknown field '{name}' in value of user defined type {}",
-                    udt.name
-                )));
+                bail!("Unknown field '{name}' in value of user defined type {}", udt.name);
             };
             let known = self.selector(value, Some(&udt.fields[at].1))?;
             names.push(format!("{name}: {}", known.name));
@@ -713,7 +694,7 @@ fn column_within<'s, 't>(of: &'s Selector<'t>) -> Result<&'s AstName<'t>> {
         SelectorKind::Primary(SelectorPrimary::Field(field)) => column_within(&field.0),
         SelectorKind::Primary(SelectorPrimary::Element(element)) => column_within(&element.0),
         SelectorKind::Primary(SelectorPrimary::Slice(slice)) => column_within(&slice.0),
-        _ => Err(invalid(format!("{of} is not a part of a column"))),
+        _ => Err(invalid!("{of} is not a part of a column")),
     }
 }
 
@@ -754,9 +735,9 @@ fn aggregate_of(call: &FunctionCall<'_, Selector<'_>>) -> Option<AggregateKind> 
 }
 
 fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {
-    invalid(format!(
+    invalid!(
         "Cannot infer type for term {what} in selection clause (try using a cast to force a type)"
-    ))
+    )
 }
 
 /// Returns the type of a map's keys or a set's elements, and the type of the selected value.

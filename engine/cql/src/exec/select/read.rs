@@ -11,7 +11,7 @@ use super::plan::{Grouping, SelectPlan};
 use super::tombstones::{self, TombstoneTally};
 use crate::analysis::{IndexUse, ValueIntervals};
 use crate::catalog::TableSchema;
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
 use crate::values::{Bound, BoundTerm, EvalEnv};
@@ -47,7 +47,7 @@ impl SelectPlan {
         let Some(term) = term else { return Ok(None) };
         let bytes = match term.eval(env)? {
             Bound::Bytes(bytes) => bytes,
-            Bound::Null => return Err(invalid("Invalid null value of limit")),
+            Bound::Null => bail!("Invalid null value of limit"),
             Bound::Unset => return Ok(None),
         };
         let number =
@@ -84,12 +84,11 @@ impl SelectPlan {
         let keys = if is_empty { Some(vec![]) } else { named };
         let is_short = |page: u64| is_empty || limit.is_some_and(|l| l <= page);
         let is_one_page = |page: u64| self.groups == Grouping::None && is_short(page);
-        if !self.order.sort.is_empty() && page.is_some_and(|p| !is_one_page(p)) {
-            return Err(invalid(
-                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the \
-                 ORDER BY or the IN and sort client side, or disable paging for this query",
-            ));
-        }
+        bail_if!(
+            !self.order.sort.is_empty() && page.is_some_and(|p| !is_one_page(p)),
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the \
+                 ORDER BY or the IN and sort client side, or disable paging for this query"
+        );
         let page = page.filter(|_| self.order.sort.is_empty() && self.nearest.is_none());
         let indexes = if is_empty { vec![] } else { self.restrictions.indexes(env)? };
         for key in keys.as_deref().unwrap_or_default() {

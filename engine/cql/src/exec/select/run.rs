@@ -3,8 +3,7 @@
 use super::plan::SelectPlan;
 use super::read::{Execution, SelectInput};
 use super::tombstones::TombstoneTally;
-use crate::catalog::unauthorized;
-use crate::error::Result;
+use crate::error::{Result, unauthorized};
 use crate::exec::access::of_table;
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
@@ -28,12 +27,12 @@ impl SelectPlan {
         if asked.is_empty() || catalog.may(role, Permission::SelectMasked, &of) {
             return Ok(false);
         }
-        Err(unauthorized(format!(
+        Err(unauthorized!(
             "User {role} has no UNMASK nor SELECT_MASKED permission on table {}.{}, cannot query masked columns [{}]",
             self.table.keyspace,
             self.table.name,
             asked.join(", ")
-        )))
+        ))
     }
 
     pub(super) fn read(

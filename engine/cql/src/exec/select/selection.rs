@@ -153,7 +153,7 @@ fn part_term<'t>(terms: &'t [Bound], term: usize, what: &str, of: &str) -> Resul
         Some(Bound::Unset) => "unset",
         Some(Bound::Null) | None => "null",
     };
-    Err(invalid(format!("Invalid {word} value for {what} selection on {of}")))
+    Err(invalid!("Invalid {word} value for {what} selection on {of}"))
 }
 
 /// Returns the bounds of a slice; an unset one is open.
