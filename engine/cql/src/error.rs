@@ -11,7 +11,7 @@ use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
 
-pub(crate) use macros::{bail, bail_if, configuration, corrupt, invalid, unauthorized};
+pub(crate) use macros::{bail, bail_if, configuration, corrupt, invalid, text_enum, unauthorized};
 
 /// Result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

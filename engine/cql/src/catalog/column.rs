@@ -1,13 +1,15 @@
 //! Table columns.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::{ColumnMask, ColumnType};
+use super::{ColumnMask, ColumnType, without_user_types};
 
 /// Kind of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
 pub enum ColumnKind {
     Partition,
@@ -17,7 +19,8 @@ pub enum ColumnKind {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableColumn {
     /// Id, which names its cells; never reused for another column of the table. 0 for columns of
     /// the primary key.
@@ -27,12 +30,15 @@ pub struct TableColumn {
     /// Kind of the column.
     pub kind: ColumnKind,
     /// Position in the partition key or among the clustering columns; 0 for other columns.
+    #[serde(skip)]
     pub position: usize,
     /// Type of its values.
     pub of: ColumnType,
     /// Whether rows are in descending order of it. For clustering columns only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub descending: bool,
     /// Mask for roles that may not see its values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<ColumnMask>,
 }
 
@@ -56,8 +62,8 @@ impl TableColumn {
     /// Returns its type in key layouts.
     pub fn layout_type(&self) -> Type {
         match self.descending {
-            true => Type::Reversed(Arc::new(nameless(&self.of.of))),
-            false => nameless(&self.of.of),
+            true => Type::Reversed(Arc::new(without_user_types(&self.of.of))),
+            false => without_user_types(&self.of.of),
         }
     }
 
@@ -74,20 +80,5 @@ impl TableColumn {
     /// Reports whether it is a counter.
     pub fn is_counter(&self) -> bool {
         self.of.of.is_counter()
-    }
-}
-
-/// Returns the type with tuples in place of user types, which have the same order and encoding:
-/// field names may change while a table is open.
-fn nameless(of: &Type) -> Type {
-    let inner = |of: &Arc<Type>| Arc::new(nameless(of));
-    match of {
-        Type::List(e) => Type::List(inner(e)),
-        Type::Set(e) => Type::Set(inner(e)),
-        Type::Map(kv) => Type::Map(Arc::new((nameless(&kv.0), nameless(&kv.1)))),
-        Type::Vector(e, count) => Type::Vector(inner(e), *count),
-        Type::Tuple(parts) => Type::Tuple(parts.iter().map(nameless).collect()),
-        Type::Udt(u) => Type::Tuple(u.fields.iter().map(|(_, of)| nameless(of)).collect()),
-        other => other.clone(),
     }
 }

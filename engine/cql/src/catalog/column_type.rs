@@ -1,13 +1,17 @@
 //! Types of columns and of values.
 
+use super::record::TypeText;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
-use firn_wide::Type;
+use firn_wide::{Type, UserType};
 
 use crate::syntax::quote_type_if_needed;
 
 /// Type of a column or of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "TypeText", into = "TypeText")]
 pub struct ColumnType {
     /// Type of its values; never reversed.
     pub of: Type,
@@ -87,15 +91,49 @@ impl fmt::Display for ColumnType {
     }
 }
 
-/// Reports whether `of` uses a user type.
-pub(super) fn mentions(of: &Type, name: &str) -> bool {
+/// Returns the types of the parts of a type: elements, keys and values, components, fields.
+pub fn part_types(of: &Type) -> Vec<&Type> {
     match of {
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => mentions(e, name),
-        Type::Map(kv) => mentions(&kv.0, name) || mentions(&kv.1, name),
-        Type::Tuple(parts) => parts.iter().any(|p| mentions(p, name)),
-        Type::Udt(u) => u.name == name || u.fields.iter().any(|(_, t)| mentions(t, name)),
-        _ => false,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => vec![e],
+        Type::Map(kv) => vec![&kv.0, &kv.1],
+        Type::Tuple(parts) | Type::Composite(parts) => parts.iter().collect(),
+        Type::Udt(udt) => udt.fields.iter().map(|(_, of)| of).collect(),
+        _ => vec![],
     }
+}
+
+/// Returns the type with every part replaced.
+pub fn with_parts(of: &Type, replaced: &dyn Fn(&Type) -> Type) -> Type {
+    let part = |of: &Type| Arc::new(replaced(of));
+    match of {
+        Type::List(e) => Type::List(part(e)),
+        Type::Set(e) => Type::Set(part(e)),
+        Type::Map(kv) => Type::Map(Arc::new((replaced(&kv.0), replaced(&kv.1)))),
+        Type::Vector(e, count) => Type::Vector(part(e), *count),
+        Type::Tuple(parts) => Type::Tuple(parts.iter().map(replaced).collect()),
+        Type::Reversed(of) => Type::Reversed(part(of)),
+        Type::Udt(udt) => {
+            let fields = udt.fields.iter().map(|(name, of)| (name.clone(), replaced(of)));
+            Type::Udt(Arc::new(UserType { fields: fields.collect(), ..(**udt).clone() }))
+        }
+        simple => simple.clone(),
+    }
+}
+
+/// Returns the type with tuples in place of user types.
+pub fn without_user_types(of: &Type) -> Type {
+    match of {
+        Type::Udt(udt) => {
+            Type::Tuple(udt.fields.iter().map(|(_, of)| without_user_types(of)).collect())
+        }
+        other => with_parts(other, &without_user_types),
+    }
+}
+
+/// Reports whether the user type of this name is in the type.
+pub(super) fn mentions(of: &Type, name: &str) -> bool {
+    matches!(of, Type::Udt(udt) if udt.name == name)
+        || part_types(of).into_iter().any(|part| mentions(part, name))
 }
 
 /// Reports whether the type is not allowed in keys because it contains durations. As in Cassandra
@@ -104,22 +142,11 @@ pub fn is_unordered(of: &Type) -> bool {
     match of {
         Type::Vector(..) => false,
         Type::Duration => true,
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) => is_unordered(e),
-        Type::Map(kv) => is_unordered(&kv.0) || is_unordered(&kv.1),
-        Type::Tuple(parts) | Type::Composite(parts) => parts.iter().any(is_unordered),
-        Type::Udt(udt) => udt.fields.iter().any(|f| is_unordered(&f.1)),
-        _ => false,
+        _ => part_types(of).into_iter().any(is_unordered),
     }
 }
 
 /// Reports whether values of the type contain durations, which have no order.
 pub fn has_duration(of: &Type) -> bool {
-    match of {
-        Type::Duration => true,
-        Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => has_duration(e),
-        Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
-        Type::Tuple(parts) | Type::Composite(parts) => parts.iter().any(has_duration),
-        Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
-        _ => false,
-    }
+    *of == Type::Duration || part_types(of).into_iter().any(has_duration)
 }

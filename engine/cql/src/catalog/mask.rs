@@ -2,9 +2,12 @@
 
 use super::ColumnType;
 use super::function::{Signature, signature};
+use super::record::MaskRecord;
+use serde::{Deserialize, Serialize};
 
 /// A function called with a column's value and constants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "MaskRecord", into = "MaskRecord")]
 pub struct ColumnMask {
     /// Keyspace of the function; `system` for native functions.
     pub keyspace: String,

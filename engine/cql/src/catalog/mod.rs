@@ -43,7 +43,8 @@ use firn_wide::UserType;
 
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextSplit, TextTest};
 pub use column::{ColumnKind, TableColumn};
-pub use column_type::{ColumnType, has_duration, is_unordered};
+use column_type::with_parts;
+pub use column_type::{ColumnType, has_duration, is_unordered, part_types, without_user_types};
 pub use family::FamilyForm;
 pub use foreign::foreign_option;
 pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};

@@ -17,6 +17,7 @@ mod gaps;
 mod masks;
 mod parts;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,11 +25,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use gaps::RecordGaps;
-use masks::MaskRecord;
-use parts::{FORMAT, TypeText, json, parse, type_text, typed};
+pub(super) use masks::MaskRecord;
+pub(super) use parts::TypeText;
+use parts::{FORMAT, json, parse};
 
 use super::{
-    Catalog, ColumnKind, DroppedColumn, FIRST_ID, IndexTarget, KeyspaceEntry, Resource, RoleEntry,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, FIRST_ID, KeyspaceEntry, Resource, RoleEntry,
     TableColumn, TableIndex, TableOptions, TableSchema, TypeDef, ViewSchema,
 };
 use crate::error::{Result, corrupt};
@@ -54,56 +56,22 @@ struct CatalogHeadRecord {
 #[serde(deny_unknown_fields)]
 struct TypeRecord {
     format: u32,
-    fields: Vec<(String, TypeText)>,
+    fields: Vec<(String, ColumnType)>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ColumnRecord {
-    id: u16,
-    name: String,
-    kind: String,
-    of: TypeText,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    descending: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mask: Option<MaskRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DroppedRecord {
-    id: u16,
-    name: String,
-    of: TypeText,
-    is_static: bool,
-    dropped: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct IndexRecord {
-    id: u32,
-    name: String,
-    column: String,
-    target: IndexTarget,
-    class: Option<String>,
-    options: BTreeMap<String, String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TableRecord {
+struct TableRecord<'a> {
     format: u32,
     keyspace: String,
     name: String,
     uuid: String,
     compact: bool,
     next_column: u16,
-    columns: Vec<ColumnRecord>,
-    dropped: Vec<DroppedRecord>,
-    indexes: Vec<IndexRecord>,
-    options: TableOptions,
+    columns: Cow<'a, [TableColumn]>,
+    dropped: Cow<'a, [DroppedColumn]>,
+    indexes: Cow<'a, [TableIndex]>,
+    options: Cow<'a, TableOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     view: Option<ViewSchema>,
 }
@@ -132,46 +100,8 @@ pub struct CatalogDiff {
     pub dropped: Vec<Arc<TableSchema>>,
 }
 
-fn kind_word(kind: ColumnKind) -> &'static str {
-    match kind {
-        ColumnKind::Partition => "partition",
-        ColumnKind::Clustering => "clustering",
-        ColumnKind::Static => "static",
-        ColumnKind::Regular => "regular",
-    }
-}
-
-fn kind_of(word: &str) -> Option<ColumnKind> {
-    let all =
-        [ColumnKind::Partition, ColumnKind::Clustering, ColumnKind::Static, ColumnKind::Regular];
-    all.into_iter().find(|k| kind_word(*k) == word)
-}
-
 impl TableSchema {
     fn record(&self) -> (Vec<u8>, Vec<u8>) {
-        let column = |c: &TableColumn| ColumnRecord {
-            id: c.id,
-            name: c.name.clone(),
-            kind: kind_word(c.kind).to_owned(),
-            of: type_text(&c.of),
-            descending: c.descending,
-            mask: c.mask.as_ref().map(MaskRecord::of),
-        };
-        let dropped = |d: &DroppedColumn| DroppedRecord {
-            id: d.id,
-            name: d.name.clone(),
-            of: type_text(&d.of),
-            is_static: d.is_static,
-            dropped: d.dropped,
-        };
-        let index = |i: &TableIndex| IndexRecord {
-            id: i.id,
-            name: i.name.clone(),
-            column: i.column.clone(),
-            target: i.target,
-            class: i.class.clone(),
-            options: i.options.clone(),
-        };
         let record = TableRecord {
             format: FORMAT,
             keyspace: self.keyspace.clone(),
@@ -179,10 +109,10 @@ impl TableSchema {
             uuid: self.uuid.to_string(),
             compact: self.compact,
             next_column: self.next_column,
-            columns: self.columns.iter().map(column).collect(),
-            dropped: self.dropped.iter().map(dropped).collect(),
-            indexes: self.indexes.iter().map(index).collect(),
-            options: self.options.clone(),
+            columns: (&self.columns[..]).into(),
+            dropped: (&self.dropped[..]).into(),
+            indexes: (&self.indexes[..]).into(),
+            options: Cow::Borrowed(&self.options),
             view: self.view.clone(),
         };
         (table_key(self.id).into_bytes(), json(&record))
@@ -231,21 +161,9 @@ fn table_key(id: u32) -> String {
 
 fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
     let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
-    let record: TableRecord = parse(key, value)?;
-    let mut columns = vec![];
-    for c in &record.columns {
-        let kind = kind_of(&c.kind).ok_or_else(|| wrong("a column of an unknown kind"))?;
-        let of = typed(&c.of, key)?;
-        columns.push(TableColumn {
-            id: c.id,
-            name: c.name.clone(),
-            kind,
-            position: 0,
-            of,
-            descending: c.descending,
-            mask: c.mask.as_ref().map(|mask| mask.load(key)).transpose()?,
-        });
-    }
+    let record: TableRecord<'_> = parse(key, value)?;
+    let columns = record.columns.into_owned();
+
     let of_kind = |kind| columns.iter().filter(|c| c.kind == kind).count();
     let (partition, clustering) = (of_kind(ColumnKind::Partition), of_kind(ColumnKind::Clustering));
     let names: BTreeSet<&str> = columns.iter().map(|c| c.name.as_str()).collect();
@@ -259,26 +177,8 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
     if ids.iter().any(|i| *i == 0 || *i >= record.next_column) {
         return Err(wrong("a column with a number that wasn't given"));
     }
-    let mut dropped = vec![];
-    for d in &record.dropped {
-        let of = typed(&d.of, key)?;
-        dropped.push(DroppedColumn {
-            id: d.id,
-            name: d.name.clone(),
-            of,
-            is_static: d.is_static,
-            dropped: d.dropped,
-        });
-    }
-    let index = |i: IndexRecord| TableIndex {
-        id: i.id,
-        name: i.name,
-        column: i.column,
-        target: i.target,
-        class: i.class,
-        options: i.options,
-    };
-    let indexes: Vec<TableIndex> = record.indexes.into_iter().map(index).collect();
+    let indexes = record.indexes.into_owned();
+
     if indexes.iter().any(|i| !columns.iter().any(|c| c.name == i.column)) {
         return Err(wrong("an index on a column that isn't there"));
     }
@@ -287,13 +187,13 @@ fn load_table(key: &str, id: u32, value: &[u8]) -> Result<TableSchema> {
         uuid: record.uuid.parse().map_err(|_| wrong("no uuid"))?,
         keyspace: record.keyspace,
         name: record.name,
-        options: record.options,
+        options: record.options.into_owned(),
         compact: record.compact,
         columns,
         partition,
         clustering,
         next_column: record.next_column,
-        dropped,
+        dropped: record.dropped.into_owned(),
         indexes,
         view: record.view,
         family: None,
@@ -377,9 +277,7 @@ impl Catalog {
                 key.strip_prefix(TYPE).and_then(|k| k.split_once('/'))
             {
                 let record: TypeRecord = parse(&key, value)?;
-                let fields: Result<Vec<_>> =
-                    record.fields.into_iter().map(|(n, t)| Ok((n, typed(&t, &key)?))).collect();
-                let def = TypeDef { name: name.to_owned(), fields: fields? };
+                let def = TypeDef { name: name.to_owned(), fields: record.fields };
                 match all.get_mut(keyspace).filter(|k| is_same(&k.name)) {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
                     None => homeless.push(left_out(keyspace, None)),
@@ -447,7 +345,7 @@ impl Catalog {
         let mut records: BTreeMap<_, _> = tables.map(|t| t.record()).collect();
         for keyspace in self.keyspaces() {
             for def in keyspace.types() {
-                let fields = def.fields.iter().map(|(n, t)| (n.clone(), type_text(t))).collect();
+                let fields = def.fields.clone();
                 let key = format!("{TYPE}{}/{}", keyspace.name, def.name);
                 records.insert(key.into_bytes(), json(&TypeRecord { format: FORMAT, fields }));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_wide::{Registry, Type, UserType};
 
-use super::{Catalog, ColumnType, KeyspaceEntry};
+use super::{Catalog, ColumnType, KeyspaceEntry, with_parts};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
 use crate::syntax::ast::{Native, TypeKind};
@@ -144,25 +144,10 @@ fn part(
 
 /// Returns `of` with all uses of a user type updated to its current definition.
 pub(super) fn refresh(of: &Type, changed: &Arc<UserType>) -> Type {
-    let again = |t: &Type| refresh(t, changed);
     match of {
-        Type::List(e) => Type::List(Arc::new(again(e))),
-        Type::Set(e) => Type::Set(Arc::new(again(e))),
-        Type::Map(kv) => Type::Map(Arc::new((again(&kv.0), again(&kv.1)))),
-        Type::Vector(e, count) => Type::Vector(Arc::new(again(e)), *count),
-        Type::Tuple(parts) => Type::Tuple(parts.iter().map(again).collect()),
-        Type::Reversed(of) => Type::Reversed(Arc::new(again(of))),
         Type::Udt(u) if u.keyspace == changed.keyspace && u.name == changed.name => {
             Type::Udt(changed.clone())
         }
-        Type::Udt(u) => {
-            let fields = u.fields.iter().map(|(n, t)| (n.clone(), again(t))).collect();
-            Type::Udt(Arc::new(UserType {
-                keyspace: u.keyspace.clone(),
-                name: u.name.clone(),
-                fields,
-            }))
-        }
-        simple => simple.clone(),
+        other => with_parts(other, &|part| refresh(part, changed)),
     }
 }

@@ -1,5 +1,6 @@
 //! A table: columns, keys, indexes.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use uuid::Uuid;
 use super::family::FamilyForm;
 use super::view::ViewSchema;
 use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
-use crate::error::{Error, Result, corrupt, invalid};
+use crate::error::{Error, Result, corrupt, invalid, text_enum};
 
 /// Maximum bytes of a partition key, and of all clustering values of a row together.
 pub const MAX_KEY: usize = 65535;
 
 /// A dropped column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DroppedColumn {
     /// Id of the column.
     pub id: u16,
@@ -34,34 +36,23 @@ pub struct DroppedColumn {
     pub dropped: i64,
 }
 
-/// Indexed part of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[allow(missing_docs)]
-pub enum IndexTarget {
-    /// Value of a column that is not a collection.
-    Simple,
-    Keys,
-    Values,
-    Entries,
-    /// A frozen collection as a whole.
-    Full,
-}
-
-impl IndexTarget {
-    /// Returns the word of `DESCRIBE` and of messages; empty for `Simple`.
-    pub fn word(self) -> &'static str {
-        match self {
-            IndexTarget::Simple => "",
-            IndexTarget::Keys => "keys",
-            IndexTarget::Values => "values",
-            IndexTarget::Entries => "entries",
-            IndexTarget::Full => "full",
-        }
+text_enum! {
+    /// Indexed part of a column.
+    #[derive(Serialize, Deserialize)]
+    IndexTarget, word {
+        /// Value of a column that is not a collection.
+        Simple "",
+        Keys "keys",
+        Values "values",
+        Entries "entries",
+        /// A frozen collection as a whole.
+        Full "full",
     }
 }
 
 /// A secondary index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableIndex {
     /// Id of the index in the store.
     pub id: u32,

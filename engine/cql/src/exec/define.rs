@@ -14,8 +14,8 @@ use super::roles;
 use super::rows::{Rows, SchemaChange};
 use super::warnings;
 use crate::catalog::{Catalog, Resource, check_not_system, keyspace_of};
-use crate::error::{Result, bail, bail_if, invalid};
-use crate::syntax::ast::{QualifiedName, Statement};
+use crate::error::{Result, bail_if, invalid};
+use crate::syntax::ast::{AstName, QualifiedName, Statement};
 use crate::syntax::parse;
 use crate::values::{ColumnSpec, HeapBytes};
 
@@ -67,154 +67,12 @@ pub fn define(
     stop: Option<&Arc<AtomicBool>>,
 ) -> Result<Option<Rows>> {
     check_definition(&engine.catalog(), role, keyspace, statement)?;
-    let home = |name: &QualifiedName<'_>| keyspace_of(name, keyspace).map(str::to_owned);
-    let told = |done: bool, change, target, keyspace: &str, name: Option<&str>| {
-        let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
-        let change = SchemaChange { change, target, keyspace, name, arguments: vec![] };
-        if done {
-            engine.tell(&change);
-        }
-        let told = warnings::of_definition(statement, &engine.catalog(), &change.keyspace);
-        let schema = || Rows::schema(change).with_warnings(told);
-        Ok(Some(if done { schema() } else { Rows::void() }))
-    };
     match statement {
         Statement::Use(name) => {
             let catalog = engine.fresh_catalog()?;
             let missing = || invalid!("Keyspace '{}' does not exist", name.text);
             let found = catalog.any_keyspace(&name.text).ok_or_else(missing)?;
             Ok(Some(Rows::set_keyspace(&found.name)))
-        }
-        Statement::CreateKeyspace(s) => {
-            let made = Resource::Keyspace(s.name.text.to_string());
-            let functions = Resource::FunctionsOf(s.name.text.to_string());
-            let done = engine.change(stop, |c| {
-                let created = c.create_keyspace(s)?.map(|c| c.made_by(role, &made)).transpose()?;
-                created.map(|c| c.made_by(role, &functions)).transpose()
-            });
-            told(done?, "CREATED", "KEYSPACE", &s.name.text, None)
-        }
-        Statement::AlterKeyspace(s) => told(
-            engine.change(stop, |c| c.alter_keyspace(s))?,
-            "UPDATED",
-            "KEYSPACE",
-            &s.name.text,
-            None,
-        ),
-        Statement::DropKeyspace(s) => told(
-            engine.change(stop, |c| c.drop_keyspace(s))?,
-            "DROPPED",
-            "KEYSPACE",
-            &s.name.text,
-            None,
-        ),
-        Statement::CreateTable(s) => {
-            let home = home(&s.name)?;
-            let made = Resource::Table(home.clone(), s.name.name.text.to_string());
-            let done = engine.change(stop, |c| {
-                let Some(created) = c.create_table(s, &home, engine.random_bits())? else {
-                    return Ok(None);
-                };
-                masked(engine, created.made_by(role, &made)?, &home, statement).map(Some)
-            });
-            told(done?, "CREATED", "TABLE", &home, Some(&s.name.name.text))
-        }
-        Statement::AlterTable(s) => {
-            let home = home(&s.name)?;
-            let now = engine.store().timestamp();
-            told(
-                engine.change(stop, |c| {
-                    let altered = c.alter_table(s, &home, now)?;
-                    altered.map(|c| masked(engine, c, &home, statement)).transpose()
-                })?,
-                "UPDATED",
-                "TABLE",
-                &home,
-                Some(&s.name.name.text),
-            )
-        }
-        Statement::DropTable(s) => {
-            let home = home(&s.name)?;
-            told(
-                engine.change(stop, |c| c.drop_table(s, &home))?,
-                "DROPPED",
-                "TABLE",
-                &home,
-                Some(&s.name.name.text),
-            )
-        }
-        Statement::CreateView(s) => {
-            if parse(&s.to_string())?.markers > 0 {
-                bail!("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements");
-            }
-            let (home, name) = (home(&s.name)?, &*s.name.name.text);
-            let done = engine.change(stop, |c| {
-                let next = c.create_view(s, &home, engine.random_bits())?;
-                let checked = |c: &Catalog| check_clause(engine.partitioner(), c, &home, name);
-                next.as_ref().map_or(Ok(()), checked)?;
-                Ok(next)
-            })?;
-            told(done, "CREATED", "TABLE", &home, Some(name))
-        }
-        Statement::AlterView(s) => {
-            let home = home(&s.name)?;
-            let done = engine.change(stop, |c| c.alter_view(s, &home))?;
-            told(done, "UPDATED", "TABLE", &home, Some(&s.name.name.text))
-        }
-        Statement::DropView(s) => {
-            let home = home(&s.name)?;
-            let done = engine.change(stop, |c| c.drop_view(s, &home))?;
-            told(done, "DROPPED", "TABLE", &home, Some(&s.name.name.text))
-        }
-        Statement::CreateIndex(s) => {
-            let home = home(&s.table)?;
-            told(
-                engine.change(stop, |c| c.create_index(s, &home))?,
-                "UPDATED",
-                "TABLE",
-                &home,
-                Some(&s.table.name.text),
-            )
-        }
-        Statement::DropIndex(s) => {
-            let home = home(&s.name)?;
-            let mut table = None;
-            let done = engine.change(stop, |c| {
-                let found = c.keyspace(&home).and_then(|k| k.index(&s.name.name.text));
-                table = found.map(|(t, _)| t.name.clone());
-                c.drop_index(s, &home)
-            });
-            told(done?, "UPDATED", "TABLE", &home, table.as_deref())
-        }
-        Statement::CreateType(s) => {
-            let home = home(&s.name)?;
-            told(
-                engine.change(stop, |c| c.create_type(s, &home))?,
-                "CREATED",
-                "TYPE",
-                &home,
-                Some(&s.name.name.text),
-            )
-        }
-        Statement::AlterType(s) => {
-            let home = home(&s.name)?;
-            told(
-                engine.change(stop, |c| c.alter_type(s, &home))?,
-                "UPDATED",
-                "TYPE",
-                &home,
-                Some(&s.name.name.text),
-            )
-        }
-        Statement::DropType(s) => {
-            let home = home(&s.name)?;
-            told(
-                engine.change(stop, |c| c.drop_type(s, &home))?,
-                "DROPPED",
-                "TYPE",
-                &home,
-                Some(&s.name.name.text),
-            )
         }
         Statement::Truncate(name) => {
             let catalog = engine.catalog();
@@ -241,5 +99,97 @@ pub fn define(
         | Statement::GrantPermissions(_)
         | Statement::ListRoles(_) => roles::carry_out(engine, role, keyspace, statement),
         Statement::Change(_) | Statement::Batch(_) | Statement::Select(_) => Ok(None),
+        _ => change_schema(engine, keyspace, role, statement, stop).map(Some),
     }
+}
+
+/// Returns the event of a statement that changes a keyspace, a table or a type.
+fn schema_change(keyspace: Option<&str>, statement: &Statement<'_>) -> Result<SchemaChange> {
+    let of = |change, target, name: &QualifiedName<'_>| {
+        let home = keyspace_of(name, keyspace)?;
+        Ok(SchemaChange::new(change, target, home, Some(&name.name.text)))
+    };
+    let keyspace =
+        |change, name: &AstName<'_>| Ok(SchemaChange::new(change, "KEYSPACE", &name.text, None));
+    match statement {
+        Statement::CreateKeyspace(s) => keyspace("CREATED", &s.name),
+        Statement::AlterKeyspace(s) => keyspace("UPDATED", &s.name),
+        Statement::DropKeyspace(s) => keyspace("DROPPED", &s.name),
+        Statement::CreateTable(s) => of("CREATED", "TABLE", &s.name),
+        Statement::AlterTable(s) => of("UPDATED", "TABLE", &s.name),
+        Statement::DropTable(s) => of("DROPPED", "TABLE", &s.name),
+        Statement::CreateView(s) => of("CREATED", "TABLE", &s.name),
+        Statement::AlterView(s) => of("UPDATED", "TABLE", &s.name),
+        Statement::DropView(s) => of("DROPPED", "TABLE", &s.name),
+        Statement::CreateIndex(s) => of("UPDATED", "TABLE", &s.table),
+        Statement::DropIndex(s) => of("UPDATED", "TABLE", &s.name),
+        Statement::CreateType(s) => of("CREATED", "TYPE", &s.name),
+        Statement::AlterType(s) => of("UPDATED", "TYPE", &s.name),
+        Statement::DropType(s) => of("DROPPED", "TYPE", &s.name),
+        _ => Err(invalid("the statement changes no schema")),
+    }
+}
+
+/// Changes a keyspace, a table or a type, and reports the change to the listeners.
+fn change_schema(
+    engine: &Engine,
+    keyspace: Option<&str>,
+    role: Option<&str>,
+    statement: &Statement<'_>,
+    stop: Option<&Arc<AtomicBool>>,
+) -> Result<Rows> {
+    if let Statement::CreateView(s) = statement {
+        bail_if!(
+            parse(&s.to_string())?.markers > 0,
+            "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements"
+        );
+    }
+    let mut change = schema_change(keyspace, statement)?;
+    let home = change.keyspace.clone();
+    let done = engine.change(stop, |c| match statement {
+        Statement::CreateKeyspace(s) => {
+            let (made, functions) =
+                (Resource::Keyspace(home.clone()), Resource::FunctionsOf(home.clone()));
+            let granted = |c: Catalog| c.made_by(role, &made)?.made_by(role, &functions);
+            c.create_keyspace(s)?.map(granted).transpose()
+        }
+        Statement::AlterKeyspace(s) => c.alter_keyspace(s),
+        Statement::DropKeyspace(s) => c.drop_keyspace(s),
+        Statement::CreateTable(s) => {
+            let made = Resource::Table(home.clone(), s.name.name.text.to_string());
+            let created = c.create_table(s, &home, engine.random_bits())?;
+            let granted = |c: Catalog| masked(engine, c.made_by(role, &made)?, &home, statement);
+            created.map(granted).transpose()
+        }
+        Statement::AlterTable(s) => {
+            let altered = c.alter_table(s, &home, engine.store().timestamp())?;
+            altered.map(|c| masked(engine, c, &home, statement)).transpose()
+        }
+        Statement::DropTable(s) => c.drop_table(s, &home),
+        Statement::CreateView(s) => {
+            let next = c.create_view(s, &home, engine.random_bits())?;
+            if let Some(next) = &next {
+                check_clause(engine.partitioner(), next, &home, &s.name.name.text)?;
+            }
+            Ok(next)
+        }
+        Statement::AlterView(s) => c.alter_view(s, &home),
+        Statement::DropView(s) => c.drop_view(s, &home),
+        Statement::CreateIndex(s) => c.create_index(s, &home),
+        Statement::DropIndex(s) => {
+            let found = c.keyspace(&home).and_then(|k| k.index(&s.name.name.text));
+            change.name = found.map(|(table, _)| table.name.clone());
+            c.drop_index(s, &home)
+        }
+        Statement::CreateType(s) => c.create_type(s, &home),
+        Statement::AlterType(s) => c.alter_type(s, &home),
+        Statement::DropType(s) => c.drop_type(s, &home),
+        _ => Ok(None),
+    })?;
+    if !done {
+        return Ok(Rows::void());
+    }
+    engine.report(&change);
+    let warnings = warnings::of_definition(statement, &engine.catalog(), &home);
+    Ok(Rows::schema(change).with_warnings(warnings))
 }

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_wide::Type;
-
 use super::engine::Engine;
 use super::functions::{aggregate_text, function_text};
 use super::masks::mask_text;
 use super::rows::Rows;
 use crate::catalog::{
     Catalog, ColumnType, DroppedColumn, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
-    TypeDef, ViewSchema, keyspace_of, quoted_map, system_keyspaces,
+    TypeDef, ViewSchema, keyspace_of, quoted_map, system_keyspaces, without_user_types,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
@@ -154,25 +152,6 @@ fn dropped_text(column: &DroppedColumn) -> String {
     let of = ColumnType { of: without_user_types(&column.of.of), ..column.of.clone() };
     let is_static = if column.is_static { " static" } else { "" };
     format!("{} {of}{is_static}", quoted(&column.name))
-}
-
-/// Returns the type with tuples in place of user types, as Cassandra writes types of dropped
-/// columns.
-fn without_user_types(of: &Type) -> Type {
-    let part = |t: &Type| Arc::new(without_user_types(t));
-    match of {
-        Type::List(e) => Type::List(part(e)),
-        Type::Set(e) => Type::Set(part(e)),
-        Type::Vector(e, count) => Type::Vector(part(e), *count),
-        Type::Map(kv) => {
-            Type::Map(Arc::new((without_user_types(&kv.0), without_user_types(&kv.1))))
-        }
-        Type::Tuple(parts) => Type::Tuple(parts.iter().map(without_user_types).collect()),
-        Type::Udt(udt) => {
-            Type::Tuple(udt.fields.iter().map(|f| without_user_types(&f.1)).collect())
-        }
-        simple => simple.clone(),
-    }
 }
 
 /// Returns the `CREATE TABLE` statement of this table, without its indexes and views. With

@@ -191,11 +191,11 @@ impl Engine {
     /// Errors of the engine.
     pub fn fresh_catalog(&self) -> Result<Arc<Catalog>> {
         if self.is_stale() {
-            let told = {
+            let events = {
                 let _alone = self.0.changes.lock();
                 self.refresh(None)?
             };
-            told.iter().for_each(|change| self.tell(change));
+            events.iter().for_each(|change| self.report(change));
         }
         Ok(self.catalog())
     }
@@ -215,9 +215,9 @@ impl Engine {
             None if self.0.defining.load(Ordering::Acquire) => return Ok(()),
             None => self.0.changes.lock(),
         };
-        let told = self.refresh(None)?;
+        let events = self.refresh(None)?;
         drop(alone);
-        told.iter().for_each(|change| self.tell(change));
+        events.iter().for_each(|change| self.report(change));
         Ok(())
     }
 
@@ -238,13 +238,13 @@ impl Engine {
         let now = keyspaces(&self.0.wide, Some(&before));
         let remade = remade(self.store(), &now)?;
         let after = before.over(now, &remade);
-        let mut told = changes_of_keyspaces(&before, &after, &remade);
-        told.extend(changes_of_families(&before, &after, &remade));
-        if !told.is_empty() || !remade.is_empty() {
+        let mut events = changes_of_keyspaces(&before, &after, &remade);
+        events.extend(changes_of_families(&before, &after, &remade));
+        if !events.is_empty() || !remade.is_empty() {
             self.carry_out(&before, after, &remade, stop)?;
         }
         self.0.seen.store(serial, Ordering::Release);
-        Ok(told)
+        Ok(events)
     }
 
     /// Adds a source of rows of system tables.
@@ -258,13 +258,13 @@ impl Engine {
     }
 
     /// Reports a schema change to the listeners.
-    pub(super) fn tell(&self, change: &SchemaChange) {
+    pub(super) fn report(&self, change: &SchemaChange) {
         let listeners = self.0.listeners.read().clone();
         listeners.iter().for_each(|l| l.changed(change));
     }
 
     /// Reports to the listeners that a role was dropped.
-    pub(super) fn tell_role_dropped(&self) {
+    pub(super) fn report_role_dropped(&self) {
         let listeners = self.0.listeners.read().clone();
         listeners.iter().for_each(|l| l.role_dropped());
     }
@@ -341,12 +341,12 @@ impl Engine {
         change: impl FnOnce(&Catalog) -> Result<Option<Catalog>>,
     ) -> Result<bool> {
         let alone = self.0.changes.lock();
-        let told = self.refresh(stop)?;
+        let events = self.refresh(stop)?;
         self.0.defining.store(true, Ordering::Release);
         let done = self.change_alone(stop, change);
         self.0.defining.store(false, Ordering::Release);
         drop(alone);
-        told.iter().for_each(|change| self.tell(change));
+        events.iter().for_each(|change| self.report(change));
         done
     }
 
@@ -506,21 +506,17 @@ fn changes_of_keyspaces(
     after: &Catalog,
     remade: &BTreeSet<String>,
 ) -> Vec<SchemaChange> {
-    let told = |change, keyspace: &KeyspaceEntry| SchemaChange {
-        change,
-        target: "KEYSPACE",
-        keyspace: keyspace.name.clone(),
-        name: None,
-        arguments: vec![],
+    let event = |change, keyspace: &KeyspaceEntry| {
+        SchemaChange::new(change, "KEYSPACE", &keyspace.name, None)
     };
     let there = |catalog: &Catalog, name: &str| {
         catalog.keyspace(name).filter(|_| !remade.contains(name)).cloned()
     };
     let gone = before.keyspaces().filter(|k| there(after, &k.name).is_none());
-    let mut all: Vec<SchemaChange> = gone.map(|k| told("DROPPED", k)).collect();
+    let mut all: Vec<SchemaChange> = gone.map(|k| event("DROPPED", k)).collect();
     all.extend(after.keyspaces().filter_map(|k| match there(before, &k.name) {
-        None => Some(told("CREATED", k)),
-        Some(before) => (!before.is_like(k)).then(|| told("UPDATED", k)),
+        None => Some(event("CREATED", k)),
+        Some(before) => (!before.is_like(k)).then(|| event("UPDATED", k)),
     }));
     all
 }
@@ -532,12 +528,8 @@ fn changes_of_families(
     after: &Catalog,
     remade: &BTreeSet<String>,
 ) -> Vec<SchemaChange> {
-    let told = |change, family: &TableSchema| SchemaChange {
-        change,
-        target: "TABLE",
-        keyspace: family.keyspace.clone(),
-        name: Some(family.name.clone()),
-        arguments: vec![],
+    let event = |change, family: &TableSchema| {
+        SchemaChange::new(change, "TABLE", &family.keyspace, Some(&family.name))
     };
     let mut all = vec![];
     for keyspace in after.keyspaces() {
@@ -547,10 +539,10 @@ fn changes_of_families(
         };
         let (old, new) = (families(before), families(Some(keyspace)));
         let gone = old.iter().filter(|(id, _)| !new.contains_key(id));
-        all.extend(gone.map(|(_, family)| told("DROPPED", family)));
+        all.extend(gone.map(|(_, family)| event("DROPPED", family)));
         all.extend(new.iter().filter_map(|(id, family)| match old.get(id) {
-            None => Some(told("CREATED", family)),
-            Some(before) => (before != family).then(|| told("UPDATED", family)),
+            None => Some(event("CREATED", family)),
+            Some(before) => (before != family).then(|| event("UPDATED", family)),
         }));
     }
     all

@@ -12,7 +12,7 @@ use crate::catalog::{
 use crate::error::Result;
 use crate::syntax::ast::{QualifiedName, Statement, Term};
 use crate::syntax::quote_if_needed;
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, Markers, Receiver, literal};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, literal};
 
 /// Executes a statement about functions; returns `None` for any other statement. `role` is the
 /// logged-in role.
@@ -84,7 +84,7 @@ pub(super) fn carry_out(
     };
     let Some((change, target, (name, arguments))) = done else { return Ok(Some(Rows::void())) };
     let change = SchemaChange { change, target, keyspace: home, name: Some(name), arguments };
-    engine.tell(&change);
+    engine.report(&change);
     Ok(Some(Rows::schema(change)))
 }
 
@@ -104,17 +104,8 @@ fn value_of(
     term: &Term<'_>,
     of: &ColumnType,
 ) -> Result<Option<Vec<u8>>> {
-    let mut context = Context {
-        catalog,
-        keyspace,
-        partition: vec![],
-        partitioner: engine.partitioner(),
-        markers: Markers::default(),
-        calls: vec![],
-    };
-    let of = ColumnType::frozen(of.of.clone());
-    let (keyspace, table) = (keyspace.to_owned(), String::new());
-    let receiver = Receiver { name: "(dummy)".to_owned(), of, keyspace, table };
+    let mut context = Context::new(catalog, keyspace, engine.partitioner());
+    let receiver = Receiver::without_table("(dummy)", of.of.clone()).of_table(keyspace, "");
     let term = BoundTerm::prepare(term, &receiver, &mut context)?;
     let random = || engine.random_bits();
     let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };

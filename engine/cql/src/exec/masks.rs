@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, ColumnMask, TableSchema};
 use crate::error::Result;
 use crate::syntax::ast::{ColumnDefinition, MaskSyntax, Statement, TableChange};
 use crate::syntax::quote_if_needed;
-use crate::values::{Context, EvalEnv, Markers, column_mask, literal};
+use crate::values::{Context, EvalEnv, column_mask, literal};
 
 /// Returns these definitions with the masks that the statement gives to columns of its table.
 ///
@@ -55,14 +55,7 @@ fn resolved(
     column: &str,
     mask: &MaskSyntax<'_>,
 ) -> Result<ColumnMask> {
-    let mut context = Context {
-        catalog,
-        keyspace: &table.keyspace,
-        partition: vec![],
-        partitioner: engine.partitioner(),
-        markers: Markers::default(),
-        calls: vec![],
-    };
+    let mut context = Context::new(catalog, &table.keyspace, engine.partitioner());
     let random = || engine.random_bits();
     let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };
     column_mask(mask, table, table.known_column(column)?, &env, &mut context)

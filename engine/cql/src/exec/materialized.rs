@@ -84,14 +84,7 @@ fn restrictions(
     base: &Arc<TableSchema>,
     view: &ViewSchema,
 ) -> Result<(Restrictions, BTreeSet<String>)> {
-    let mut context = Context {
-        catalog,
-        keyspace: &base.keyspace,
-        partition: base.partition().iter().map(|c| c.of.of.clone()).collect(),
-        partitioner,
-        markers: Markers::new(0),
-        calls: vec![],
-    };
+    let mut context = Context::of_table(catalog, base, partitioner, Markers::new(0));
     view.with_relations(|relations| {
         let (mut not_null, mut others) = (BTreeSet::new(), vec![]);
         for relation in relations {

@@ -38,7 +38,7 @@ pub(super) fn carry_out(
         }
         Statement::DropRole(s) => {
             if engine.change(None, |c| c.drop_role(&s.name.text, s.if_exists))? {
-                engine.tell_role_dropped();
+                engine.report_role_dropped();
             }
         }
         Statement::GrantRole(s) => {

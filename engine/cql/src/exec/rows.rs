@@ -30,6 +30,18 @@ pub struct SchemaChange {
     pub arguments: Vec<String>,
 }
 
+impl SchemaChange {
+    pub(super) fn new(
+        change: &'static str,
+        target: &'static str,
+        keyspace: &str,
+        name: Option<&str>,
+    ) -> SchemaChange {
+        let (keyspace, name) = (keyspace.to_owned(), name.map(str::to_owned));
+        SchemaChange { change, target, keyspace, name, arguments: vec![] }
+    }
+}
+
 /// Kind of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -1,5 +1,6 @@
 //! Encoding, decoding and canonical form of collections, tuples and user types.
 
+use crate::catalog::part_types;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -99,13 +100,7 @@ pub fn canonical<'b>(of: &Type, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         return Ok(Cow::Borrowed(bytes));
     }
     let parts = split(of, bytes)?;
-    let types: Vec<&Type> = match of {
-        Type::List(e) | Type::Set(e) | Type::Vector(e, _) => vec![e],
-        Type::Map(kv) => vec![&kv.0, &kv.1],
-        Type::Tuple(types) => types.iter().collect(),
-        Type::Udt(udt) => udt.fields.iter().map(|f| &f.1).collect(),
-        _ => return Ok(Cow::Borrowed(bytes)),
-    };
+    let types = part_types(of);
     let each = parts
         .iter()
         .zip(types.into_iter().cycle())

@@ -23,6 +23,25 @@ pub struct Context<'a> {
     pub calls: Vec<Resource>,
 }
 
+impl<'a> Context<'a> {
+    /// Creates a context without markers and without a partition key.
+    pub fn new(catalog: &'a Catalog, keyspace: &'a str, partitioner: Partitioner) -> Context<'a> {
+        let (partition, markers, calls) = (vec![], Markers::default(), vec![]);
+        Context { catalog, keyspace, partition, partitioner, markers, calls }
+    }
+
+    /// Creates the context of a statement on this table.
+    pub fn of_table(
+        catalog: &'a Catalog,
+        table: &'a TableSchema,
+        partitioner: Partitioner,
+        markers: Markers,
+    ) -> Context<'a> {
+        let partition = table.partition().iter().map(|c| c.of.of.clone()).collect();
+        Context { partition, markers, ..Context::new(catalog, &table.keyspace, partitioner) }
+    }
+}
+
 impl std::fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context").field("keyspace", &self.keyspace).finish_non_exhaustive()
@@ -55,13 +74,23 @@ impl Receiver {
 
     /// Creates a receiver in the same table that is not a column: an element, a limit.
     pub fn other(&self, name: impl Into<String>, of: Type) -> Receiver {
+        Receiver { name: name.into(), of: ColumnType::frozen(of), ..self.clone() }
+    }
+
+    /// Creates a receiver of a table that is not a column.
+    pub fn new(table: &TableSchema, name: &str, of: Type) -> Receiver {
+        Receiver::without_table(name, of).of_table(&table.keyspace, &table.name)
+    }
+
+    /// Creates a receiver that belongs to no table.
+    pub fn without_table(name: &str, of: Type) -> Receiver {
         let of = ColumnType::frozen(of);
-        Receiver {
-            name: name.into(),
-            of,
-            keyspace: self.keyspace.clone(),
-            table: self.table.clone(),
-        }
+        Receiver { name: name.to_owned(), of, keyspace: String::new(), table: String::new() }
+    }
+
+    /// Returns the receiver with this table.
+    pub fn of_table(self, keyspace: &str, table: &str) -> Receiver {
+        Receiver { keyspace: keyspace.to_owned(), table: table.to_owned(), ..self }
     }
 }
 

@@ -63,12 +63,7 @@ pub fn column_mask(
         if !is_assignable(term, of, context) {
             return Err(wrong_argument(&function.name, i + 1, of, term));
         }
-        let receiver = Receiver {
-            name: column.name.clone(),
-            of: ColumnType::frozen(of.clone()),
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-        };
+        let receiver = Receiver::new(table, &column.name, of.clone());
         let value = BoundTerm::prepare(term, &receiver, context)?.eval(env)?;
         values.push(value.bytes().map(<[u8]>::to_vec));
     }

@@ -9,8 +9,8 @@ use firn_wide::{Type, Wording};
 
 use super::literal::{hex, is_quoted, literal_of, quoted};
 use super::value::bytes_of_text;
-use super::{BoundTerm, Context, Markers, Receiver, put_many, server_text};
-use crate::catalog::{Catalog, ColumnType};
+use super::{BoundTerm, Context, Receiver, put_many, server_text};
+use crate::catalog::Catalog;
 use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{ConstantKind, Term, TermKind, TermPrimary};
 use crate::syntax::parse_term;
@@ -131,17 +131,8 @@ fn from_term(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
 /// Evaluates a constant as CQL does.
 fn constant(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
     let catalog = Catalog::default();
-    let mut context = Context {
-        catalog: &catalog,
-        keyspace: "",
-        partition: vec![],
-        partitioner: Default::default(),
-        markers: Markers::default(),
-        calls: vec![],
-    };
-    let of = ColumnType::frozen(of.clone());
-    let receiver =
-        Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
+    let mut context = Context::new(&catalog, "", Default::default());
+    let receiver = Receiver::without_table("value", of.clone());
     match BoundTerm::prepare(term, &receiver, &mut context)? {
         BoundTerm::Constant(Some(bytes)) => Ok(bytes),
         _ => Err(invalid!("{term} is not a constant")),

@@ -6,7 +6,7 @@ use firn_wide::Type;
 use firn_wide::internals::types::{put_vector_element, vector_elements};
 
 use crate::catalog::ColumnType;
-use crate::error::{Error, Result, bail, invalid};
+use crate::error::{Error, Result, bail, invalid, text_enum};
 use crate::syntax::ast::QualifiedName;
 
 /// Encodes a vector of these elements.
@@ -36,16 +36,17 @@ pub fn check_count(name: &str, of: &Type, given: usize) -> Result<()> {
     ))
 }
 
-/// A similarity function: larger results mean nearer vectors. Results are between 0 and 1, except
-/// for dot products, which have no upper limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Similarity {
-    /// Angle between the vectors.
-    Cosine,
-    /// Distance of the vectors.
-    Euclidean,
-    /// Dot product, intended for vectors of length 1.
-    DotProduct,
+text_enum! {
+    /// A similarity function: larger results mean nearer vectors. Results are between 0 and 1, except
+    /// for dot products, which have no upper limit.
+    Similarity, word {
+        /// Angle between the vectors.
+        Cosine "cosine",
+        /// Distance of the vectors.
+        Euclidean "euclidean",
+        /// Dot product, intended for vectors of length 1.
+        DotProduct "dot_product",
+    }
 }
 
 impl Similarity {
@@ -59,21 +60,7 @@ impl Similarity {
 
     /// Returns the similarity for a name in index options, ignoring case.
     pub fn named(word: &str) -> Option<Similarity> {
-        Some(match &*word.to_ascii_lowercase() {
-            "cosine" => Similarity::Cosine,
-            "euclidean" => Similarity::Euclidean,
-            "dot_product" => Similarity::DotProduct,
-            _ => return None,
-        })
-    }
-
-    /// Returns its name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Similarity::Cosine => "cosine",
-            Similarity::Euclidean => "euclidean",
-            Similarity::DotProduct => "dot_product",
-        }
+        Similarity::ALL.into_iter().find(|s| s.word().eq_ignore_ascii_case(word))
     }
 
     /// Computes the similarity of two encoded vectors of floats with the same number of elements.

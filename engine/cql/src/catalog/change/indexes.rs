@@ -173,12 +173,7 @@ fn index_target(
         };
         bail!("Secondary indexes are not supported on {what}");
     }
-    let word = |part| match part {
-        IndexPartText::Keys => "keys",
-        IndexPartText::Entries => "entries",
-        IndexPartText::Full => "full",
-        IndexPartText::Values | IndexPartText::Simple => "values",
-    };
+
     if !column.of.is_collection() {
         if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
             bail!("Cannot create index on non-frozen UDT column {name}");
@@ -187,7 +182,7 @@ fn index_target(
             IndexPartText::Simple => Ok(IndexTarget::Simple),
             _ => Err(invalid!(
                 "Cannot create {}() index on {name}. Non-collection columns only support simple indexes",
-                word(part)
+                part.word()
             )),
         };
     }
@@ -196,7 +191,7 @@ fn index_target(
             IndexPartText::Full => Ok(IndexTarget::Full),
             _ => Err(invalid!(
                 "Cannot create {}() index on frozen column {name}. Frozen collections are immutable and must be fully indexed by using the 'full({name})' modifier",
-                word(part)
+                part.word()
             )),
         };
     }
@@ -207,7 +202,7 @@ fn index_target(
         IndexPartText::Simple | IndexPartText::Values => Ok(IndexTarget::Values),
         _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid!(
             "Cannot create index on {} of column {name} with non-map type",
-            word(part)
+            part.word()
         )),
         IndexPartText::Keys => Ok(IndexTarget::Keys),
         IndexPartText::Entries => Ok(IndexTarget::Entries),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_wide::internals::types::{hex, hex_to_bytes};
 use serde::{Deserialize, Serialize};
 
-use super::parts::{FORMAT, TypeText, json, parse, type_text, typed};
+use super::parts::{FORMAT, json, parse};
 use crate::catalog::{ColumnType, KeyspaceEntry, StoredAggregate, StoredFunction};
 use crate::error::{Result, corrupt};
 use crate::script::ScriptProgram;
@@ -18,9 +18,9 @@ const AGGREGATE: &str = "cql/aggregate/";
 struct FunctionRecord {
     format: u32,
     name: String,
-    arguments: Vec<(String, TypeText)>,
+    arguments: Vec<(String, ColumnType)>,
     called_on_null: bool,
-    result: TypeText,
+    result: ColumnType,
     language: String,
     body: String,
 }
@@ -30,11 +30,11 @@ struct FunctionRecord {
 struct AggregateRecord {
     format: u32,
     name: String,
-    arguments: Vec<TypeText>,
+    arguments: Vec<ColumnType>,
     state_function: String,
-    state: TypeText,
+    state: ColumnType,
     final_function: Option<String>,
-    result: TypeText,
+    result: ColumnType,
     /// In hexadecimal.
     initial: Option<String>,
 }
@@ -88,13 +88,13 @@ pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
     let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
     let found = if let Some((keyspace, _)) = home(FUNCTION) {
         let record: FunctionRecord = parse(key, value)?;
-        let (names, types): (Vec<String>, Vec<TypeText>) = record.arguments.into_iter().unzip();
+        let (names, arguments) = record.arguments.into_iter().unzip();
         LoadedFunction::Function(StoredFunction {
             keyspace: keyspace.to_owned(),
             name: record.name,
-            arguments: types.iter().map(|of| typed(of, key)).collect::<Result<_>>()?,
+            arguments,
             called_on_null: record.called_on_null,
-            result: typed(&record.result, key)?,
+            result: record.result,
             language: record.language,
             program: ScriptProgram::new(names, record.body),
         })
@@ -104,11 +104,11 @@ pub(super) fn load(key: &str, value: &[u8]) -> Result<Option<LoadedFunction>> {
         LoadedFunction::Aggregate(StoredAggregate {
             keyspace: keyspace.to_owned(),
             name: record.name,
-            arguments: record.arguments.iter().map(|of| typed(of, key)).collect::<Result<_>>()?,
+            arguments: record.arguments,
             state_function: record.state_function,
-            state: typed(&record.state, key)?,
+            state: record.state,
             final_function: record.final_function,
-            result: typed(&record.result, key)?,
+            result: record.result,
             initial: initial.map_err(|_| wrong("an initial state that is not hexadecimal"))?,
         })
     } else {
@@ -138,14 +138,13 @@ pub(super) fn check(keyspace: &KeyspaceEntry) -> Result<()> {
 
 /// Returns the records of a keyspace's functions and aggregates.
 pub(super) fn records(keyspace: &KeyspaceEntry) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    let texts = |all: &[ColumnType]| all.iter().map(type_text).collect::<Vec<_>>();
     let functions = keyspace.functions().map(move |f| {
         let record = FunctionRecord {
             format: FORMAT,
             name: f.name.clone(),
-            arguments: f.program.arguments().iter().cloned().zip(texts(&f.arguments)).collect(),
+            arguments: f.program.arguments().iter().cloned().zip(f.arguments.clone()).collect(),
             called_on_null: f.called_on_null,
-            result: type_text(&f.result),
+            result: f.result.clone(),
             language: f.language.clone(),
             body: f.program.body().to_owned(),
         };
@@ -155,11 +154,11 @@ pub(super) fn records(keyspace: &KeyspaceEntry) -> impl Iterator<Item = (Vec<u8>
         let record = AggregateRecord {
             format: FORMAT,
             name: a.name.clone(),
-            arguments: texts(&a.arguments),
+            arguments: a.arguments.clone(),
             state_function: a.state_function.clone(),
-            state: type_text(&a.state),
+            state: a.state.clone(),
             final_function: a.final_function.clone(),
-            result: type_text(&a.result),
+            result: a.result.clone(),
             initial: a.initial.as_deref().map(hex),
         };
         (aggregate_key(a).into_bytes(), json(&record))

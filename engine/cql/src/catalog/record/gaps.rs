@@ -29,7 +29,7 @@ impl Catalog {
             if key == HEAD {
                 has_head = true;
             } else if let Some(id) = key.strip_prefix(TABLE) {
-                let Ok(table) = parse::<TableRecord>(&key, value) else { continue };
+                let Ok(table) = parse::<TableRecord<'_>>(&key, value) else { continue };
                 let numbers = table.indexes.iter().map(|i| i.id).chain(id.parse());
                 largest = numbers.fold(largest, u32::max);
                 gaps.keyspaces.insert(table.keyspace);

@@ -3,44 +3,37 @@
 use firn_wide::internals::types::{hex, hex_to_bytes};
 use serde::{Deserialize, Serialize};
 
-use super::parts::{TypeText, type_text, typed};
-use crate::catalog::ColumnMask;
-use crate::error::{Result, corrupt};
+use crate::catalog::{ColumnMask, ColumnType};
 
-#[derive(Serialize, Deserialize)]
+/// Stored form of a mask: values are hexadecimal.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MaskRecord {
+pub struct MaskRecord {
     keyspace: String,
     name: String,
-    types: Vec<TypeText>,
-    /// In hexadecimal.
+    types: Vec<ColumnType>,
     values: Vec<Option<String>>,
 }
 
-impl MaskRecord {
-    pub(super) fn of(mask: &ColumnMask) -> MaskRecord {
-        MaskRecord {
-            keyspace: mask.keyspace.clone(),
-            name: mask.name.clone(),
-            types: mask.types.iter().map(type_text).collect(),
-            values: mask.values.iter().map(|v| v.as_deref().map(hex)).collect(),
-        }
+impl From<ColumnMask> for MaskRecord {
+    fn from(mask: ColumnMask) -> MaskRecord {
+        let ColumnMask { keyspace, name, types, values } = mask;
+        let values = values.iter().map(|v| v.as_deref().map(hex)).collect();
+        MaskRecord { keyspace, name, types, values }
     }
+}
 
-    /// Returns the mask of a column in the record with this key.
-    pub(super) fn load(&self, key: &str) -> Result<ColumnMask> {
-        let wrong = |what: &str| corrupt!("system.schema, record {key}: {what}");
-        if self.types.len() != self.values.len() + 1 {
-            return Err(wrong("a mask whose arguments do not match its types"));
+impl TryFrom<MaskRecord> for ColumnMask {
+    type Error = &'static str;
+
+    fn try_from(record: MaskRecord) -> Result<ColumnMask, &'static str> {
+        let MaskRecord { keyspace, name, types, values } = record;
+        if types.len() != values.len() + 1 {
+            return Err("a mask whose arguments do not match its types");
         }
-        let types = self.types.iter().map(|of| typed(of, key)).collect::<Result<Vec<_>>>()?;
         let bytes = |text: &Option<String>| text.as_deref().map(hex_to_bytes).transpose();
-        let values: std::result::Result<Vec<_>, _> = self.values.iter().map(bytes).collect();
-        Ok(ColumnMask {
-            keyspace: self.keyspace.clone(),
-            name: self.name.clone(),
-            types,
-            values: values.map_err(|_| wrong("a mask with an argument that is not hexadecimal"))?,
-        })
+        let values: Result<_, _> = values.iter().map(bytes).collect();
+        let values = values.map_err(|_| "a mask with an argument that is not hexadecimal")?;
+        Ok(ColumnMask { keyspace, name, types, values })
     }
 }

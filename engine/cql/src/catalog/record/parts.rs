@@ -10,29 +10,32 @@ use crate::error::{Result, corrupt};
 /// Version of the records that this code writes and reads.
 pub(super) const FORMAT: u32 = 1;
 
-#[derive(Serialize, Deserialize)]
+/// Stored form of a type: its full class name.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TypeText {
-    pub(super) class: String,
+pub struct TypeText {
+    class: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) multicell: bool,
+    multicell: bool,
 }
 
-pub(super) fn type_text(of: &ColumnType) -> TypeText {
-    TypeText { class: of.of.full_name(), multicell: of.multicell }
-}
-
-pub(super) fn typed(text: &TypeText, key: &str) -> Result<ColumnType> {
-    let of = Type::parse(&text.class, &Registry::new())
-        .map_err(|e| corrupt!("system.schema, record {key}: {e}"))?;
-    let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
-    if text.multicell && !may_be {
-        return Err(corrupt!(
-            "system.schema, record {key}: a {} has no cells of its own",
-            text.class
-        ));
+impl From<ColumnType> for TypeText {
+    fn from(of: ColumnType) -> TypeText {
+        TypeText { class: of.of.full_name(), multicell: of.multicell }
     }
-    Ok(ColumnType { of, multicell: text.multicell })
+}
+
+impl TryFrom<TypeText> for ColumnType {
+    type Error = String;
+
+    fn try_from(text: TypeText) -> std::result::Result<ColumnType, String> {
+        let of = Type::parse(&text.class, &Registry::new()).map_err(|e| e.0)?;
+        let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
+        if text.multicell && !may_be {
+            return Err(format!("a {} has no cells of its own", text.class));
+        }
+        Ok(ColumnType { of, multicell: text.multicell })
+    }
 }
 
 pub(super) fn json(record: &impl Serialize) -> Vec<u8> {

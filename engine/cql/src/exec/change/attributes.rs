@@ -2,7 +2,6 @@
 
 use firn_wide::Type;
 
-use crate::catalog::ColumnType;
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
 use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver};
@@ -32,12 +31,8 @@ impl Attributes {
         table: &str,
         context: &mut Context<'_>,
     ) -> Result<Attributes> {
-        let receiver = |name: &str, of: Type| Receiver {
-            name: name.into(),
-            of: ColumnType::frozen(of),
-            keyspace: keyspace.into(),
-            table: table.into(),
-        };
+        let receiver =
+            |name: &str, of: Type| Receiver::without_table(name, of).of_table(keyspace, table);
         let (stamp, life) = (receiver("[timestamp]", Type::Long), receiver("[ttl]", Type::Int32));
         Ok(Attributes {
             timestamp: timestamp.map(|t| BoundTerm::prepare(t, &stamp, context)).transpose()?,

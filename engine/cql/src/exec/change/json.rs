@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use firn_wide::Type;
 use serde_json::value::RawValue;
 
-use crate::catalog::{ColumnType, TableSchema};
+use crate::catalog::TableSchema;
 use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
 use crate::values::{
@@ -45,13 +45,7 @@ impl JsonSource {
         default_unset: bool,
         context: &mut Context<'_>,
     ) -> Result<JsonSource> {
-        let of = ColumnType::frozen(Type::Utf8);
-        let receiver = Receiver {
-            name: "[json]".into(),
-            of,
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-        };
+        let receiver = Receiver::new(table, "[json]", Type::Utf8);
         Ok(JsonSource { text: BoundTerm::prepare(text, &receiver, context)?, default_unset })
     }
 

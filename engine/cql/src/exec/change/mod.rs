@@ -37,7 +37,7 @@ use super::rows::Rows;
 use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
-use crate::values::{Bound, ColumnSpec, EvalEnv, HeapBytes, Markers};
+use crate::values::{Bound, ColumnSpec, Context, EvalEnv, HeapBytes, Markers};
 use attributes::Attributes;
 pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
@@ -92,14 +92,8 @@ impl ChangePlan {
             )?);
         }
         let keyspace = keyspace.unwrap_or_default();
-        let mut context = crate::values::Context {
-            catalog,
-            keyspace,
-            partition: vec![],
-            partitioner: engine.partitioner(),
-            markers,
-            calls: vec![],
-        };
+        let context = Context::new(catalog, keyspace, engine.partitioner());
+        let mut context = Context { markers, ..context };
         let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
         let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
         check_batch(batch.kind, &attributes, &changes.iter().collect::<Vec<_>>())?;

@@ -148,14 +148,8 @@ impl ChangeStatement {
         };
         let table = catalog.table(name, keyspace)?.clone();
         check_not_system(&table.keyspace)?;
-        let mut context = Context {
-            catalog,
-            keyspace: &table.keyspace,
-            partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
-            partitioner: engine.partitioner(),
-            markers: std::mem::take(markers),
-            calls: vec![],
-        };
+        let taken = std::mem::take(markers);
+        let mut context = Context::of_table(catalog, &table, engine.partitioner(), taken);
         let prepared = match change {
             ast::ChangeClause::Insert(insert) => {
                 ChangeStatement::insert(&table, insert, &mut context)

@@ -38,14 +38,8 @@ pub struct Compilation<'a> {
 pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
     let Compilation { engine, catalog, keyspace, select, markers } = *compilation;
     let table = catalog.table(&select.table, keyspace)?.clone();
-    let mut context = Context {
-        catalog,
-        keyspace: &table.keyspace,
-        partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
-        partitioner: engine.partitioner(),
-        markers: Markers::new(markers),
-        calls: vec![],
-    };
+    let markers = Markers::new(markers);
+    let mut context = Context::of_table(catalog, &table, engine.partitioner(), markers);
     // Virtual tables are computed on read, and filtering them is cheap.
     let filtering = select.allow_filtering || table.is_virtual();
     let nearest = order::nearest(&table, &select.order_by)?;
@@ -97,13 +91,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         None => None,
     };
     let mut limit = |term: &Option<ast::Term<'_>>, name: &str| {
-        let of = ColumnType::frozen(Type::Int32);
-        let receiver = Receiver {
-            name: name.into(),
-            of,
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-        };
+        let receiver = Receiver::new(&table, name, Type::Int32);
         term.as_ref().map(|t| BoundTerm::prepare(t, &receiver, &mut context)).transpose()
     };
     let limits = (

@@ -131,12 +131,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     fn term(&mut self, term: &ast::Term<'_>, name: &str, of: Type) -> Result<usize> {
-        let receiver = Receiver {
-            name: name.to_owned(),
-            of: ColumnType::frozen(of),
-            keyspace: self.table.keyspace.clone(),
-            table: self.table.name.clone(),
-        };
+        let receiver = Receiver::new(self.table, name, of);
         self.terms.push(BoundTerm::prepare(term, &receiver, self.context)?);
         Ok(self.terms.len() - 1)
     }

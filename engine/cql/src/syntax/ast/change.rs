@@ -4,7 +4,6 @@ use super::{AstName, Comparison, InsertValues, QualifiedName, Relation, Term};
 
 /// A statement that changes rows, alone or in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ChangeClause<'a> {
     Insert(Insert<'a>),
     Update(Update<'a>),
@@ -24,7 +23,6 @@ impl<'a> ChangeClause<'a> {
 
 /// `INSERT INTO table … [IF NOT EXISTS] [USING …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Insert<'a> {
     pub table: QualifiedName<'a>,
     pub what: Inserted<'a>,
@@ -34,7 +32,6 @@ pub struct Insert<'a> {
 
 /// The inserted values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Inserted<'a> {
     /// `(column, …) VALUES (term, …)`, at least one of each, not necessarily as many.
     Values { columns: Vec<AstName<'a>>, values: Vec<Term<'a>> },
@@ -44,7 +41,6 @@ pub enum Inserted<'a> {
 
 /// `USING TIMESTAMP n AND TTL n`; both are an integer constant or a marker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Using<'a> {
     pub timestamp: Option<Term<'a>>,
     pub ttl: Option<Term<'a>>,
@@ -52,7 +48,6 @@ pub struct Using<'a> {
 
 /// `UPDATE table [USING …] SET … WHERE … [IF …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Update<'a> {
     pub table: QualifiedName<'a>,
     pub using: Using<'a>,
@@ -64,7 +59,6 @@ pub struct Update<'a> {
 
 /// An assignment to a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Assignment<'a> {
     pub column: AstName<'a>,
     pub operation: Assign<'a>,
@@ -72,7 +66,6 @@ pub struct Assignment<'a> {
 
 /// Kinds of assignments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Assign<'a> {
     /// `c = term`
     Set(Term<'a>),
@@ -90,7 +83,6 @@ pub enum Assign<'a> {
 
 /// `DELETE [what, …] FROM table [USING TIMESTAMP n] WHERE … [IF …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Delete<'a> {
     /// Empty if rows are deleted.
     pub targets: Vec<ChangeTarget<'a>>,
@@ -103,7 +95,6 @@ pub struct Delete<'a> {
 
 /// A column or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct ChangeTarget<'a> {
     pub column: AstName<'a>,
     pub part: ConditionPart<'a>,
@@ -133,7 +124,6 @@ pub enum ChangeGuard<'a> {
 
 /// A condition on a column or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Condition<'a> {
     pub target: ChangeTarget<'a>,
     pub test: ChangeTest<'a>,
@@ -141,7 +131,6 @@ pub struct Condition<'a> {
 
 /// Test of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ChangeTest<'a> {
     /// `= term` and similar
     Compare(Comparison, Term<'a>),
@@ -155,7 +144,6 @@ pub enum ChangeTest<'a> {
 
 /// `BEGIN [UNLOGGED | COUNTER] BATCH [USING …] … APPLY BATCH`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct BatchStatement<'a> {
     pub kind: BatchKind,
     /// A TTL is accepted by the syntax, but always refused later.
@@ -165,7 +153,6 @@ pub struct BatchStatement<'a> {
 
 /// Kinds of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum BatchKind {
     Logged,
     Unlogged,

@@ -1,36 +1,22 @@
 //! Comparisons, and the order of rows.
 
 use super::{AstName, Term};
+use crate::error::text_enum;
 
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Comparison {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-impl Comparison {
-    /// Returns its sign.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Comparison::Eq => "=",
-            Comparison::Ne => "!=",
-            Comparison::Lt => "<",
-            Comparison::Le => "<=",
-            Comparison::Gt => ">",
-            Comparison::Ge => ">=",
-        }
+text_enum! {
+    /// A comparison.
+    Comparison, sign {
+        Eq "=",
+        Ne "!=",
+        Lt "<",
+        Le "<=",
+        Gt ">",
+        Ge ">=",
     }
 }
 
 /// `column [ANN OF term] [ASC | DESC]`; a definition has no `ANN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Ordering<'a> {
     pub column: AstName<'a>,
     /// Vector of `ANN OF`.

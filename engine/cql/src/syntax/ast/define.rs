@@ -1,12 +1,12 @@
 //! Definitions, types, `DESCRIBE`.
 
+use crate::error::text_enum;
 use std::borrow::Cow;
 
 use super::{AstName, Constant, Ordering, Pos, QualifiedName, Term, TypeSyntax};
 
 /// `CREATE KEYSPACE [IF NOT EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateKeyspace<'a> {
     pub if_not_exists: bool,
     pub name: AstName<'a>,
@@ -16,7 +16,6 @@ pub struct CreateKeyspace<'a> {
 
 /// `ALTER KEYSPACE [IF EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AlterKeyspace<'a> {
     pub if_exists: bool,
     pub name: AstName<'a>,
@@ -25,7 +24,6 @@ pub struct AlterKeyspace<'a> {
 
 /// `DROP … [IF EXISTS] name`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Drop<N> {
     pub if_exists: bool,
     pub name: N,
@@ -33,7 +31,6 @@ pub struct Drop<N> {
 
 /// `name = value` after `WITH`. The name is a known one, and has a map as its value if required.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct TableProperty<'a> {
     pub name: AstName<'a>,
     pub value: PropertyValue<'a>,
@@ -52,7 +49,6 @@ pub enum PropertyValue<'a> {
 
 /// `CREATE TABLE [IF NOT EXISTS] name (…) [WITH …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateTable<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
@@ -69,7 +65,6 @@ pub struct CreateTable<'a> {
 
 /// `name type [STATIC] [MASKED WITH …] [PRIMARY KEY]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct ColumnDefinition<'a> {
     pub name: AstName<'a>,
     pub of: TypeSyntax<'a>,
@@ -80,7 +75,6 @@ pub struct ColumnDefinition<'a> {
 
 /// `MASKED WITH function(…)`, with the arguments after the column's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct MaskSyntax<'a> {
     pub function: QualifiedName<'a>,
     pub arguments: Vec<Term<'a>>,
@@ -88,7 +82,6 @@ pub struct MaskSyntax<'a> {
 
 /// `PRIMARY KEY (partition, clustering…)`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct PrimaryKey<'a> {
     pub at: Pos,
     /// At least one.
@@ -98,7 +91,6 @@ pub struct PrimaryKey<'a> {
 
 /// `ALTER TABLE [IF EXISTS] name …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AlterTable<'a> {
     pub if_exists: bool,
     pub name: QualifiedName<'a>,
@@ -107,7 +99,6 @@ pub struct AlterTable<'a> {
 
 /// The change of an `ALTER TABLE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum TableChange<'a> {
     /// `ADD [IF NOT EXISTS] name type [STATIC]` or several in parentheses; none is a `PRIMARY KEY`.
     Add { if_not_exists: bool, columns: Vec<ColumnDefinition<'a>> },
@@ -128,7 +119,6 @@ pub enum TableChange<'a> {
 
 /// `CREATE [CUSTOM] INDEX [IF NOT EXISTS] [name] ON table (…) [USING 'class'] [WITH OPTIONS = {…}]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateIndex<'a> {
     pub custom: bool,
     pub if_not_exists: bool,
@@ -142,30 +132,29 @@ pub struct CreateIndex<'a> {
 
 /// An indexed column, and its indexed part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct IndexTargetText<'a> {
     pub part: IndexPartText,
     pub column: AstName<'a>,
 }
 
-/// Indexed part of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexPartText {
-    /// `c`: the value, or the elements of a collection.
-    Simple,
-    /// `KEYS(c)`
-    Keys,
-    /// `VALUES(c)`
-    Values,
-    /// `ENTRIES(c)`
-    Entries,
-    /// `FULL(c)`
-    Full,
+text_enum! {
+    /// Indexed part of a column.
+    IndexPartText, word {
+        /// `c`: the value, or the elements of a collection.
+        Simple "values",
+        /// `KEYS(c)`
+        Keys "keys",
+        /// `VALUES(c)`
+        Values "values",
+        /// `ENTRIES(c)`
+        Entries "entries",
+        /// `FULL(c)`
+        Full "full",
+    }
 }
 
 /// `CREATE TYPE [IF NOT EXISTS] name (field type, …)`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateType<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
@@ -175,7 +164,6 @@ pub struct CreateType<'a> {
 
 /// `ALTER TYPE [IF EXISTS] name …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AlterType<'a> {
     pub if_exists: bool,
     pub name: QualifiedName<'a>,
@@ -184,7 +172,6 @@ pub struct AlterType<'a> {
 
 /// The change of an `ALTER TYPE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum TypeChange<'a> {
     /// `ADD [IF NOT EXISTS] field type`
     Add { if_not_exists: bool, field: AstName<'a>, of: TypeSyntax<'a> },
@@ -196,7 +183,6 @@ pub enum TypeChange<'a> {
 
 /// `DESCRIBE … [WITH INTERNALS]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Describe<'a> {
     pub what: DescribedObject<'a>,
     pub with_internals: bool,
@@ -204,7 +190,6 @@ pub struct Describe<'a> {
 
 /// Object of a `DESCRIBE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum DescribedObject<'a> {
     Cluster,
     /// `[FULL] SCHEMA`

@@ -92,7 +92,6 @@ impl<'a, P> ExpressionKind<'a, P> {
 
 /// A call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct FunctionCall<'a, T> {
     pub function: QualifiedName<'a>,
     pub arguments: Vec<T>,
@@ -100,7 +99,6 @@ pub struct FunctionCall<'a, T> {
 
 /// `left operator right`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Binary<T> {
     pub operator: Operator,
     pub left: T,
@@ -109,7 +107,6 @@ pub struct Binary<T> {
 
 /// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Operator {
     Add,
     Subtract,

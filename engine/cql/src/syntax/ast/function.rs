@@ -6,7 +6,6 @@ use super::{AstName, QualifiedName, Term, TypeSyntax};
 
 /// `CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name (…) … RETURNS type LANGUAGE word AS '…'`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateFunction<'a> {
     pub or_replace: bool,
     pub if_not_exists: bool,
@@ -22,7 +21,6 @@ pub struct CreateFunction<'a> {
 
 /// `CREATE [OR REPLACE] AGGREGATE [IF NOT EXISTS] name (…) SFUNC name STYPE type …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateAggregate<'a> {
     pub or_replace: bool,
     pub if_not_exists: bool,
@@ -36,7 +34,6 @@ pub struct CreateAggregate<'a> {
 
 /// A function or aggregate, optionally with the types of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Overload<'a> {
     pub name: QualifiedName<'a>,
     pub arguments: Option<Vec<TypeSyntax<'a>>>,

@@ -5,6 +5,8 @@
 //! holds for trees from the parser, not for any tree. For example, CQL has no parentheses in terms,
 //! so a product of sums cannot be written.
 
+#![allow(missing_docs)] // names and types of fields say it
+
 mod change;
 mod compare;
 mod define;
@@ -31,7 +33,6 @@ pub use view::*;
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Statement<'a> {
     /// `USE keyspace`
     Use(AstName<'a>),

@@ -1,12 +1,12 @@
 //! Roles and permissions.
 
+use crate::error::text_enum;
 use std::borrow::Cow;
 
 use super::{AstName, QualifiedName, TypeSyntax};
 
 /// `CREATE ROLE`, `ALTER ROLE`; a `USER` is a role with login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct RoleDefinition<'a> {
     /// `IF NOT EXISTS` of `CREATE`, `IF EXISTS` of `ALTER`.
     pub conditional: bool,
@@ -18,53 +18,22 @@ pub struct RoleDefinition<'a> {
     pub superuser: Option<bool>,
 }
 
-/// A permission on a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Permission {
-    Create,
-    Alter,
-    Drop,
-    Select,
-    Modify,
-    Authorize,
-    Describe,
-    Execute,
-    /// Permission to see the values of masked columns.
-    Unmask,
-    /// Permission to select rows by the values of masked columns.
-    SelectMasked,
-}
-
-impl Permission {
-    /// All permissions, in the order in which Cassandra lists them.
-    pub const ALL: [Permission; 10] = [
-        Permission::Create,
-        Permission::Alter,
-        Permission::Drop,
-        Permission::Select,
-        Permission::Modify,
-        Permission::Authorize,
-        Permission::Describe,
-        Permission::Execute,
-        Permission::Unmask,
-        Permission::SelectMasked,
-    ];
-
-    /// Returns its keyword in statements and in `system_auth.role_permissions`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Permission::Create => "CREATE",
-            Permission::Alter => "ALTER",
-            Permission::Drop => "DROP",
-            Permission::Select => "SELECT",
-            Permission::Modify => "MODIFY",
-            Permission::Authorize => "AUTHORIZE",
-            Permission::Describe => "DESCRIBE",
-            Permission::Execute => "EXECUTE",
-            Permission::Unmask => "UNMASK",
-            Permission::SelectMasked => "SELECT_MASKED",
-        }
+text_enum! {
+    /// A permission on a resource.
+    #[derive(PartialOrd, Ord)]
+    Permission, word {
+        Create "CREATE",
+        Alter "ALTER",
+        Drop "DROP",
+        Select "SELECT",
+        Modify "MODIFY",
+        Authorize "AUTHORIZE",
+        Describe "DESCRIBE",
+        Execute "EXECUTE",
+        /// Permission to see the values of masked columns.
+        Unmask "UNMASK",
+        /// Permission to select rows by the values of masked columns.
+        SelectMasked "SELECT_MASKED",
     }
 }
 
@@ -93,7 +62,6 @@ pub enum ResourceName<'a> {
 
 /// `GRANT … ON … TO …`, `REVOKE … ON … FROM …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct PermissionChange<'a> {
     pub grants: bool,
     /// Empty for `ALL PERMISSIONS`: those that apply to the resource.
@@ -104,7 +72,6 @@ pub struct PermissionChange<'a> {
 
 /// `GRANT role TO role`, `REVOKE role FROM role`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct RoleGrant<'a> {
     pub grants: bool,
     pub role: AstName<'a>,
@@ -114,7 +81,6 @@ pub struct RoleGrant<'a> {
 
 /// `LIST ROLES`, `LIST USERS`, `LIST … PERMISSIONS`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum RoleListing<'a> {
     Users,
     Roles {

@@ -4,10 +4,10 @@ use super::{
     AstName, Comparison, Expression, ExpressionKind, InsertValues, Ordering, Pos, QualifiedName,
     Term,
 };
+use crate::error::text_enum;
 
 /// `SELECT …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Select<'a> {
     pub json: bool,
     pub distinct: bool,
@@ -26,7 +26,6 @@ pub struct Select<'a> {
 
 /// `selector [AS alias]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Selected<'a> {
     pub selector: Selector<'a>,
     pub alias: Option<AstName<'a>>,
@@ -63,18 +62,17 @@ impl<'a> From<SelectorPrimary<'a>> for SelectorKind<'a> {
     }
 }
 
-/// Function of a cell's times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum About {
-    WriteTime,
-    MaxWriteTime,
-    Ttl,
+text_enum! {
+    /// Function of a cell's times.
+    About, word {
+        WriteTime "writetime",
+        MaxWriteTime "maxwritetime",
+        Ttl "ttl",
+    }
 }
 
 /// A relation of a `WHERE` clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Relation<'a> {
     /// `c < term`
     Compare { column: AstName<'a>, comparison: Comparison, value: Term<'a> },

@@ -1,5 +1,6 @@
 //! Terms: their primaries, and constants.
 
+use crate::error::text_enum;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -45,31 +46,16 @@ impl fmt::Debug for Constant<'_> {
     }
 }
 
-/// Kinds of constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum ConstantKind {
-    String,
-    Integer,
-    Float,
-    Boolean,
-    Duration,
-    Uuid,
-    Hex,
-}
-
-impl ConstantKind {
-    /// Returns its name in messages: `Invalid INTEGER constant (5) for …`.
-    pub fn word(self) -> &'static str {
-        match self {
-            ConstantKind::String => "STRING",
-            ConstantKind::Integer => "INTEGER",
-            ConstantKind::Float => "FLOAT",
-            ConstantKind::Boolean => "BOOLEAN",
-            ConstantKind::Duration => "DURATION",
-            ConstantKind::Uuid => "UUID",
-            ConstantKind::Hex => "HEX",
-        }
+text_enum! {
+    /// Kinds of constants.
+    ConstantKind, word {
+        String "STRING",
+        Integer "INTEGER",
+        Float "FLOAT",
+        Boolean "BOOLEAN",
+        Duration "DURATION",
+        Uuid "UUID",
+        Hex "HEX",
     }
 }
 

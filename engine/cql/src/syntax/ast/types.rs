@@ -1,5 +1,6 @@
 //! Types in statements, unresolved.
 
+use crate::error::text_enum;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -43,31 +44,32 @@ pub enum TypeKind<'a> {
     User(Box<QualifiedName<'a>>),
 }
 
-/// A native type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Native {
-    Ascii,
-    BigInt,
-    Blob,
-    Boolean,
-    Counter,
-    Date,
-    Decimal,
-    Double,
-    Duration,
-    Float,
-    Inet,
-    Int,
-    SmallInt,
-    Text,
-    Time,
-    Timestamp,
-    TimeUuid,
-    TinyInt,
-    Uuid,
-    VarChar,
-    VarInt,
+text_enum! {
+    /// A native type.
+    #[derive(Hash)]
+    Native, word {
+        Ascii "ascii",
+        BigInt "bigint",
+        Blob "blob",
+        Boolean "boolean",
+        Counter "counter",
+        Date "date",
+        Decimal "decimal",
+        Double "double",
+        Duration "duration",
+        Float "float",
+        Inet "inet",
+        Int "int",
+        SmallInt "smallint",
+        Text "text",
+        Time "time",
+        Timestamp "timestamp",
+        TimeUuid "timeuuid",
+        TinyInt "tinyint",
+        Uuid "uuid",
+        VarChar "varchar",
+        VarInt "varint",
+    }
 }
 
 /// Returns the hint for a type with missing parameters. User-defined types may have such names,

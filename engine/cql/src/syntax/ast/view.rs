@@ -5,7 +5,6 @@ use super::{Ordering, PrimaryKey, QualifiedName, Relation, Selected, TableProper
 /// `CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT … FROM table [WHERE …] PRIMARY KEY (…)
 /// [WITH …]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct CreateView<'a> {
     pub if_not_exists: bool,
     pub name: QualifiedName<'a>,
@@ -21,7 +20,6 @@ pub struct CreateView<'a> {
 
 /// `ALTER MATERIALIZED VIEW [IF EXISTS] name WITH …`
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AlterView<'a> {
     pub if_exists: bool,
     pub name: QualifiedName<'a>,

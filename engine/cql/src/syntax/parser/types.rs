@@ -142,28 +142,6 @@ impl<'a> CqlParser<'a> {
 }
 
 fn native(keyword: Keyword) -> Native {
-    match keyword {
-        Keyword::Ascii => Native::Ascii,
-        Keyword::BigInt => Native::BigInt,
-        Keyword::Blob => Native::Blob,
-        Keyword::Boolean => Native::Boolean,
-        Keyword::Counter => Native::Counter,
-        Keyword::Date => Native::Date,
-        Keyword::Decimal => Native::Decimal,
-        Keyword::Double => Native::Double,
-        Keyword::Duration => Native::Duration,
-        Keyword::Float => Native::Float,
-        Keyword::Inet => Native::Inet,
-        Keyword::Int => Native::Int,
-        Keyword::SmallInt => Native::SmallInt,
-        Keyword::Text => Native::Text,
-        Keyword::Time => Native::Time,
-        Keyword::Timestamp => Native::Timestamp,
-        Keyword::TimeUuid => Native::TimeUuid,
-        Keyword::TinyInt => Native::TinyInt,
-        Keyword::Uuid => Native::Uuid,
-        Keyword::VarChar => Native::VarChar,
-        // The only other keyword of the class `Type`.
-        _ => Native::VarInt,
-    }
+    let is_it = |native: &Native| native.word().eq_ignore_ascii_case(keyword.text());
+    Native::ALL.into_iter().find(is_it).unwrap_or(Native::VarInt)
 }

@@ -166,10 +166,7 @@ impl Display for IndexTargetText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.part {
             IndexPartText::Simple => self.column.fmt(f),
-            IndexPartText::Keys => write!(f, "KEYS({})", self.column),
-            IndexPartText::Values => write!(f, "VALUES({})", self.column),
-            IndexPartText::Entries => write!(f, "ENTRIES({})", self.column),
-            IndexPartText::Full => write!(f, "FULL({})", self.column),
+            part => write!(f, "{}({})", part.word().to_ascii_uppercase(), self.column),
         }
     }
 }
@@ -263,28 +260,6 @@ impl Display for TypeSyntax<'_> {
 
 impl Display for Native {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            Native::Ascii => "ascii",
-            Native::BigInt => "bigint",
-            Native::Blob => "blob",
-            Native::Boolean => "boolean",
-            Native::Counter => "counter",
-            Native::Date => "date",
-            Native::Decimal => "decimal",
-            Native::Double => "double",
-            Native::Duration => "duration",
-            Native::Float => "float",
-            Native::Inet => "inet",
-            Native::Int => "int",
-            Native::SmallInt => "smallint",
-            Native::Text => "text",
-            Native::Time => "time",
-            Native::Timestamp => "timestamp",
-            Native::TimeUuid => "timeuuid",
-            Native::TinyInt => "tinyint",
-            Native::Uuid => "uuid",
-            Native::VarChar => "varchar",
-            Native::VarInt => "varint",
-        })
+        f.write_str(self.word())
     }
 }

@@ -64,11 +64,7 @@ impl Display for SelectorPrimary<'_> {
 
 impl Display for About {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            About::WriteTime => "writetime",
-            About::MaxWriteTime => "maxwritetime",
-            About::Ttl => "ttl",
-        })
+        f.write_str(self.word())
     }
 }
 
