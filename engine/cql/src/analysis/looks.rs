@@ -111,10 +111,7 @@ impl Restrictions {
         pattern: &BoundTerm,
         env: &EvalEnv<'_>,
     ) -> Result<TextTest> {
-        let pattern = match pattern.eval(env)? {
-            Bound::Bytes(bytes) => bytes,
-            Bound::Null | Bound::Unset => vec![],
-        };
+        let pattern = pattern.eval(env)?.into_bytes().unwrap_or_default();
         let (place, term) = TextMatch::of_pattern(&pattern);
         bail_if!(term.is_empty(), "LIKE value can't be empty.");
         let mut known = self.indexes_for(restriction).filter(|i| i.finds_like(place));
@@ -164,10 +161,7 @@ pub(super) fn choice(
     columns: &[&str],
 ) -> Result<Option<Vec<Vec<u8>>>> {
     let Some(term) = only(tuple, columns) else { return asked(tuple, env, columns).map(Some) };
-    Ok(match term.eval(env)? {
-        Bound::Bytes(bytes) => Some(vec![bytes]),
-        Bound::Null | Bound::Unset => None,
-    })
+    Ok(term.eval(env)?.into_bytes().map(|bytes| vec![bytes]))
 }
 
 /// Returns the values of a relation on one or several columns; refuses null and unset.

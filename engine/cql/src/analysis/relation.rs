@@ -156,7 +156,7 @@ impl Tuple {
                         (Bound::Unset, _) => {
                             Err(invalid!("Invalid unset value for tuple field number {i}"))
                         }
-                        (other, _) => Ok(bytes_of(other)),
+                        (other, _) => Ok(other.into_bytes()),
                     });
                 each.collect()
             }
@@ -169,10 +169,6 @@ impl Tuple {
             },
         }
     }
-}
-
-fn bytes_of(value: Bound) -> Option<Vec<u8>> {
-    if let Bound::Bytes(bytes) = value { Some(bytes) } else { None }
 }
 
 /// Returns the parts of a tuple, padded with nulls to `count`.
@@ -599,7 +595,7 @@ fn refuse_durations(column: &TableColumn) -> Result<()> {
         Type::Udt(_) => "UDTs containing durations",
         _ => "collections containing durations",
     };
-    Err(invalid!("Slice restrictions are not supported on {text}"))
+    bail!("Slice restrictions are not supported on {text}")
 }
 
 /// Returns the type of a collection's values, or of a map's keys.

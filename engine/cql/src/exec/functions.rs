@@ -12,7 +12,7 @@ use crate::catalog::{
 use crate::error::Result;
 use crate::syntax::ast::{QualifiedName, Statement, Term};
 use crate::syntax::quote_if_needed;
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, literal};
+use crate::values::{BoundTerm, Context, EvalEnv, Receiver, literal};
 
 /// Executes a statement about functions; returns `None` for any other statement. `role` is the
 /// logged-in role.
@@ -109,10 +109,7 @@ fn value_of(
     let term = BoundTerm::prepare(term, &receiver, &mut context)?;
     let random = || engine.random_bits();
     let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };
-    Ok(match term.eval(&env)? {
-        Bound::Bytes(bytes) => Some(bytes),
-        Bound::Null | Bound::Unset => None,
-    })
+    Ok(term.eval(&env)?.into_bytes())
 }
 
 /// Returns the `CREATE FUNCTION` statement of this function.

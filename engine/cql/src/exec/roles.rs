@@ -136,9 +136,8 @@ fn list(
         RoleListing::Users => {
             let users = of_whom(&None, true)?;
             for user in users.iter().filter(|u| u.can_login) {
-                cells.push(Some(user.name.as_bytes()));
-                cells.push(Some(&flag(catalog.is_superuser(&user.name))));
-                cells.push(Some(b"ALL"));
+                let is_superuser = flag(catalog.is_superuser(&user.name));
+                cells.extend([user.name.as_bytes(), &is_superuser, b"ALL"]);
             }
             let table = "users";
             vec![
@@ -150,8 +149,8 @@ fn list(
         RoleListing::Roles { of, recursive } => {
             for entry in of_whom(of, *recursive)? {
                 cells.push(Some(entry.name.as_bytes()));
-                cells.push(Some(&flag(entry.is_superuser)));
-                cells.push(Some(&flag(entry.can_login)));
+                let (is_superuser, can_login) = (flag(entry.is_superuser), flag(entry.can_login));
+                cells.extend([&is_superuser[..], &can_login]);
                 // No options.
                 cells.push(Some(&[0; 4]));
                 cells.push(Some(b"ALL"));
@@ -178,10 +177,9 @@ fn list(
                         continue;
                     }
                     for permission in all.iter().filter(|p| wanted(p)) {
-                        cells.push(Some(entry.name.as_bytes()));
-                        cells.push(Some(entry.name.as_bytes()));
-                        cells.push(Some(of.to_string().as_bytes()));
-                        cells.push(Some(permission.word().as_bytes()));
+                        let name = entry.name.as_bytes();
+                        let (of, word) = (of.to_string(), permission.word().as_bytes());
+                        cells.extend([name, name, of.as_bytes(), word]);
                     }
                 }
             }

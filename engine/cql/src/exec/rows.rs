@@ -93,6 +93,11 @@ impl RowCells {
         self.ends.is_empty()
     }
 
+    /// Adds values that are not null.
+    pub fn extend<'v>(&mut self, values: impl IntoIterator<Item = &'v [u8]>) {
+        values.into_iter().for_each(|value| self.push(Some(value)));
+    }
+
     /// Returns the bytes of memory used.
     pub fn memory(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<RowsEnd>()
@@ -394,24 +399,19 @@ pub trait FromRow: Sized {
 }
 
 macro_rules! rows {
-    ($($name:ident $index:tt),+) => {
+    ($($name:ident)+) => {
         impl<$($name: FromValue),+> FromRow for ($($name,)+) {
             fn from_row(row: Row<'_>) -> Result<Self> {
-                Ok(($(row.at::<$name>($index)?,)+))
+                let mut columns = 0..;
+                Ok(($(row.at::<$name>(columns.next().unwrap_or_default())?,)+))
             }
         }
+        rows!(@shorter $($name)+);
+    };
+    (@shorter $last:ident) => {};
+    (@shorter $first:ident $($name:ident)+) => {
+        rows!($($name)+);
     };
 }
 
-rows!(A 0);
-rows!(A 0, B 1);
-rows!(A 0, B 1, C 2);
-rows!(A 0, B 1, C 2, D 3);
-rows!(A 0, B 1, C 2, D 3, E 4);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-rows!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+rows!(A B C D E F G H I J K L);

@@ -200,3 +200,60 @@ pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
     }
     Ok(parts)
 }
+
+/// Returns the parts of a value with their types: elements, keys and values in turn, components,
+/// fields.
+///
+/// # Errors
+/// `Invalid` if the bytes are not a value of the type.
+pub fn typed_parts<'t, 'b>(
+    of: &'t Type,
+    bytes: &'b [u8],
+) -> Result<Vec<(&'t Type, Option<&'b [u8]>)>> {
+    let (parts, types) = (split(of, bytes)?, part_types(of));
+    let is_fixed = matches!(of, Type::Tuple(_) | Type::Udt(_));
+    let count = if is_fixed { types.len() } else { parts.len() };
+    let part = |i: usize| (types[i % types.len()], parts.get(i).copied().flatten());
+    Ok((0..count).map(part).collect())
+}
+
+/// How a text form shows values that have parts.
+pub(super) struct PartStyle<'s> {
+    /// Brackets around a value of the type.
+    pub brackets: fn(&Type) -> [char; 2],
+    /// Returns the text of a part.
+    pub part: &'s dyn Fn(&Type, Option<&[u8]>) -> String,
+    /// Returns the text of the key of a map.
+    pub key: fn(String) -> String,
+    /// Returns the text of the name of a field.
+    pub field: &'s dyn Fn(&str) -> String,
+}
+
+/// Renders a value that has parts.
+///
+/// # Errors
+/// `Invalid` if the bytes are not a value of the type.
+pub(super) fn render(of: &Type, bytes: &[u8], style: &PartStyle<'_>) -> Result<String> {
+    let [open, close] = (style.brackets)(of);
+    let mut out = String::from(open);
+    for (i, (of_part, bytes)) in typed_parts(of, bytes)?.into_iter().enumerate() {
+        let is_value = matches!(of, Type::Map(_)) && i % 2 == 1;
+        out.push_str(if is_value {
+            ": "
+        } else if i > 0 {
+            ", "
+        } else {
+            ""
+        });
+        let text = (style.part)(of_part, bytes);
+        match of {
+            Type::Map(_) if !is_value => out.push_str(&(style.key)(text)),
+            Type::Udt(udt) => {
+                out.push_str(&format!("{}: {text}", (style.field)(&udt.fields[i].0)));
+            }
+            _ => out.push_str(&text),
+        }
+    }
+    out.push(close);
+    Ok(out)
+}

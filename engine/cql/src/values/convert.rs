@@ -241,54 +241,40 @@ impl FromValue for &'static str {
     }
 }
 
-impl<T: FromValue + Eq + Hash> FromValue for HashSet<T> {
-    fn from_value(value: Value) -> Result<Self> {
-        elements("a set", value)
-    }
+/// Converts collections of the standard library, which are encoded in the order of CQL.
+macro_rules! collections {
+    ($($set:ident, $map:ident, $($bound:ident)+;)+) => {$(
+        impl<T: FromValue + $($bound +)+> FromValue for $set<T> {
+            fn from_value(value: Value) -> Result<Self> {
+                elements("a set", value)
+            }
+        }
+
+        impl<T: ToValue> ToValue for $set<T> {
+            #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
+            fn to_value(&self) -> Value {
+                Value::Set(self.iter().map(ToValue::to_value).collect())
+            }
+        }
+
+        impl<K: FromValue + $($bound +)+, V: FromValue> FromValue for $map<K, V> {
+            fn from_value(value: Value) -> Result<Self> {
+                pairs(value)
+            }
+        }
+
+        impl<K: ToValue, V: ToValue> ToValue for $map<K, V> {
+            #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
+            fn to_value(&self) -> Value {
+                Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
+            }
+        }
+    )+};
 }
 
-impl<T: FromValue + Ord> FromValue for BTreeSet<T> {
-    fn from_value(value: Value) -> Result<Self> {
-        elements("a set", value)
-    }
-}
-
-impl<T: ToValue> ToValue for HashSet<T> {
-    #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
-    fn to_value(&self) -> Value {
-        Value::Set(self.iter().map(ToValue::to_value).collect())
-    }
-}
-
-impl<T: ToValue> ToValue for BTreeSet<T> {
-    fn to_value(&self) -> Value {
-        Value::Set(self.iter().map(ToValue::to_value).collect())
-    }
-}
-
-impl<K: FromValue + Eq + Hash, V: FromValue> FromValue for HashMap<K, V> {
-    fn from_value(value: Value) -> Result<Self> {
-        pairs(value)
-    }
-}
-
-impl<K: FromValue + Ord, V: FromValue> FromValue for BTreeMap<K, V> {
-    fn from_value(value: Value) -> Result<Self> {
-        pairs(value)
-    }
-}
-
-impl<K: ToValue, V: ToValue> ToValue for HashMap<K, V> {
-    #[allow(clippy::disallowed_methods, reason = "its bytes are put in order")]
-    fn to_value(&self) -> Value {
-        Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
-    }
-}
-
-impl<K: ToValue, V: ToValue> ToValue for BTreeMap<K, V> {
-    fn to_value(&self) -> Value {
-        Value::Map(self.iter().map(|(k, v)| (k.to_value(), v.to_value())).collect())
-    }
+collections! {
+    HashSet, HashMap, Eq Hash;
+    BTreeSet, BTreeMap, Ord;
 }
 
 /// Values for the markers of a statement: a tuple in their order, a slice of [`Value`], or
@@ -420,7 +406,7 @@ impl Values for Named<'_> {
 }
 
 macro_rules! tuples {
-    ($($name:ident),*) => {
+    ($($name:ident)*) => {
         impl<$($name: ToValue),*> Values for ($($name,)*) {
             #[allow(non_snake_case)]
             fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
@@ -428,22 +414,15 @@ macro_rules! tuples {
                 in_order(&[$($name as &dyn ToValue),*], markers)
             }
         }
+        tuples!(@shorter $($name)*);
+    };
+    (@shorter) => {};
+    (@shorter $first:ident $($name:ident)*) => {
+        tuples!($($name)*);
     };
 }
 
-tuples!();
-tuples!(A);
-tuples!(A, B);
-tuples!(A, B, C);
-tuples!(A, B, C, D);
-tuples!(A, B, C, D, E);
-tuples!(A, B, C, D, E, F);
-tuples!(A, B, C, D, E, F, G);
-tuples!(A, B, C, D, E, F, G, H);
-tuples!(A, B, C, D, E, F, G, H, I);
-tuples!(A, B, C, D, E, F, G, H, I, J);
-tuples!(A, B, C, D, E, F, G, H, I, J, K);
-tuples!(A, B, C, D, E, F, G, H, I, J, K, L);
+tuples!(A B C D E F G H I J K L);
 
 macro_rules! tuple_values {
     ($($name:ident $index:tt),+) => {

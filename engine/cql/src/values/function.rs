@@ -10,7 +10,7 @@ use firn_wide::{Partitioner, Type, Wording, uuids};
 use serde_json::value::RawValue;
 
 use super::vector::{Similarity, is_zero};
-use super::{Bound, Context, EvalEnv, number, server_text};
+use super::{Context, EvalEnv, number, server_text};
 use crate::catalog::{ColumnType, Resource};
 use crate::error::{Class, Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
@@ -344,10 +344,7 @@ fn named(
                 };
                 let value: &RawValue = serde_json::from_str(&text)
                     .map_err(|e| failed(format!("Could not decode JSON string '{text}': {e}")))?;
-                Ok(match super::from_json(&of, value).map_err(|e| failed(e.to_string()))? {
-                    Bound::Bytes(bytes) => Some(bytes),
-                    _ => None,
-                })
+                Ok(super::from_json(&of, value).map_err(|e| failed(e.to_string()))?.into_bytes())
             })
         }
         _ => return None,

@@ -6,6 +6,7 @@
 //! Statements use Cassandra's form ([`json`], [`from_json`]), which cannot represent all values: a
 //! NaN becomes null, and a year BC has no sign. Other variants are described by a [`JsonForm`].
 
+use super::bytes::{PartStyle, render};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::literal::hex;
 use super::vector::put_vector;
-use super::{Bound, Value, put_collection, put_tuple, split};
+use super::{Bound, Value, put_collection, put_tuple};
 use crate::error::{Result, bail, invalid};
 
 /// Quotes a text. As in Cassandra, control characters are escaped with upper-case hex digits.
@@ -135,44 +136,23 @@ fn with_year_of_era(text: String) -> String {
 }
 
 fn many(of: &Type, bytes: &[u8], form: &JsonForm) -> String {
-    let Ok(parts) = split(of, bytes) else { return "null".into() };
-    let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
-    let object = |texts: Vec<String>| format!("{{{}}}", texts.join(", "));
-    let part = |i: usize| parts.get(i).copied().flatten();
-    // Keys of objects are texts.
-    let key = |text: String| if text.starts_with('"') { text } else { string(&text) };
-    match of {
-        Type::List(e) | Type::Set(e) | Type::Vector(e, _) => {
-            list(parts.iter().map(|p| write(e, *p, form)).collect())
-        }
-        Type::Map(kv) => {
-            let pair = |p: &[Option<&[u8]>]| {
-                format!("{}: {}", key(write(&kv.0, p[0], form)), write(&kv.1, p[1], form))
-            };
-            object(parts.chunks_exact(2).map(pair).collect())
-        }
-        Type::Tuple(types) => {
-            list(types.iter().enumerate().map(|(i, of)| write(of, part(i), form)).collect())
-        }
-        Type::Udt(udt) => {
-            let name = |n: &str| {
-                // The parser removes quotes, and converts unquoted names to lower case.
-                let is_taken_apart = form.keeps_quotes && n.starts_with('"');
-                if n.chars().any(char::is_uppercase) || is_taken_apart {
-                    string(&format!("\"{n}\""))
-                } else {
-                    string(n)
-                }
-            };
-            let fields = udt.fields.iter().enumerate();
-            object(
-                fields
-                    .map(|(i, (n, of))| format!("{}: {}", name(n), write(of, part(i), form)))
-                    .collect(),
-            )
-        }
-        _ => "null".into(),
-    }
+    let style = PartStyle {
+        brackets: |of| match of {
+            Type::Map(_) | Type::Udt(_) => ['{', '}'],
+            _ => ['[', ']'],
+        },
+        part: &|of, part| write(of, part, form),
+        // Keys are strings: other values are written in quotes.
+        key: |key| if key.starts_with('"') { key } else { string(&key) },
+        field: &|name| {
+            let is_taken_apart = form.keeps_quotes && name.starts_with('"');
+            match name.chars().any(char::is_uppercase) || is_taken_apart {
+                true => string(&format!("\"{name}\"")),
+                false => string(name),
+            }
+        },
+    };
+    render(of, bytes, &style).unwrap_or_else(|_| "null".into())
 }
 
 /// Kind of a JSON value, determined by its first character.
@@ -386,8 +366,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
         }
         _ => value,
     };
-    let optional =
-        |of: &Type, value: &RawValue| Ok(read(of, value, form)?.bytes().map(<[u8]>::to_vec));
+    let optional = |of: &Type, value: &RawValue| Ok(read(of, value, form)?.into_bytes());
     let wrong = |what: &str| Err(invalid!("Expected a {what}, but got {}", met(value)));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {

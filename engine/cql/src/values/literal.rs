@@ -2,7 +2,7 @@
 
 use firn_wide::{Type, Wording};
 
-use super::split;
+use super::bytes::{PartStyle, render};
 use crate::syntax::quote_if_needed;
 
 /// Returns the CQL literal of a value; `null` for none. Bytes that are not a valid value of the
@@ -65,31 +65,16 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn many(of: &Type, bytes: &[u8], constant: fn(&Type, &[u8]) -> String) -> String {
+    let style = PartStyle {
+        brackets: |of| match of {
+            Type::Tuple(_) => ['(', ')'],
+            Type::List(_) | Type::Vector(..) => ['[', ']'],
+            _ => ['{', '}'],
+        },
+        part: &|of, part| literal_of(of, part, constant),
+        key: |key| key,
+        field: &|name| quote_if_needed(name).into_owned(),
+    };
     // The value is already validated.
-    let parts = split(of, bytes).unwrap_or_default();
-    let part = |of: &Type, part: Option<&[u8]>| literal_of(of, part, constant);
-    let all = |of: &Type| parts.iter().map(|p| part(of, *p)).collect::<Vec<_>>().join(", ");
-    match of {
-        Type::Set(e) => format!("{{{}}}", all(e)),
-        Type::Map(kv) => {
-            let pair =
-                |p: &[Option<&[u8]>]| format!("{}: {}", part(&kv.0, p[0]), part(&kv.1, p[1]));
-            format!("{{{}}}", parts.chunks_exact(2).map(pair).collect::<Vec<_>>().join(", "))
-        }
-        Type::Tuple(types) => {
-            let component = |(i, of)| part(of, parts.get(i).copied().flatten());
-            format!("({})", types.iter().enumerate().map(component).collect::<Vec<_>>().join(", "))
-        }
-        Type::Udt(udt) => {
-            let field = |(i, (name, of)): (usize, &(String, Type))| {
-                format!("{}: {}", quote_if_needed(name), part(of, parts.get(i).copied().flatten()))
-            };
-            format!(
-                "{{{}}}",
-                udt.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", ")
-            )
-        }
-        Type::List(e) | Type::Vector(e, _) => format!("[{}]", all(e)),
-        _ => hex(bytes),
-    }
+    render(of, bytes, &style).unwrap_or_else(|_| hex(bytes))
 }

@@ -65,7 +65,7 @@ pub fn column_mask(
         }
         let receiver = Receiver::new(table, &column.name, of.clone());
         let value = BoundTerm::prepare(term, &receiver, context)?.eval(env)?;
-        values.push(value.bytes().map(<[u8]>::to_vec));
+        values.push(value.into_bytes());
     }
     Ok(ColumnMask { keyspace: keyspace.to_owned(), name: name.to_owned(), types, values })
 }

@@ -44,7 +44,9 @@ pub use json::{from_json, is_null, json, server_text};
 pub use literal::literal;
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
-pub use term::{BoundTerm, EvaluatedTerm, ambiguous, is_assignable, is_marker, own_type, term_fit};
+pub use term::{
+    BoundTerm, EvaluatedTerm, ambiguous, is_assignable, is_marker, own_type, resolve_call, term_fit,
+};
 pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 
@@ -64,6 +66,14 @@ pub enum Bound {
 impl Bound {
     /// Returns the bytes; `None` for null and unset.
     pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Bound::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Returns the bytes; `None` for null and unset.
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
         match self {
             Bound::Bytes(bytes) => Some(bytes),
             _ => None,

@@ -1,5 +1,6 @@
 //! Functions added in Cassandra 5: of numbers, of collections, masks.
 
+use crate::catalog::part_types;
 use std::sync::Arc;
 
 use firn_wide::{Type, uuids};
@@ -330,9 +331,6 @@ fn hashed(bytes: &[u8], algorithm: &str) -> Result<Vec<u8>> {
 
 /// Returns the value with which `mask_default` replaces all values of a type.
 fn default_value(of: &Type) -> Result<Vec<u8>> {
-    let all = |types: &mut dyn Iterator<Item = &Type>| {
-        types.map(|of| default_value(of).map(Some)).collect::<Result<Vec<_>>>()
-    };
     Ok(match of.unreversed() {
         of if is_number(of) => Number::Whole(BigInt::ZERO).encode(of)?,
         Type::Utf8 | Type::Ascii => b"****".to_vec(),
@@ -344,12 +342,15 @@ fn default_value(of: &Type) -> Result<Vec<u8>> {
         Type::Duration => vec![0; 3],
         Type::Inet => vec![0; 4],
         of @ (Type::List(_) | Type::Set(_) | Type::Map(_)) => put_many(of, vec![])?,
-        of @ Type::Tuple(types) => put_many(of, all(&mut types.iter())?)?,
+        of @ (Type::Tuple(_) | Type::Udt(_)) => {
+            let parts = part_types(of).into_iter().map(|of| default_value(of).map(Some));
+            put_many(of, parts.collect::<Result<_>>()?)?
+        }
         of @ Type::Vector(element, count) => {
             bail_if!(*count > MAX_ELEMENTS, "a vector of {count} elements has no default value");
             put_many(of, vec![Some(default_value(element)?); *count as usize])?
         }
-        of @ Type::Udt(udt) => put_many(of, all(&mut udt.fields.iter().map(|(_, of)| of))?)?,
+
         _ => vec![],
     })
 }

@@ -151,18 +151,6 @@ pub fn own_type(term: &ast::Term<'_>, context: &Context<'_>) -> Option<Type> {
     }
 }
 
-/// Returns the types of a call's arguments by themselves.
-fn argument_types(
-    call: &ast::FunctionCall<'_, ast::Term<'_>>,
-    context: &Context<'_>,
-) -> Vec<Option<Type>> {
-    let each = |argument: &ast::Term<'_>| match &argument.kind {
-        TermKind::List(items) => argument_of_list(&call.function, items.len()),
-        _ => own_type(argument, context),
-    };
-    call.arguments.iter().map(each).collect()
-}
-
 /// Reports whether a term can have the type.
 pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> bool {
     let all =
@@ -244,20 +232,43 @@ pub fn term_fit(
     }
 }
 
-/// Returns the function that a call refers to, given the expected type.
+/// Finds the function of a call. `own` returns the type of an argument, as far as it is known, and
+/// `term` the argument if it is a term.
+///
+/// # Errors
+/// `Invalid` with Cassandra's text.
+pub fn resolve_call<'s, 't, P: Display>(
+    call: &'s ast::FunctionCall<'t, ast::Expression<'t, P>>,
+    own: &dyn Fn(&ast::Expression<'t, P>) -> Option<Type>,
+    term: &dyn Fn(&'s ast::Expression<'t, P>) -> Option<&'s ast::Term<'t>>,
+    wanted: Option<&Type>,
+    context: &Context<'_>,
+) -> Result<Callee> {
+    let each = |argument: &ast::Expression<'t, P>| match &argument.kind {
+        ast::ExpressionKind::List(items) => {
+            argument_of_list(&call.function, items.len()).or_else(|| own(argument))
+        }
+        _ => own(argument),
+    };
+    let types: Vec<Option<Type>> = call.arguments.iter().map(each).collect();
+    let fit = |i: usize, of: &Type| {
+        let own = types.get(i).and_then(Option::as_ref);
+        match call.arguments.get(i).and_then(term) {
+            Some(term) => term_fit(term, own, of, context),
+            None => ArgumentFit::of(own, of),
+        }
+    };
+    let shown = |i: usize| call.arguments.get(i).map(ToString::to_string).unwrap_or_default();
+    let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };
+    find_callee(&call.function, &arguments, wanted, context)
+}
+
 fn called(
     call: &ast::FunctionCall<'_, ast::Term<'_>>,
     wanted: Option<&Type>,
     context: &Context<'_>,
 ) -> Result<Function> {
-    let types = argument_types(call, context);
-    let fit = |i: usize, of: &Type| {
-        let own = types.get(i).and_then(Option::as_ref);
-        call.arguments.get(i).map_or(ArgumentFit::Never, |a| term_fit(a, own, of, context))
-    };
-    let shown = |i: usize| call.arguments.get(i).map(ToString::to_string).unwrap_or_default();
-    let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };
-    match find_callee(&call.function, &arguments, wanted, context)? {
+    match resolve_call(call, &|term| own_type(term, context), &Some, wanted, context)? {
         Callee::Function(function) => Ok(function),
         Callee::Aggregate(_) => Err(misplaced_aggregate()),
     }
@@ -384,7 +395,7 @@ impl BoundTerm {
                 Ok(Bound::Bytes(put_many(of, values)?))
             }
             BoundTerm::Fields(fields) => {
-                let fields = fields.iter().map(|f| Ok(f.eval(env)?.bytes().map(<[u8]>::to_vec)));
+                let fields = fields.iter().map(|f| Ok(f.eval(env)?.into_bytes()));
                 Ok(Bound::Bytes(put_tuple(&fields.collect::<Result<Vec<_>>>()?)?))
             }
             BoundTerm::Call(function, arguments) => {
@@ -422,10 +433,7 @@ impl BoundTerm {
             return Ok(self);
         }
         let env = EvalEnv { bound: &[], now: 0, random: &|| 0 };
-        Ok(BoundTerm::Constant(match self.eval(&env)? {
-            Bound::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }))
+        Ok(BoundTerm::Constant(self.eval(&env)?.into_bytes()))
     }
 }
 

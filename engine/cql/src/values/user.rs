@@ -27,7 +27,7 @@ use firn_wide::{Type, Wording};
 use super::call::{ArgumentFit, CallArguments};
 use super::function::{self, Function, is_value_of};
 use super::value::bytes_of_text;
-use super::{Bound, Context, Value, native, put_many};
+use super::{Context, Value, native, put_many};
 use crate::catalog::{ColumnType, Resource, StoredAggregate, StoredFunction};
 use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::script::ScriptValue;
@@ -343,10 +343,7 @@ fn bytes_of(of: &Type, value: ScriptValue) -> std::result::Result<Option<Vec<u8>
         (ScriptValue::Array(_), _) => return Err(format!("an array is no {}", of.cql_name())),
         (ScriptValue::Map(_), _) => return Err(format!("an object map is no {}", of.cql_name())),
     };
-    match value.encode(of).map_err(text_of)? {
-        Bound::Bytes(bytes) => Ok(Some(bytes)),
-        _ => Ok(None),
-    }
+    Ok(value.encode(of).map_err(text_of)?.into_bytes())
 }
 
 fn text_of(e: Error) -> String {

@@ -7,8 +7,9 @@ use firn_wide::{TimeSource, Type, Wording};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
-use super::vector::{check_count, null_inside, put_vector};
-use super::{Bound, put_collection, put_tuple, split};
+use super::Bound;
+use super::bytes::{put_many, typed_parts};
+use super::vector::check_count;
 use crate::error::{Result, bail, invalid};
 
 /// A value of any type.
@@ -181,27 +182,21 @@ impl Value {
     }
 
     fn decode_parts(of: &Type, bytes: &[u8]) -> Result<Value> {
-        let parts = split(of, bytes)?;
-        let all =
-            |of: &Type| parts.iter().map(|p| Value::decode(of, *p)).collect::<Result<Vec<_>>>();
+        let parts = typed_parts(of, bytes)?.into_iter();
+        let mut parts =
+            parts.map(|(of, part)| Value::decode(of, part)).collect::<Result<Vec<_>>>()?;
         Ok(match of {
-            Type::List(e) | Type::Vector(e, _) => Value::List(all(e)?),
-            Type::Set(e) => Value::Set(all(e)?),
-            Type::Map(kv) => {
-                let pair = |p: &[Option<&[u8]>]| {
-                    Ok((Value::decode(&kv.0, p[0])?, Value::decode(&kv.1, p[1])?))
-                };
-                Value::Map(parts.chunks_exact(2).map(pair).collect::<Result<_>>()?)
-            }
-            Type::Tuple(types) => {
-                let part = |(i, of)| Value::decode(of, parts.get(i).copied().flatten());
-                Value::Tuple(types.iter().enumerate().map(part).collect::<Result<_>>()?)
+            Type::List(_) | Type::Vector(..) => Value::List(parts),
+            Type::Set(_) => Value::Set(parts),
+            Type::Tuple(_) => Value::Tuple(parts),
+            Type::Map(_) => {
+                let mut parts = parts.drain(..);
+                let pair = || Some((parts.next()?, parts.next()?));
+                Value::Map(std::iter::from_fn(pair).collect())
             }
             Type::Udt(udt) => {
-                let field = |(i, (name, of)): (usize, &(String, Type))| {
-                    Ok((name.clone(), Value::decode(of, parts.get(i).copied().flatten())?))
-                };
-                Value::User(udt.fields.iter().enumerate().map(field).collect::<Result<_>>()?)
+                let names = udt.fields.iter().map(|(name, _)| name.clone());
+                Value::User(names.zip(parts).collect())
             }
             _ => Value::Blob(bytes.to_vec()),
         })
@@ -270,56 +265,34 @@ impl Value {
     }
 
     fn encode_parts(&self, of: &Type) -> Result<Bound> {
-        let element = |value: &Value, of: &Type| match value.encode(of)? {
-            Bound::Bytes(bytes) => Ok(bytes),
-            _ => Err(invalid("null is not supported inside collections")),
-        };
-        let part = |value: &Value, of: &Type| match value.encode(of)? {
-            Bound::Bytes(bytes) => Ok(Some(bytes)),
-            _ => Ok(None),
-        };
-        Ok(Bound::Bytes(match (self, of) {
+        let parts: Vec<(&Value, &Type)> = match (self, of) {
             (Value::List(values), Type::List(e))
-            | (Value::Set(values) | Value::List(values), Type::Set(e)) => put_collection(
-                of,
-                &values.iter().map(|v| element(v, e)).collect::<Result<Vec<_>>>()?,
-            )?,
+            | (Value::Set(values) | Value::List(values), Type::Set(e)) => {
+                values.iter().map(|v| (v, &**e)).collect()
+            }
             (Value::List(values), Type::Vector(e, _)) => {
                 check_count("a value", of, values.len())?;
-                let parts = values.iter().map(|v| match v.encode(e)? {
-                    Bound::Bytes(bytes) => Ok(bytes),
-                    _ => Err(null_inside()),
-                });
-                put_vector(e, &parts.collect::<Result<Vec<_>>>()?)
+                values.iter().map(|v| (v, &**e)).collect()
             }
             (Value::Map(pairs), Type::Map(kv)) => {
-                let mut parts = Vec::with_capacity(pairs.len() * 2);
-                for (key, value) in pairs {
-                    parts.push(element(key, &kv.0)?);
-                    parts.push(element(value, &kv.1)?);
-                }
-                put_collection(of, &parts)?
+                pairs.iter().flat_map(|(k, v)| [(k, &kv.0), (v, &kv.1)]).collect()
             }
-            (Value::Tuple(values), Type::Tuple(types)) if values.len() <= types.len() => put_tuple(
-                &values
-                    .iter()
-                    .zip(types.iter())
-                    .map(|(v, t)| part(v, t))
-                    .collect::<Result<Vec<_>>>()?,
-            )?,
+            (Value::Tuple(values), Type::Tuple(types)) if values.len() <= types.len() => {
+                values.iter().zip(types.iter()).collect()
+            }
             (Value::User(fields), Type::Udt(udt)) => {
-                if let Some((unknown, _)) =
-                    fields.iter().find(|(n, _)| !udt.fields.iter().any(|f| f.0 == *n))
-                {
+                let is_known = |name: &str| udt.fields.iter().any(|f| f.0 == name);
+                if let Some((unknown, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
                     bail!("Unknown field '{unknown}' in value of user defined type {}", udt.name);
                 }
-                let field = |(name, of): &(String, Type)| {
-                    fields.iter().find(|f| f.0 == *name).map_or(Ok(None), |f| part(&f.1, of))
-                };
-                put_tuple(&udt.fields.iter().map(field).collect::<Result<Vec<_>>>()?)?
+                let given = |name: &str| fields.iter().find(|f| f.0 == name).map(|f| &f.1);
+                let field = |(name, of)| (given(name).unwrap_or(&Value::Null), of);
+                udt.fields.iter().map(|(name, of)| field((name, of))).collect()
             }
             _ => bail!("{} is no {}", self.short(), of.cql_name()),
-        }))
+        };
+        let bytes = parts.into_iter().map(|(v, of)| Ok(v.encode(of)?.into_bytes()));
+        Ok(Bound::Bytes(put_many(of, bytes.collect::<Result<_>>()?)?))
     }
 }
 

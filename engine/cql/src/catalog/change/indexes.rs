@@ -1,5 +1,6 @@
 //! Indexes: valid targets, and names.
 
+use super::skip_if;
 use std::collections::BTreeMap;
 
 use firn_wide::Type;
@@ -29,8 +30,9 @@ impl Catalog {
         if let Some(name) = &statement.name
             && home.index(&name.text).is_some()
         {
-            let there = || invalid!("Index '{}' already exists", name.text);
-            return if statement.if_not_exists { Ok(None) } else { Err(there()) };
+            return skip_if(statement.if_not_exists, || {
+                invalid!("Index '{}' already exists", name.text)
+            });
         }
         bail_if!(found.is_counter(), "Secondary indexes on counter tables aren't supported");
         if found.view().is_some() {
@@ -85,14 +87,9 @@ impl Catalog {
         let same = |i: &&TableIndex| (&i.column, i.target) == (&made.column, made.target);
         for other in found.indexes().iter().filter(same) {
             if (&other.class, &other.options) == (&made.class, &made.options) {
-                return match statement.if_not_exists {
-                    true => Ok(None),
-                    false => Err(invalid!(
-                        "Index {} is a duplicate of existing index {}",
-                        made.name,
-                        other.name
-                    )),
-                };
+                return skip_if(statement.if_not_exists, || {
+                    invalid!("Index {} is a duplicate of existing index {}", made.name, other.name)
+                });
             }
             bail_if!(
                 found.compact,
@@ -122,8 +119,9 @@ impl Catalog {
         let name = &*statement.name.name.text;
         super::super::check_not_system(keyspace)?;
         let Some((table, index)) = self.keyspace(keyspace).and_then(|k| k.index(name)) else {
-            let missing = || invalid!("Index '{keyspace}.{name}' doesn't exist'");
-            return if statement.if_exists { Ok(None) } else { Err(missing()) };
+            return skip_if(statement.if_exists, || {
+                invalid!("Index '{keyspace}.{name}' doesn't exist'")
+            });
         };
         table.check_own()?;
         let mut changed = (**table).clone();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{check_not_system_new, missing_keyspace};
+use super::{check_not_system_new, missing_keyspace, skip_if};
 use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, foreign_option, is_valid_name};
 use crate::error::{Class, Error, Result, bail_if, configuration};
 use crate::syntax::ast::{
@@ -30,10 +30,10 @@ impl Catalog {
         apply_keyspace(&mut keyspace, &statement.properties)?;
         bail_if!(keyspace.replication.is_empty(), "Missing mandatory option 'replication'");
         if self.keyspace(name).is_some() {
-            return match statement.if_not_exists {
-                true => Ok(None),
-                false => Err(Error::AlreadyExists { keyspace: name.to_owned(), table: None }),
-            };
+            return skip_if(statement.if_not_exists, || Error::AlreadyExists {
+                keyspace: name.to_owned(),
+                table: None,
+            });
         }
         Ok(Some(self.with_keyspace(keyspace)))
     }
@@ -46,7 +46,7 @@ impl Catalog {
         let name = &*statement.name.text;
         super::super::check_not_system(name)?;
         let Some(before) = self.keyspace(name) else {
-            return if statement.if_exists { Ok(None) } else { Err(missing_keyspace(name)) };
+            return skip_if(statement.if_exists, || missing_keyspace(name));
         };
         let mut keyspace = (**before).clone();
         apply_keyspace(&mut keyspace, &statement.properties)?;
@@ -61,7 +61,7 @@ impl Catalog {
         let name = &*statement.name.text;
         super::super::check_not_system(name)?;
         if self.keyspace(name).is_none() {
-            return if statement.if_exists { Ok(None) } else { Err(missing_keyspace(name)) };
+            return skip_if(statement.if_exists, || missing_keyspace(name));
         }
         let mut next = self.next();
         next.keyspaces.remove(name);

@@ -1,6 +1,7 @@
 //! Roles: `CREATE ROLE` and similar statements, `GRANT`, `REVOKE`. The caller has checked the
 //! permissions.
 
+use super::skip_if;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Resource, RoleEntry};
@@ -40,10 +41,7 @@ impl Catalog {
     ) -> Result<Option<Catalog>> {
         let name = &*definition.name.text;
         if self.role(name).is_some() {
-            return match definition.conditional {
-                true => Ok(None),
-                false => Err(invalid!("{name} already exists")),
-            };
+            return skip_if(definition.conditional, || invalid!("{name} already exists"));
         }
         let mut role =
             RoleEntry { name: name.to_owned(), id: RoleEntry::next_id(), ..RoleEntry::default() };
@@ -75,7 +73,7 @@ impl Catalog {
     /// `Invalid` if the role does not exist.
     pub fn drop_role(&self, name: &str, if_exists: bool) -> Result<Option<Catalog>> {
         if self.role(name).is_none() {
-            return if if_exists { Ok(None) } else { Err(missing_role(name)) };
+            return skip_if(if_exists, || missing_role(name));
         }
         let mut next = self.next();
         next.roles.remove(name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::check_not_system_new;
+use super::{check_not_system_new, skip_if};
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
@@ -32,13 +32,10 @@ impl Catalog {
         let name = &*statement.name.name.text;
         let home = self.existing(keyspace)?;
         if home.table(name).is_some() {
-            return match statement.if_not_exists {
-                true => Ok(None),
-                false => Err(Error::AlreadyExists {
-                    keyspace: keyspace.to_owned(),
-                    table: Some(name.to_owned()),
-                }),
-            };
+            return skip_if(statement.if_not_exists, || Error::AlreadyExists {
+                keyspace: keyspace.to_owned(),
+                table: Some(name.to_owned()),
+            });
         }
         bail_if!(
             !is_valid_name(name, MAX_TABLE_NAME),
@@ -126,13 +123,12 @@ impl Catalog {
             TableChange::Mask { if_exists, column, .. } => {
                 let name = &*column.text;
                 if table.column(name).is_none() {
-                    let missing = || {
+                    return skip_if(*if_exists, || {
                         invalid!(
                             "Column with name '{name}' doesn't exist on table '{}'",
                             table.name
                         )
-                    };
-                    return if *if_exists { Ok(None) } else { Err(missing()) };
+                    });
                 }
             }
             TableChange::With(properties) => {
@@ -407,8 +403,7 @@ fn add_column(
     let name = &*definition.name.text;
     bail_if!(table.compact, "Cannot add new column to a COMPACT STORAGE table");
     if table.column(name).is_some() {
-        let there = || invalid!("Column with name '{name}' already exists");
-        return if if_not_exists { Ok(()) } else { Err(there()) };
+        return skip_if(if_not_exists, || invalid!("Column with name '{name}' already exists"));
     }
     bail_if!(
         definition.is_static && table.clustering == 0,
@@ -451,8 +446,9 @@ fn drop_column(
     at: i64,
 ) -> Result<()> {
     let Some(column) = table.column(name).cloned() else {
-        let missing = || invalid!("Column {name} was not found in table '{}'", table.shown_name());
-        return if if_exists { Ok(()) } else { Err(missing()) };
+        return skip_if(if_exists, || {
+            invalid!("Column {name} was not found in table '{}'", table.shown_name())
+        });
     };
     bail_if!(column.is_primary_key(), "Cannot drop PRIMARY KEY column {name}");
     if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
@@ -493,8 +489,9 @@ fn rename_column(
 ) -> Result<()> {
     let (from, to) = (&*from.text, &*to.text);
     let Some(column) = table.column(from) else {
-        let missing = || invalid!("Column {from} was not found in table '{}'", table.shown_name());
-        return if if_exists { Ok(()) } else { Err(missing()) };
+        return skip_if(if_exists, || {
+            invalid!("Column {from} was not found in table '{}'", table.shown_name())
+        });
     };
     bail_if!(!column.is_primary_key(), "Cannot rename non PRIMARY KEY column {from}");
     bail_if!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::check_not_system_new;
+use super::{check_not_system_new, skip_if};
 use crate::catalog::column_type::mentions;
 use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{
@@ -27,8 +27,9 @@ impl Catalog {
         let mut home = (**self.existing(keyspace)?).clone();
         let name = &*statement.name.name.text;
         if home.user_type(name).is_some() {
-            let there = || invalid!("A user type with name '{name}' already exists");
-            return if statement.if_not_exists { Ok(None) } else { Err(there()) };
+            return skip_if(statement.if_not_exists, || {
+                invalid!("A user type with name '{name}' already exists")
+            });
         }
         let mut fields: Vec<(String, ColumnType)> = vec![];
         for (field, of) in &statement.fields {
@@ -49,23 +50,20 @@ impl Catalog {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
         let Some(found) = self.keyspace(keyspace).and_then(|k| k.user_type(name)) else {
-            return if statement.if_exists {
-                Ok(None)
-            } else {
-                Err(invalid!("Type '{keyspace}.{name}' doesn't exist"))
-            };
+            return skip_if(statement.if_exists, || {
+                invalid!("Type '{keyspace}.{name}' doesn't exist")
+            });
         };
         let mut home = (**self.existing(keyspace)?).clone();
         let mut def = (**found).clone();
         match &statement.change {
             TypeChange::Add { if_not_exists, field, of } => {
                 if def.fields.iter().any(|f| f.0 == field.text) {
-                    let there = || {
+                    return skip_if(*if_not_exists, || {
                         invalid!(
                             "Cannot add field {field} to type {keyspace}.{name}: a field with name {field} already exists"
                         )
-                    };
-                    return if *if_not_exists { Ok(None) } else { Err(there()) };
+                    });
                 }
                 let of_field = field_type(&home, of)?;
                 bail_if!(
@@ -124,8 +122,9 @@ impl Catalog {
         super::super::check_not_system(keyspace)?;
         let name = &*statement.name.name.text;
         let Some(home) = self.keyspace(keyspace).filter(|k| k.user_type(name).is_some()) else {
-            let missing = || invalid!("Type '{keyspace}.{name}' doesn't exist");
-            return if statement.if_exists { Ok(None) } else { Err(missing()) };
+            return skip_if(statement.if_exists, || {
+                invalid!("Type '{keyspace}.{name}' doesn't exist")
+            });
         };
         let used = |of: &ColumnType| mentions(&of.of, name);
         let mut functions: Vec<String> = home

@@ -1,5 +1,6 @@
 //! `USING TIMESTAMP … AND TTL …`.
 
+use crate::catalog::TableSchema;
 use firn_wide::Type;
 
 use crate::error::{Result, bail, bail_if, invalid};
@@ -25,18 +26,26 @@ impl HeapBytes for Attributes {
 impl Attributes {
     /// Prepares the attributes of a statement on this table (`[batch]` for a whole batch).
     pub fn prepare(
-        timestamp: Option<&ast::Term<'_>>,
-        ttl: Option<&ast::Term<'_>>,
-        keyspace: &str,
-        table: &str,
+        using: &ast::Using<'_>,
+        table: &TableSchema,
         context: &mut Context<'_>,
     ) -> Result<Attributes> {
-        let receiver =
-            |name: &str, of: Type| Receiver::without_table(name, of).of_table(keyspace, table);
-        let (stamp, life) = (receiver("[timestamp]", Type::Long), receiver("[ttl]", Type::Int32));
+        Attributes::prepare_in(using, (&table.keyspace, &table.name), context)
+    }
+
+    /// Like [`prepare`](Attributes::prepare); markers have this keyspace and table.
+    pub fn prepare_in(
+        using: &ast::Using<'_>,
+        (keyspace, table): (&str, &str),
+        context: &mut Context<'_>,
+    ) -> Result<Attributes> {
+        let mut prepare = |term: &Option<ast::Term<'_>>, name: &str, of: Type| {
+            let receiver = Receiver::without_table(name, of).of_table(keyspace, table);
+            term.as_ref().map(|t| BoundTerm::prepare(t, &receiver, context)).transpose()
+        };
         Ok(Attributes {
-            timestamp: timestamp.map(|t| BoundTerm::prepare(t, &stamp, context)).transpose()?,
-            ttl: ttl.map(|t| BoundTerm::prepare(t, &life, context)).transpose()?,
+            timestamp: prepare(&using.timestamp, "[timestamp]", Type::Long)?,
+            ttl: prepare(&using.ttl, "[ttl]", Type::Int32)?,
         })
     }
 

@@ -35,7 +35,7 @@ use super::engine::Engine;
 use super::plan::{ChangeKind, Request, StatementPlan, TableAccess};
 use super::rows::Rows;
 use crate::catalog::{Catalog, TableSchema};
-use crate::error::{Result, invalid};
+use crate::error::{Result, bail_if, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
 use crate::values::{Bound, ColumnSpec, Context, EvalEnv, HeapBytes, Markers};
 use attributes::Attributes;
@@ -94,8 +94,9 @@ impl ChangePlan {
         let keyspace = keyspace.unwrap_or_default();
         let context = Context::new(catalog, keyspace, engine.partitioner());
         let mut context = Context { markers, ..context };
-        let (ts, ttl) = (batch.using.timestamp.as_ref(), batch.using.ttl.as_ref());
-        let attributes = Attributes::prepare(ts, ttl, "[batch]", "[batch]", &mut context)?;
+
+        let attributes =
+            Attributes::prepare_in(&batch.using, ("[batch]", "[batch]"), &mut context)?;
         check_batch(batch.kind, &attributes, &changes.iter().collect::<Vec<_>>())?;
         let first = changes.first().map(|c: &ChangeStatement| &c.table);
         let is_of_one = changes.iter().all(|c| Some(c.table.id) == first.map(|t| t.id));
@@ -134,39 +135,32 @@ fn check_batch(
     attributes: &Attributes,
     changes: &[&ChangeStatement],
 ) -> Result<()> {
-    let refused = |text: &str| Err(invalid(text));
     let has_conditions = changes.iter().any(|c| c.is_conditional());
-    let has_timestamp = attributes.has_timestamp();
-    if attributes.has_ttl() {
-        return refused("Global TTL on the BATCH statement is not supported.");
-    }
-    if has_timestamp && has_conditions {
-        return refused("Cannot provide custom timestamp for conditional BATCH");
-    }
-    if has_timestamp && kind == BatchKind::Counter {
-        return refused("Cannot provide custom timestamp for counter BATCH");
-    }
-    if has_timestamp && changes.iter().any(|c| c.attributes.has_timestamp()) {
-        return refused("Timestamp must be set either on BATCH or individual statements");
-    }
     let has_counters = changes.iter().any(|c| c.table.is_counter());
     let has_others = changes.iter().any(|c| !c.table.is_counter());
-    if has_timestamp && has_counters {
-        return refused("Cannot provide custom timestamp for a BATCH containing counters");
+    bail_if!(attributes.has_ttl(), "Global TTL on the BATCH statement is not supported.");
+    if attributes.has_timestamp() {
+        let twice = changes.iter().any(|c| c.attributes.has_timestamp());
+        bail_if!(has_conditions, "Cannot provide custom timestamp for conditional BATCH");
+        bail_if!(kind == BatchKind::Counter, "Cannot provide custom timestamp for counter BATCH");
+        bail_if!(twice, "Timestamp must be set either on BATCH or individual statements");
+        bail_if!(has_counters, "Cannot provide custom timestamp for a BATCH containing counters");
     }
-    if kind == BatchKind::Counter && has_others {
-        return refused("Cannot include non-counter statement in a counter batch");
-    }
-    if has_counters && has_others {
-        return refused("Counter and non-counter mutations cannot exist in the same batch");
-    }
-    if kind == BatchKind::Logged && has_counters {
-        return refused("Cannot include a counter statement in a logged batch");
-    }
+    bail_if!(
+        kind == BatchKind::Counter && has_others,
+        "Cannot include non-counter statement in a counter batch"
+    );
+    bail_if!(
+        has_counters && has_others,
+        "Counter and non-counter mutations cannot exist in the same batch"
+    );
+    bail_if!(
+        kind == BatchKind::Logged && has_counters,
+        "Cannot include a counter statement in a logged batch"
+    );
     let tables = || changes.iter().map(|c| c.table.id);
-    if has_conditions && tables().any(|t| Some(t) != tables().next()) {
-        return refused("Batch with conditions cannot span multiple tables");
-    }
+    let is_of_many = tables().any(|t| Some(t) != tables().next());
+    bail_if!(has_conditions && is_of_many, "Batch with conditions cannot span multiple tables");
     Ok(())
 }
 

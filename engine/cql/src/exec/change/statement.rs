@@ -110,7 +110,6 @@ struct StatementParts<'a> {
     operations: Vec<Operation>,
     guard: StatementGuard,
     attributes: Attributes,
-    json: Option<json::JsonSource>,
 }
 
 fn checked_guard(
@@ -173,58 +172,43 @@ impl ChangeStatement {
         insert: &ast::Insert<'_>,
         context: &mut Context<'_>,
     ) -> Result<ChangeStatement> {
-        if table.is_counter() {
-            bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
-        }
-        let using = &insert.using;
-        let (ts, ttl) = (using.timestamp.as_ref(), using.ttl.as_ref());
-        let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
+        bail_if!(
+            table.is_counter(),
+            "INSERT statements are not allowed on counter tables, use UPDATE instead"
+        );
+        let attributes = Attributes::prepare(&insert.using, table, context)?;
         let guard =
             if insert.if_not_exists { StatementGuard::NotExists } else { StatementGuard::None };
+        let prepare = |given, names_columns: bool, context: &mut Context<'_>| {
+            let (relations, operations) = values_of(table, given, context)?;
+            if names_columns {
+                check_compact(table, &operations)?;
+            }
+            let parts =
+                StatementParts { verb: Verb::Insert, relations, operations, guard, attributes };
+            ChangeStatement::of(table, parts, context)
+        };
         match &insert.what {
             Inserted::Values { columns, values } => {
                 bail_if!(columns.len() != values.len(), "Unmatched column names/values");
                 let doubled = |(i, c): (usize, &ast::AstName<'_>)| {
                     columns[..i].iter().any(|b| b.text == c.text)
                 };
-                if columns.iter().enumerate().any(doubled) {
-                    bail!("The column names contains duplicates");
-                }
-                let given: Vec<_> = columns.iter().cloned().zip(values.iter().cloned()).collect();
-                let (relations, operations) = values_of(table, given, context)?;
-                check_compact(table, &operations)?;
-                ChangeStatement::of(
-                    table,
-                    StatementParts {
-                        verb: Verb::Insert,
-                        relations,
-                        operations,
-                        guard,
-                        attributes,
-                        json: None,
-                    },
-                    context,
-                )
+                bail_if!(
+                    columns.iter().enumerate().any(doubled),
+                    "The column names contains duplicates"
+                );
+                let given = columns.iter().cloned().zip(values.iter().cloned()).collect();
+                prepare(given, true, context)
             }
             Inserted::Json { value, default_unset } => {
                 let json = json::JsonSource::prepare(table, value, *default_unset, context)?;
-                // The JSON text provides the values of markers, one for each column.
-                let outer = std::mem::replace(
-                    &mut context.markers,
-                    Markers::new(table.columns().len() as u16),
-                );
-                let (relations, operations) = values_of(table, json::all_columns(table), context)?;
-                let parts = StatementParts {
-                    verb: Verb::Insert,
-                    relations,
-                    operations,
-                    guard,
-                    attributes,
-                    json: Some(json),
-                };
-                let change = ChangeStatement::of(table, parts, context);
+                // The statement's own markers are those of its columns.
+                let own = Markers::new(table.columns().len() as u16);
+                let outer = std::mem::replace(&mut context.markers, own);
+                let change = prepare(json::all_columns(table), false, context)?;
                 context.markers = outer;
-                change
+                Ok(ChangeStatement { json: Some(json), ..change })
             }
         }
     }
@@ -234,8 +218,7 @@ impl ChangeStatement {
         update: &ast::Update<'_>,
         context: &mut Context<'_>,
     ) -> Result<ChangeStatement> {
-        let (ts, ttl) = (update.using.timestamp.as_ref(), update.using.ttl.as_ref());
-        let attributes = Attributes::prepare(ts, ttl, &table.keyspace, &table.name, context)?;
+        let attributes = Attributes::prepare(&update.using, table, context)?;
         let mut operations = vec![];
         for assignment in &update.assignments {
             let column = table.known_column(&assignment.column.text)?;
@@ -244,18 +227,9 @@ impl ChangeStatement {
         }
         let guard = checked_guard(table, &update.guard, context)?;
         let relations = update.relations.clone();
-        ChangeStatement::of(
-            table,
-            StatementParts {
-                verb: Verb::Update,
-                relations,
-                operations,
-                guard,
-                attributes,
-                json: None,
-            },
-            context,
-        )
+        let verb = Verb::Update;
+        let parts = StatementParts { verb, relations, operations, guard, attributes };
+        ChangeStatement::of(table, parts, context)
     }
 
     fn delete(
@@ -263,36 +237,23 @@ impl ChangeStatement {
         delete: &ast::Delete<'_>,
         context: &mut Context<'_>,
     ) -> Result<ChangeStatement> {
-        let attributes = Attributes::prepare(
-            delete.timestamp.as_ref(),
-            None,
-            &table.keyspace,
-            &table.name,
-            context,
-        )?;
+        let using = ast::Using { timestamp: delete.timestamp.clone(), ttl: None };
+        let attributes = Attributes::prepare(&using, table, context)?;
         let mut operations = vec![];
         for target in &delete.targets {
             let column = table.known_column(&target.column.text)?;
-            if column.is_primary_key() {
-                let text = "for deletion (should not be a PRIMARY KEY part)";
-                bail!("Invalid identifier {} {text}", column.name);
-            }
+            bail_if!(
+                column.is_primary_key(),
+                "Invalid identifier {} for deletion (should not be a PRIMARY KEY part)",
+                column.name
+            );
             operations.push(Operation::delete(table, column, &target.part, context)?);
         }
         let guard = checked_guard(table, &delete.guard, context)?;
         let relations = delete.relations.clone();
-        ChangeStatement::of(
-            table,
-            StatementParts {
-                verb: Verb::Delete,
-                relations,
-                operations,
-                guard,
-                attributes,
-                json: None,
-            },
-            context,
-        )
+        let verb = Verb::Delete;
+        let parts = StatementParts { verb, relations, operations, guard, attributes };
+        ChangeStatement::of(table, parts, context)
     }
 
     fn of(
@@ -300,7 +261,7 @@ impl ChangeStatement {
         parts: StatementParts<'_>,
         context: &mut Context<'_>,
     ) -> Result<ChangeStatement> {
-        let StatementParts { verb, relations, operations, guard, attributes, json } = parts;
+        let StatementParts { verb, relations, operations, guard, attributes } = parts;
         let (statics, operations): (Vec<_>, Vec<_>) =
             operations.into_iter().partition(|o| o.column.is_static());
         let tests_regular = guard.columns().any(|c| !table.columns()[c].is_static());
@@ -325,7 +286,7 @@ impl ChangeStatement {
             guard,
             operations,
             statics,
-            json,
+            json: None,
             layout: table.layout(context.partitioner),
             marker: table.cell_name(None),
             calls: std::mem::take(&mut context.calls),

@@ -17,12 +17,12 @@ use crate::syntax::ast::{
     SelectorPrimary, TermKind, TermPrimary,
 };
 use crate::values::aggregate::AggregateKind;
-use crate::values::function;
-use crate::values::vector::{argument_of_list, check_count};
+use crate::values::vector::check_count;
 use crate::values::{
-    ArgumentFit, BoundTerm, CallArguments, Callee, Context, MaskCall, Receiver, ambiguous,
-    find_callee, is_assignable, is_marker, own_type, term_fit, user_function,
+    BoundTerm, Callee, Context, MaskCall, Receiver, ambiguous, is_assignable, is_marker, own_type,
+    user_function,
 };
+use crate::values::{function, resolve_call};
 
 /// A resolved selector.
 struct Resolved {
@@ -367,22 +367,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         call: &FunctionCall<'_, Selector<'_>>,
         wanted: Option<&Type>,
     ) -> Result<Callee> {
-        let each = |argument: &Selector<'_>| match &argument.kind {
-            SelectorKind::List(items) => argument_of_list(&call.function, items.len())
-                .or_else(|| self.argument_type(argument)),
-            _ => self.argument_type(argument),
-        };
-        let types: Vec<_> = call.arguments.iter().map(each).collect();
-        let fit = |i: usize, of: &Type| {
-            let own = types.get(i).and_then(Option::as_ref);
-            match call.arguments.get(i).and_then(term_of) {
-                Some(term) => term_fit(term, own, of, self.context),
-                None => ArgumentFit::of(own, of),
-            }
-        };
-        let shown = |i: usize| call.arguments.get(i).map(ToString::to_string).unwrap_or_default();
-        let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };
-        find_callee(&call.function, &arguments, wanted, self.context)
+        resolve_call(call, &|s| self.argument_type(s), &term_of, wanted, self.context)
     }
 
     fn call(

@@ -11,6 +11,7 @@ mod select;
 mod term;
 mod view;
 
+use crate::syntax::ast::Drop;
 use pieces::{Joined, PrintedPairs, list, opt, qualified, quoted, string};
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter, Result};
@@ -63,24 +64,16 @@ impl Display for Statement<'_> {
                     Joined(&s.properties, " AND ")
                 )
             }
-            Statement::DropKeyspace(d) => {
-                write!(f, "DROP KEYSPACE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropKeyspace(d) => dropped(f, "KEYSPACE", d),
             Statement::CreateTable(s) => s.fmt(f),
             Statement::AlterTable(s) => s.fmt(f),
-            Statement::DropTable(d) => {
-                write!(f, "DROP TABLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropTable(d) => dropped(f, "TABLE", d),
             Statement::Truncate(name) => write!(f, "TRUNCATE TABLE {name}"),
             Statement::CreateView(s) => s.fmt(f),
             Statement::AlterView(s) => s.fmt(f),
-            Statement::DropView(d) => {
-                write!(f, "DROP MATERIALIZED VIEW {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropView(d) => dropped(f, "MATERIALIZED VIEW", d),
             Statement::CreateIndex(s) => s.fmt(f),
-            Statement::DropIndex(d) => {
-                write!(f, "DROP INDEX {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropIndex(d) => dropped(f, "INDEX", d),
             Statement::CreateType(s) => s.fmt(f),
             Statement::AlterType(s) => s.fmt(f),
             Statement::DropType(d) => {
@@ -89,18 +82,12 @@ impl Display for Statement<'_> {
             }
             Statement::CreateFunction(s) => s.fmt(f),
             Statement::CreateAggregate(s) => s.fmt(f),
-            Statement::DropFunction(d) => {
-                write!(f, "DROP FUNCTION {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
-            Statement::DropAggregate(d) => {
-                write!(f, "DROP AGGREGATE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropFunction(d) => dropped(f, "FUNCTION", d),
+            Statement::DropAggregate(d) => dropped(f, "AGGREGATE", d),
             Statement::Describe(s) => s.fmt(f),
             Statement::CreateRole(s) => s.print(f, true),
             Statement::AlterRole(s) => s.print(f, false),
-            Statement::DropRole(d) => {
-                write!(f, "DROP ROLE {}{}", opt(d.if_exists, "IF EXISTS "), d.name)
-            }
+            Statement::DropRole(d) => dropped(f, "ROLE", d),
             Statement::GrantRole(s) => s.fmt(f),
             Statement::GrantPermissions(s) => s.fmt(f),
             Statement::ListRoles(s) => s.fmt(f),
@@ -109,4 +96,8 @@ impl Display for Statement<'_> {
             Statement::Select(s) => s.fmt(f),
         }
     }
+}
+
+fn dropped<N: Display>(f: &mut Formatter<'_>, what: &str, statement: &Drop<N>) -> Result {
+    write!(f, "DROP {what} {}{}", opt(statement.if_exists, "IF EXISTS "), statement.name)
 }
