@@ -1,8 +1,6 @@
 //! Floor 0: the errors of statements: the error classes of the native protocol with their codes,
 //! and Cassandra's error texts (model 3.5).
 
-mod macros;
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -11,7 +9,7 @@ use firn_wide::TypeError;
 
 use crate::syntax::SyntaxError;
 
-pub(crate) use macros::{bail, bail_if, configuration, corrupt, invalid, text_enum, unauthorized};
+pub(crate) use macros::{bail, bail_if, configuration, corrupt, invalid, unauthorized};
 
 /// Result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -336,4 +334,48 @@ pub fn corrupt(text: impl Into<String>) -> Error {
 /// Creates an error of the class [`Class::Unauthorized`].
 pub fn unauthorized(text: impl Into<String>) -> Error {
     Error::refused(Class::Unauthorized, text)
+}
+
+/// Returns nothing if the statement allows it (`IF EXISTS`, `IF NOT EXISTS`), and else the error.
+pub fn skip_if<T: Default>(allowed: bool, error: impl FnOnce() -> Error) -> Result<T> {
+    if allowed { Ok(T::default()) } else { Err(error()) }
+}
+
+/// Macros that create an error with a formatted text.
+mod macros {
+    /// Creates an error of the class `Invalid` with a formatted text.
+    macro_rules! invalid {
+    ($($text:tt)+) => { $crate::error::invalid(format!($($text)+)) };
+}
+
+    /// Creates an error of the class `Configuration` with a formatted text.
+    macro_rules! configuration {
+    ($($text:tt)+) => { $crate::error::configuration(format!($($text)+)) };
+}
+
+    /// Creates an error for stored bytes that cannot be decoded, with a formatted text.
+    macro_rules! corrupt {
+    ($($text:tt)+) => { $crate::error::corrupt(format!($($text)+)) };
+}
+
+    /// Creates an error of the class `Unauthorized` with a formatted text.
+    macro_rules! unauthorized {
+    ($($text:tt)+) => { $crate::error::unauthorized(format!($($text)+)) };
+}
+
+    /// Returns an error of the class `Invalid` with a formatted text.
+    macro_rules! bail {
+    ($($text:tt)+) => { return Err($crate::error::invalid(format!($($text)+))) };
+}
+
+    /// Returns an error of the class `Invalid` with a formatted text if the condition holds.
+    macro_rules! bail_if {
+    ($condition:expr, $($text:tt)+) => {
+        if $condition {
+            return Err($crate::error::invalid(format!($($text)+)));
+        }
+    };
+}
+
+    pub(crate) use {bail, bail_if, configuration, corrupt, invalid, unauthorized};
 }

@@ -1,7 +1,7 @@
 //! Packed constants of an `IN` list. A vector for each value would take 128 bytes of memory where
 //! the statement text has 7.
 
-use crate::values::{BoundTerm, HeapBytes};
+use crate::values::{BoundTerm, heap_bytes};
 
 /// Tuples of constants without nulls, in the order in which they were pushed.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +49,7 @@ impl ConstantTuples {
     }
 }
 
-impl HeapBytes for ConstantTuples {
-    fn heap_bytes(&self) -> usize {
-        self.bytes.heap_bytes()
-    }
-}
+heap_bytes!(ConstantTuples { bytes });
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_durat
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
 use crate::values::{
-    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split,
+    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, heap_bytes, split,
 };
 
 /// Values for the columns of a relation.
@@ -96,17 +96,9 @@ impl HeapBytes for RelationKind {
     }
 }
 
-impl HeapBytes for Restriction {
-    fn heap_bytes(&self) -> usize {
-        self.columns.heap_bytes() + self.what.heap_bytes()
-    }
-}
+heap_bytes!(Restriction { columns, what });
 
-impl HeapBytes for TokenRestriction {
-    fn heap_bytes(&self) -> usize {
-        self.equal.heap_bytes() + self.start.heap_bytes() + self.end.heap_bytes()
-    }
-}
+heap_bytes!(TokenRestriction { equal, start, end });
 
 impl Restriction {
     pub fn is_slice(&self) -> bool {

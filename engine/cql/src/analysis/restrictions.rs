@@ -19,7 +19,7 @@ use crate::catalog::{
 };
 use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::Relation;
-use crate::values::{Context, HeapBytes};
+use crate::values::{Context, heap_bytes};
 
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
      If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
@@ -98,13 +98,7 @@ pub struct Restrictions {
     filters_keys: (bool, bool),
 }
 
-impl HeapBytes for Restrictions {
-    fn heap_bytes(&self) -> usize {
-        let parts = [&self.partition, &self.clustering, &self.others];
-        let parts: usize = parts.into_iter().map(HeapBytes::heap_bytes).sum();
-        parts + self.token.heap_bytes()
-    }
-}
+heap_bytes!(Restrictions { partition, clustering, others, token });
 
 impl Restrictions {
     /// Checks the relations of a statement on `table`. `only_statics`: it selects or changes static

@@ -1,11 +1,10 @@
 //! Types of columns and of values.
 
-use super::record::TypeText;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-use firn_wide::{Type, UserType};
+use firn_wide::{Registry, Type, UserType};
 
 use crate::syntax::quote_type_if_needed;
 
@@ -149,4 +148,32 @@ pub fn is_unordered(of: &Type) -> bool {
 /// Reports whether values of the type contain durations, which have no order.
 pub fn has_duration(of: &Type) -> bool {
     *of == Type::Duration || part_types(of).into_iter().any(has_duration)
+}
+
+/// Stored form of a type: its full class name.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TypeText {
+    class: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    multicell: bool,
+}
+
+impl From<ColumnType> for TypeText {
+    fn from(of: ColumnType) -> TypeText {
+        TypeText { class: of.of.full_name(), multicell: of.multicell }
+    }
+}
+
+impl TryFrom<TypeText> for ColumnType {
+    type Error = String;
+
+    fn try_from(text: TypeText) -> std::result::Result<ColumnType, String> {
+        let of = Type::parse(&text.class, &Registry::new()).map_err(|e| e.0)?;
+        let may_be = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
+        if text.multicell && !may_be {
+            return Err(format!("a {} has no cells of its own", text.class));
+        }
+        Ok(ColumnType { of, multicell: text.multicell })
+    }
 }

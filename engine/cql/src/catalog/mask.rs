@@ -2,7 +2,7 @@
 
 use super::ColumnType;
 use super::function::{Signature, signature};
-use super::record::MaskRecord;
+use firn_wide::internals::types::{hex, hex_to_bytes};
 use serde::{Deserialize, Serialize};
 
 /// A function called with a column's value and constants.
@@ -28,5 +28,38 @@ impl ColumnMask {
     /// Iterates over the types and values of the arguments after the value.
     pub fn arguments(&self) -> impl Iterator<Item = (&ColumnType, Option<&[u8]>)> {
         self.types.iter().skip(1).zip(self.values.iter().map(Option::as_deref))
+    }
+}
+
+/// Stored form of a mask: values are hexadecimal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaskRecord {
+    keyspace: String,
+    name: String,
+    types: Vec<ColumnType>,
+    values: Vec<Option<String>>,
+}
+
+impl From<ColumnMask> for MaskRecord {
+    fn from(mask: ColumnMask) -> MaskRecord {
+        let ColumnMask { keyspace, name, types, values } = mask;
+        let values = values.iter().map(|v| v.as_deref().map(hex)).collect();
+        MaskRecord { keyspace, name, types, values }
+    }
+}
+
+impl TryFrom<MaskRecord> for ColumnMask {
+    type Error = &'static str;
+
+    fn try_from(record: MaskRecord) -> Result<ColumnMask, &'static str> {
+        let MaskRecord { keyspace, name, types, values } = record;
+        if types.len() != values.len() + 1 {
+            return Err("a mask whose arguments do not match its types");
+        }
+        let bytes = |text: &Option<String>| text.as_deref().map(hex_to_bytes).transpose();
+        let values: Result<_, _> = values.iter().map(bytes).collect();
+        let values = values.map_err(|_| "a mask with an argument that is not hexadecimal")?;
+        Ok(ColumnMask { keyspace, name, types, values })
     }
 }

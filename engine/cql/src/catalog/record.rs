@@ -14,7 +14,6 @@
 
 mod functions;
 mod gaps;
-mod masks;
 mod parts;
 
 use std::borrow::Cow;
@@ -25,8 +24,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use gaps::RecordGaps;
-pub(super) use masks::MaskRecord;
-pub(super) use parts::TypeText;
 use parts::{FORMAT, json, parse};
 
 use super::{

@@ -1,5 +1,6 @@
 //! A table: columns, keys, indexes.
 
+use crate::syntax::text_enum;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use super::family::FamilyForm;
 use super::view::ViewSchema;
 use super::{ColumnKind, ColumnType, TableColumn, TableOptions};
-use crate::error::{Error, Result, corrupt, invalid, text_enum};
+use crate::error::{Error, Result, corrupt, invalid};
 
 /// Maximum bytes of a partition key, and of all clustering values of a row together.
 pub const MAX_KEY: usize = 65535;

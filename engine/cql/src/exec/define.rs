@@ -47,7 +47,7 @@ impl StatementPlan for PreparedDefinition {
             self.keyspace.as_deref(),
             request.role,
             &parsed.statement,
-            request.stop,
+            request.run.stop.as_ref(),
         )?;
         Ok(done.unwrap_or_else(Rows::void))
     }

@@ -1,60 +1,27 @@
 //! The plan of a compiled statement, and the options of its execution.
 
+use super::run::Run;
 use std::any::Any;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use firn_wide::internals::store::CellStore;
 
 use super::access::Need;
-use super::change::BatchLimits;
 use super::engine::Engine;
-use super::result_budget::ResultBudget;
-use super::rows::{PagingState, Rows};
-use super::tombstones::TombstoneLimits;
+use super::rows::Rows;
 use crate::catalog::TableSchema;
 use crate::error::Result;
 use crate::values::{Bound, ColumnSpec};
 
-/// Options of an execution.
-#[derive(Clone, Copy, Default)]
+/// A statement's execution.
+#[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Values bound to the markers, by marker number.
     pub bound: &'a [Bound],
-    /// Timestamp of writes that specify none, in microseconds since 1970. `None`: the store's
-    /// clock.
-    pub timestamp: Option<i64>,
-    /// Time for expiration, in seconds since 1970. `None`: the clock's time at the start.
-    pub now_in_seconds: Option<u32>,
-    /// Limits on the size of batches. `None`: no limits.
-    pub batch_limits: Option<BatchLimits>,
-    /// Limits on the tombstones that a `SELECT` may read. `None`: no limits.
-    pub tombstone_limits: Option<TombstoneLimits>,
-    /// Maximum bytes of a result. `None`: no limit.
-    pub max_result_bytes: Option<usize>,
-    /// Budget shared by the results of several statements. `None`: no budget.
-    pub result_budget: Option<&'a ResultBudget>,
-    /// Maximum rows of a page. `None`: all rows in one page.
-    pub page_size: Option<usize>,
-    /// Start of the page. `None`: the first one.
-    pub paging: Option<&'a PagingState>,
     /// Role that has logged in. `None` may do everything.
     pub role: Option<&'a str>,
-    /// Address at which the client reached the database.
-    pub endpoint: Option<SocketAddr>,
-    /// Set from outside to cancel the statement.
-    pub stop: Option<&'a Arc<AtomicBool>>,
-}
-
-impl std::fmt::Debug for Request<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Request")
-            .field("timestamp", &self.timestamp)
-            .field("page_size", &self.page_size)
-            .field("paging", &self.paging)
-            .finish_non_exhaustive()
-    }
+    /// Options of the execution.
+    pub run: &'a Run,
 }
 
 /// Kind of access to the rows of a table; Cassandra's request metrics have the same distinction.
@@ -85,7 +52,7 @@ impl Request<'_> {
     /// Returns the store for a statement that began at this microsecond. The whole statement uses
     /// one second for expiration.
     pub fn store(&self, engine: &Engine, began: i64) -> CellStore {
-        let second = self.now_in_seconds.map_or(began.div_euclid(1_000_000), i64::from);
+        let second = self.run.now_in_seconds.map_or(began.div_euclid(1_000_000), i64::from);
         engine.store().as_of(second)
     }
 }

@@ -17,7 +17,6 @@
 mod cache;
 mod log;
 mod prepared;
-mod run;
 mod walk;
 
 use std::borrow::Cow;
@@ -25,6 +24,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Class, Error, Result, invalid, unauthorized};
+pub use crate::exec::Run;
 use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
 use crate::script::with_scripts;
 use crate::syntax::ast::{BatchKind, Statement};
@@ -39,7 +39,6 @@ use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 use prepared::Compiled;
 pub use prepared::Prepared;
-pub use run::Run;
 pub use walk::{OwnedRow, Typed, Walk};
 
 /// Estimated bytes of a compiled statement besides its text and its plan's heap memory.
@@ -113,23 +112,6 @@ fn id_of(keyspace: Option<&str>, text: &str, statement: &Statement<'_>) -> [u8; 
     let keyspace = keyspace.filter(|_| !is_about_rows || !statement.is_qualified());
     let digest = Md5::new().chain_update(keyspace.unwrap_or_default()).chain_update(text);
     digest.finalize().into()
-}
-
-/// Returns the fields of `how` that a plan uses.
-fn request_of(how: &Run) -> Request<'_> {
-    Request {
-        timestamp: how.timestamp,
-        now_in_seconds: how.now_in_seconds,
-        batch_limits: how.batch_limits,
-        tombstone_limits: how.tombstone_limits,
-        max_result_bytes: how.max_result_bytes,
-        result_budget: how.result_budget.as_ref(),
-        page_size: how.page_size,
-        paging: how.paging.as_ref(),
-        stop: how.stop.as_ref(),
-        endpoint: how.endpoint,
-        ..Request::default()
-    }
 }
 
 impl Session {
@@ -492,7 +474,7 @@ impl Session {
         self.check_access(role, prepared)?;
         let bound = values.into_bound(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
-        let request = Request { bound: &bound, role, ..request_of(how) };
+        let request = Request { bound: &bound, role, run: how };
         let start = self.log.get().map(|log| log.start());
         let done = prepared.0.plan.run(&self.engine, &request);
         self.write_down(start, None, &[(prepared, &bound)], how, &done);
@@ -552,7 +534,8 @@ impl Session {
         }
         let plans: Vec<_> = present.iter().map(|(p, bound)| (&*p.0.plan, *bound)).collect();
         let start = self.log.get().map(|log| log.start());
-        let done = run_batch(&self.engine, kind, &plans, &request_of(how));
+        let request = Request { bound: &[], role, run: how };
+        let done = run_batch(&self.engine, kind, &plans, &request);
         let members: Vec<_> = present.iter().map(|(p, bound)| (&**p, *bound)).collect();
         self.write_down(start, Some(kind), &members, how, &done);
         done

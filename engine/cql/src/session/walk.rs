@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::prepared::Prepared;
-use super::run::Run;
 use super::{Begun, Session, Values};
 use crate::error::Result;
+use crate::exec::Run;
 use crate::exec::{FromRow, PagingState, Row, Rows};
 use crate::values::FromValue;
 

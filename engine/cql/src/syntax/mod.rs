@@ -32,12 +32,14 @@ mod limits;
 mod parser;
 mod printer;
 mod script;
+mod text_enum;
 
 pub use error::SyntaxError;
 pub use limits::{MAX_CHANGES, MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS};
 pub use parser::ParsedStatement;
 pub use printer::{quote_if_needed, quote_type_if_needed};
 pub use script::{Piece, Script};
+pub(crate) use text_enum::text_enum;
 
 use parser::CqlParser;
 

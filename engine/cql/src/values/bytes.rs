@@ -201,15 +201,15 @@ pub fn split<'b>(of: &Type, bytes: &'b [u8]) -> Result<Vec<Option<&'b [u8]>>> {
     Ok(parts)
 }
 
+/// A part of a value, with its type. `None` is null.
+pub type TypedPart<'t, 'b> = (&'t Type, Option<&'b [u8]>);
+
 /// Returns the parts of a value with their types: elements, keys and values in turn, components,
 /// fields.
 ///
 /// # Errors
 /// `Invalid` if the bytes are not a value of the type.
-pub fn typed_parts<'t, 'b>(
-    of: &'t Type,
-    bytes: &'b [u8],
-) -> Result<Vec<(&'t Type, Option<&'b [u8]>)>> {
+pub fn typed_parts<'t, 'b>(of: &'t Type, bytes: &'b [u8]) -> Result<Vec<TypedPart<'t, 'b>>> {
     let (parts, types) = (split(of, bytes)?, part_types(of));
     let is_fixed = matches!(of, Type::Tuple(_) | Type::Udt(_));
     let count = if is_fixed { types.len() } else { parts.len() };

@@ -77,6 +77,21 @@ impl Receiver {
         Receiver { name: name.into(), of: ColumnType::frozen(of), ..self.clone() }
     }
 
+    /// Creates the receiver of a key of this map.
+    pub fn key(&self, of: &Type) -> Receiver {
+        self.other(format!("key({})", self.name), of.clone())
+    }
+
+    /// Creates the receiver of an element or a value of this collection.
+    pub fn value(&self, of: &Type) -> Receiver {
+        self.other(format!("value({})", self.name), of.clone())
+    }
+
+    /// Creates the receiver of an index of this list.
+    pub fn index(&self) -> Receiver {
+        self.other(format!("idx({})", self.name), Type::Int32)
+    }
+
     /// Creates a receiver of a table that is not a column.
     pub fn new(table: &TableSchema, name: &str, of: Type) -> Receiver {
         Receiver::without_table(name, of).of_table(&table.keyspace, &table.name)

@@ -68,11 +68,19 @@ impl HeapBytes for String {
     }
 }
 
-impl HeapBytes for ColumnSpec {
-    fn heap_bytes(&self) -> usize {
-        self.keyspace.heap_bytes() + self.table.heap_bytes() + self.name.heap_bytes()
-    }
+/// Declares the sum of the fields that own memory.
+macro_rules! heap_bytes {
+    ($of:ty { $($field:tt),+ }) => {
+        impl $crate::values::HeapBytes for $of {
+            fn heap_bytes(&self) -> usize {
+                0 $(+ self.$field.heap_bytes())+
+            }
+        }
+    };
 }
+pub(crate) use heap_bytes;
+
+heap_bytes!(ColumnSpec { keyspace, table, name });
 
 impl HeapBytes for Resource {
     fn heap_bytes(&self) -> usize {

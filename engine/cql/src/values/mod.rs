@@ -21,6 +21,7 @@ mod convert;
 mod exported;
 pub mod function;
 mod heap;
+mod infer;
 mod json;
 mod literal;
 mod logarithm;
@@ -28,6 +29,7 @@ mod mask;
 mod native;
 pub(crate) mod number;
 mod plain;
+mod prepare;
 mod term;
 mod user;
 mod value;
@@ -39,14 +41,14 @@ pub use context::{Context, Markers, Receiver};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use exported::{exported_json, from_exported_json};
-pub(crate) use heap::HeapBytes;
+pub(crate) use heap::{HeapBytes, heap_bytes};
+pub use infer::{inferred_type, is_assignable, own_type, resolve_call, term_fit};
 pub use json::{from_json, is_null, json, server_text};
 pub use literal::literal;
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
-pub use term::{
-    BoundTerm, EvaluatedTerm, ambiguous, is_assignable, is_marker, own_type, resolve_call, term_fit,
-};
+pub use prepare::{ambiguous, is_marker};
+pub use term::{BoundTerm, EvaluatedTerm};
 pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 

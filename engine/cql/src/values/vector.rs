@@ -1,12 +1,13 @@
 //! Vectors: literals and similarity functions.
 
+use crate::syntax::text_enum;
 use std::sync::Arc;
 
 use firn_wide::Type;
 use firn_wide::internals::types::{put_vector_element, vector_elements};
 
 use crate::catalog::ColumnType;
-use crate::error::{Error, Result, bail, invalid, text_enum};
+use crate::error::{Error, Result, bail, invalid};
 use crate::syntax::ast::QualifiedName;
 
 /// Encodes a vector of these elements.

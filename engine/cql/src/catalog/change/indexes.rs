@@ -1,6 +1,5 @@
 //! Indexes: valid targets, and names.
 
-use super::skip_if;
 use std::collections::BTreeMap;
 
 use firn_wide::Type;
@@ -9,7 +8,7 @@ use crate::catalog::{
     Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, MAX_NAME, MAX_TABLE_NAME,
     TableColumn, TableIndex, TableSchema, has_duration, is_valid_name,
 };
-use crate::error::{Result, bail, bail_if, invalid};
+use crate::error::{Result, bail, bail_if, invalid, skip_if};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
 
 impl Catalog {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{check_not_system_new, missing_keyspace, skip_if};
+use super::{check_not_system_new, missing_keyspace};
 use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, foreign_option, is_valid_name};
-use crate::error::{Class, Error, Result, bail_if, configuration};
+use crate::error::{Class, Error, Result, bail_if, configuration, skip_if};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
 };

@@ -71,11 +71,6 @@ impl KeyspaceEntry {
     }
 }
 
-/// Returns nothing if the statement allows it (`IF EXISTS`, `IF NOT EXISTS`), and else the error.
-fn skip_if<T: Default>(allowed: bool, error: impl FnOnce() -> Error) -> Result<T> {
-    if allowed { Ok(T::default()) } else { Err(error()) }
-}
-
 fn missing_keyspace(name: &str) -> Error {
     invalid!("Keyspace '{name}' doesn't exist")
 }

@@ -1,11 +1,10 @@
 //! Roles: `CREATE ROLE` and similar statements, `GRANT`, `REVOKE`. The caller has checked the
 //! permissions.
 
-use super::skip_if;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Resource, RoleEntry};
-use crate::error::{Result, bail, invalid};
+use crate::error::{Result, bail, invalid, skip_if};
 use crate::syntax::ast::{Permission, RoleDefinition};
 
 fn missing_role(name: &str) -> crate::error::Error {

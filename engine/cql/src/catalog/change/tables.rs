@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use firn_wide::Type;
 
-use super::{check_not_system_new, skip_if};
+use super::check_not_system_new;
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_TABLE_NAME, Resource,
     TableColumn, TableOptions, TableSchema, ViewSchema, is_unordered, is_valid_name,
 };
-use crate::error::{Error, Result, bail, bail_if, configuration, invalid};
+use crate::error::{Error, Result, bail, bail_if, configuration, invalid, skip_if};
 use crate::syntax::ast::{
     AlterTable, AstName, ColumnDefinition, CreateTable, Drop, QualifiedName, TableChange,
 };

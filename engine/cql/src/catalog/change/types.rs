@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{check_not_system_new, skip_if};
+use super::check_not_system_new;
 use crate::catalog::column_type::mentions;
 use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{
     Catalog, ColumnType, KeyspaceEntry, TableColumn, TableSchema, TypeDef, is_unordered,
 };
-use crate::error::{Result, bail, bail_if, invalid};
+use crate::error::{Result, bail, bail_if, invalid, skip_if};
 use crate::syntax::ast::{
     self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind,
 };

@@ -5,7 +5,7 @@ use firn_wide::Type;
 
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, heap_bytes};
 
 /// Maximum TTL in seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -17,11 +17,7 @@ pub(super) struct Attributes {
     ttl: Option<BoundTerm>,
 }
 
-impl HeapBytes for Attributes {
-    fn heap_bytes(&self) -> usize {
-        self.timestamp.heap_bytes() + self.ttl.heap_bytes()
-    }
-}
+heap_bytes!(Attributes { timestamp, ttl });
 
 impl Attributes {
     /// Prepares the attributes of a statement on this table (`[batch]` for a whole batch).

@@ -218,23 +218,12 @@ fn place(
     Ok(match (part, &column.of.of) {
         (ConditionPart::Whole, _) => (ConditionPlace::Whole, whole.clone()),
         (ConditionPart::Element(key), Type::Map(kv)) => {
-            let key = BoundTerm::prepare(
-                key,
-                &whole.other(format!("key({name})"), kv.0.clone()),
-                context,
-            )?;
-            (ConditionPlace::Element(key), whole.other(format!("value({name})"), kv.1.clone()))
+            let key = BoundTerm::prepare(key, &whole.key(&kv.0), context)?;
+            (ConditionPlace::Element(key), whole.value(&kv.1))
         }
         (ConditionPart::Element(key), Type::List(element)) => {
-            let key = BoundTerm::prepare(
-                key,
-                &whole.other(format!("idx({name})"), Type::Int32),
-                context,
-            )?;
-            (
-                ConditionPlace::Element(key),
-                whole.other(format!("value({name})"), (**element).clone()),
-            )
+            let key = BoundTerm::prepare(key, &whole.index(), context)?;
+            (ConditionPlace::Element(key), whole.value(element))
         }
         (ConditionPart::Element(_), Type::Set(_)) => {
             bail!("Invalid element access syntax for set column {name}");

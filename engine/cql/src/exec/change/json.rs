@@ -10,7 +10,7 @@ use crate::catalog::TableSchema;
 use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
 use crate::values::{
-    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, from_json, is_null,
+    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, Receiver, from_json, heap_bytes, is_null,
 };
 
 /// The JSON text, and the treatment of columns that it does not name.
@@ -31,11 +31,7 @@ pub(super) fn all_columns(table: &TableSchema) -> Vec<(AstName<'static>, AstTerm
     table.columns().iter().enumerate().map(each).collect()
 }
 
-impl HeapBytes for JsonSource {
-    fn heap_bytes(&self) -> usize {
-        self.text.heap_bytes()
-    }
-}
+heap_bytes!(JsonSource { text });
 
 impl JsonSource {
     /// Prepares the JSON text of a statement.

@@ -191,7 +191,7 @@ pub fn run_batch(
         all.push(BoundStatement::new(change, bound, &env)?);
     }
     check_batch(kind, &Attributes::default(), &changes)?;
-    let (timestamp, limits) = (request.timestamp, request.batch_limits);
+    let (timestamp, limits) = (request.run.timestamp, request.run.batch_limits);
     let store = request.store(engine, now);
     ChangeSet { all, batch: Some(kind), limits, timestamp, store }.run(engine, &env)
 }
@@ -278,8 +278,8 @@ impl StatementPlan for ChangePlan {
         for change in &self.changes {
             all.push(BoundStatement::new(change, request.bound, &env)?);
         }
-        let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp);
-        let (store, limits) = (request.store(engine, now), request.batch_limits);
+        let timestamp = self.attributes.timestamp(&env)?.or(request.run.timestamp);
+        let (store, limits) = (request.store(engine, now), request.run.batch_limits);
         ChangeSet { all, batch: self.batch, limits, timestamp, store }.run(engine, &env)
     }
 }

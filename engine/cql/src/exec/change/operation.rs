@@ -314,59 +314,46 @@ impl Operation {
         let refused = |shown: String, what: &str| {
             invalid!("Invalid operation ({shown}) for {what} column {name}")
         };
-        let what = match how {
-            Assign::Set(value) => return Operation::set(table, column, value, context),
-            Assign::Append(value) => {
-                let shown = || format!("{name} = {name} + {value}");
-                match &of.of {
-                    Type::Counter => {
-                        OperationKind::Increment(BoundTerm::prepare(value, &receiver, context)?)
-                    }
-                    _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
-                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
-                    Type::Map(_) => {
-                        let wrong = |_| {
-                            invalid!("Value for a map addition has to be a map, but was: '{value}'")
-                        };
-                        OperationKind::Add(
-                            BoundTerm::prepare(value, &receiver, context).map_err(wrong)?,
-                        )
-                    }
-                    _ => OperationKind::Add(BoundTerm::prepare(value, &receiver, context)?),
-                }
+        let check_collection = |shown: String, non: &str| match (of.is_collection(), of.multicell) {
+            (false, _) => Err(refused(shown, non)),
+            (true, false) => Err(refused(shown, "frozen collection")),
+            (true, true) => Ok(()),
+        };
+        let mut prepare =
+            |term: &ast::Term<'_>, to: &Receiver| BoundTerm::prepare(term, to, context);
+        let what = match (how, &of.of) {
+            (Assign::Set(value), _) => return Operation::set(table, column, value, context),
+            (Assign::Append(value), Type::Counter) => {
+                OperationKind::Increment(prepare(value, &receiver)?)
             }
-            Assign::Remove(value) => {
-                let shown = || format!("{name} = {name} - {value}");
-                match &of.of {
-                    Type::Counter => {
-                        OperationKind::Decrement(BoundTerm::prepare(value, &receiver, context)?)
+            (Assign::Append(value), of) => {
+                check_collection(format!("{name} = {name} + {value}"), "non counter")?;
+                OperationKind::Add(prepare(value, &receiver).map_err(|e| match of {
+                    Type::Map(_) => {
+                        invalid!("Value for a map addition has to be a map, but was: '{value}'")
                     }
-                    _ if !of.is_collection() => return Err(refused(shown(), "non counter")),
-                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
-                    Type::List(_) => {
-                        OperationKind::RemoveValues(BoundTerm::prepare(value, &receiver, context)?)
-                    }
+                    _ => e,
+                })?)
+            }
+            (Assign::Remove(value), Type::Counter) => {
+                OperationKind::Decrement(prepare(value, &receiver)?)
+            }
+            (Assign::Remove(value), of) => {
+                check_collection(format!("{name} = {name} - {value}"), "non counter")?;
+                match of {
+                    Type::List(_) => OperationKind::RemoveValues(prepare(value, &receiver)?),
                     Type::Map(kv) => {
                         let keys = receiver.other(name.clone(), Type::Set(kv.0.clone().into()));
-                        let wrong = |_| {
-                            invalid!(
-                                "Value for a map substraction has to be a set, but was: '{value}'"
-                            )
-                        };
-                        OperationKind::RemoveKeys(
-                            BoundTerm::prepare(value, &keys, context).map_err(wrong)?,
-                            keys.of.of,
-                        )
+                        let text = "Value for a map substraction has to be a set, but was";
+                        let term = prepare(value, &keys);
+                        let term = term.map_err(|_| invalid!("{text}: '{value}'"))?;
+                        OperationKind::RemoveKeys(term, keys.of.of)
                     }
-                    set => OperationKind::RemoveKeys(
-                        BoundTerm::prepare(value, &receiver, context)?,
-                        set.clone(),
-                    ),
+                    set => OperationKind::RemoveKeys(prepare(value, &receiver)?, set.clone()),
                 }
             }
-            Assign::Prepend(value) => {
-                let term = BoundTerm::prepare(value, &receiver, context)?;
-                // Cassandra prints the sign of the other operation here.
+            (Assign::Prepend(value), _) => {
+                let term = prepare(value, &receiver)?;
                 let shown = || format!("{name} = {value} - {name}");
                 match &of.of {
                     Type::List(_) if of.multicell => OperationKind::Prepend(term),
@@ -374,47 +361,30 @@ impl Operation {
                     _ => return Err(refused(shown(), "non list")),
                 }
             }
-            Assign::Element { key, value } => {
+            (Assign::Element { key, value }, of) => {
                 let shown = || format!("{name}[{key}] = {value}");
-                match &of.of {
-                    _ if !of.is_collection() => return Err(refused(shown(), "non collection")),
-                    _ if !of.multicell => return Err(refused(shown(), "frozen collection")),
+                check_collection(shown(), "non collection")?;
+                match of {
                     Type::Map(kv) => {
-                        let key = BoundTerm::prepare(
-                            key,
-                            &receiver.other(format!("key({name})"), kv.0.clone()),
-                            context,
-                        )?;
-                        let to = receiver.other(format!("value({name})"), kv.1.clone());
-                        OperationKind::SetKey(key, BoundTerm::prepare(value, &to, context)?)
+                        let key = prepare(key, &receiver.key(&kv.0))?;
+                        OperationKind::SetKey(key, prepare(value, &receiver.value(&kv.1))?)
                     }
                     Type::List(element) => {
-                        let index = BoundTerm::prepare(
-                            key,
-                            &receiver.other(format!("idx({name})"), Type::Int32),
-                            context,
-                        )?;
-                        let to = receiver.other(format!("value({name})"), (**element).clone());
-                        OperationKind::SetIndex(index, BoundTerm::prepare(value, &to, context)?)
+                        let index = prepare(key, &receiver.index())?;
+                        OperationKind::SetIndex(index, prepare(value, &receiver.value(element))?)
                     }
                     _ => return Err(refused(shown(), "set")),
                 }
             }
-            Assign::Field { field, value } => {
+            (Assign::Field { field, value }, of_column) => {
                 let shown = || format!("{name}.{field} = {value}");
-                let Type::Udt(user) = &of.of else { return Err(refused(shown(), "non-UDT")) };
+                let Type::Udt(user) = of_column else { return Err(refused(shown(), "non-UDT")) };
                 if !of.multicell {
                     return Err(refused(shown(), "frozen UDT"));
                 }
                 let (number, of) = field_of(user, name, &field.text)?;
-                OperationKind::SetField(
-                    number,
-                    BoundTerm::prepare(
-                        value,
-                        &receiver.other(format!("{name}.{field}"), of),
-                        context,
-                    )?,
-                )
+                let to = receiver.other(format!("{name}.{field}"), of);
+                OperationKind::SetField(number, prepare(value, &to)?)
             }
         };
         Ok(Operation::of(table, column, what))
@@ -438,26 +408,19 @@ impl Operation {
             ConditionPart::Whole => OperationKind::Delete,
             ConditionPart::Element(_) if !of.is_collection() => return refused("non collection"),
             ConditionPart::Element(_) if !of.multicell => return refused("frozen collection"),
-            ConditionPart::Element(key) => match &of.of {
-                Type::Map(kv) => {
-                    let receiver = receiver.other(format!("key({name})"), kv.0.clone());
-                    OperationKind::DeleteKey(
-                        BoundTerm::prepare(key, &receiver, context)?,
-                        "map key",
-                    )
+            ConditionPart::Element(key) => {
+                let mut prepare = |to: &Receiver| BoundTerm::prepare(key, to, context);
+                match &of.of {
+                    Type::Map(kv) => {
+                        OperationKind::DeleteKey(prepare(&receiver.key(&kv.0))?, "map key")
+                    }
+                    Type::Set(element) => {
+                        let key = prepare(&receiver.value(element))?;
+                        OperationKind::DeleteKey(key, "set element")
+                    }
+                    _ => OperationKind::DeleteIndex(prepare(&receiver.index())?),
                 }
-                Type::Set(element) => {
-                    let receiver = receiver.other(format!("value({name})"), (**element).clone());
-                    OperationKind::DeleteKey(
-                        BoundTerm::prepare(key, &receiver, context)?,
-                        "set element",
-                    )
-                }
-                _ => {
-                    let receiver = receiver.other(format!("idx({name})"), Type::Int32);
-                    OperationKind::DeleteIndex(BoundTerm::prepare(key, &receiver, context)?)
-                }
-            },
+            }
             ConditionPart::Field(field) => {
                 let Type::Udt(user) = &of.of else {
                     bail!("Invalid field deletion operation for non-UDT column {name}");
@@ -559,24 +522,7 @@ impl Operation {
                 }
             },
             OperationKind::Increment(term) | OperationKind::Decrement(term) => {
-                let delta = match term.value(env)? {
-                    EvaluatedTerm::Unset => return Ok(()),
-                    EvaluatedTerm::Null => {
-                        bail!("Invalid null value for counter increment");
-                    }
-                    EvaluatedTerm::Bytes(bytes) => {
-                        i64::from_be_bytes(fixed(&bytes, &self.column.name)?)
-                    }
-                };
-                let overflows = || {
-                    let text = "overflows supported counter precision (signed 8 bytes integer)";
-                    invalid!("The negation of {delta} {text}")
-                };
-                let is_increment = matches!(self.what, OperationKind::Increment(_));
-                let delta =
-                    if is_increment { delta } else { delta.checked_neg().ok_or_else(overflows)? };
-                w.weight.rest += CELL + 8;
-                w.mutation.add(w.family, &w.place, delta);
+                self.count(w, term)?
             }
             OperationKind::Delete if self.column.of.multicell => {
                 w.mutation.delete_complex(w.family, &w.place, w.timestamp);
@@ -636,6 +582,26 @@ impl Operation {
                     .try_for_each(|(i, value)| w.put_element(&Type::Short, &i.to_be_bytes(), value))
             }
         }
+    }
+
+    /// Adds to a counter, or subtracts from it.
+    fn count(&self, w: &mut MutationWriter<'_>, term: &BoundTerm) -> Result<()> {
+        let delta = match term.value(w.env)? {
+            EvaluatedTerm::Unset => return Ok(()),
+            EvaluatedTerm::Null => bail!("Invalid null value for counter increment"),
+            EvaluatedTerm::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
+        };
+        let overflows = || {
+            let text = "overflows supported counter precision (signed 8 bytes integer)";
+            invalid!("The negation of {delta} {text}")
+        };
+        let delta = match self.what {
+            OperationKind::Increment(_) => delta,
+            _ => delta.checked_neg().ok_or_else(overflows)?,
+        };
+        w.weight.rest += CELL + 8;
+        w.mutation.add(w.family, &w.place, delta);
+        Ok(())
     }
 
     fn set_key(

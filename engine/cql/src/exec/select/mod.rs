@@ -23,6 +23,7 @@ mod collect;
 mod compile;
 mod fold;
 mod indexed;
+mod infer;
 mod order;
 mod page;
 mod plan;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use firn_wide::Type;
 
 use super::fold::{RowFold, UserFold};
+use super::infer::{
+    SelectorTypes, aggregate_of, column_within, key_and_value, term_of, type_of_times,
+};
 use super::selection::{Aggregate, ColumnPlace, OutputColumn, RowSelection, SelectionNode};
 use crate::catalog::{
     ColumnKind, ColumnType, Resource, Signature, StoredAggregate, TableColumn, TableSchema,
@@ -17,12 +20,12 @@ use crate::syntax::ast::{
     SelectorPrimary, TermKind, TermPrimary,
 };
 use crate::values::aggregate::AggregateKind;
+use crate::values::function;
 use crate::values::vector::check_count;
 use crate::values::{
     BoundTerm, Callee, Context, MaskCall, Receiver, ambiguous, is_assignable, is_marker, own_type,
     user_function,
 };
-use crate::values::{function, resolve_call};
 
 /// A resolved selector.
 struct Resolved {
@@ -136,6 +139,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
         Ok(self.terms.len() - 1)
     }
 
+    fn types(&self) -> SelectorTypes<'_, 'c> {
+        SelectorTypes { table: self.table, context: self.context }
+    }
+
     fn selector(&mut self, selector: &Selector<'_>, wanted: Option<&Type>) -> Result<Resolved> {
         Ok(match &selector.kind {
             SelectorKind::Primary(primary) => self.primary(primary, wanted)?,
@@ -172,7 +179,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 if term_of(inner).is_some_and(is_marker) {
                     bail!("Ambiguous negation: use type casts to disambiguate");
                 }
-                let of = self.type_of(inner).or_else(|| wanted.cloned());
+                let of = self.types().type_of(inner).or_else(|| wanted.cloned());
                 let known = self.selector(inner, of.as_ref())?;
                 let function = function::negate(&known.of.of)?;
                 let name = format!("-{}", known.name);
@@ -270,104 +277,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
         if [left, right].iter().any(|side| term_of(side).is_some_and(is_open)) {
             return Err(ambiguous(operator, left, right));
         }
-        let (lt, rt) = (self.operand_type(left), self.operand_type(right));
+        let (lt, rt) = (self.types().operand_type(left), self.types().operand_type(right));
         Ok((self.selector(left, lt.as_ref())?, self.selector(right, rt.as_ref())?))
-    }
-
-    /// Returns the type of a selector by itself; `None` if it depends on the expected type, or if
-    /// the selector is wrong.
-    fn type_of(&self, selector: &Selector<'_>) -> Option<Type> {
-        match &selector.kind {
-            SelectorKind::Primary(primary) => self.type_of_primary(primary),
-            SelectorKind::Map(_) => None,
-            SelectorKind::List(items) => {
-                items.iter().find_map(|i| self.type_of(i)).map(|of| Type::List(Arc::new(of)))
-            }
-            SelectorKind::Set(items) => {
-                items.iter().find_map(|i| self.type_of(i)).map(|of| Type::Set(Arc::new(of)))
-            }
-            SelectorKind::Call(call) => match aggregate_of(call) {
-                Some(kind) => {
-                    let of = call.arguments.first().and_then(|a| self.type_of(a));
-                    kind.result(&of.unwrap_or(Type::Long)).ok()
-                }
-                None => match self.callee(call, None).ok()? {
-                    Callee::Function(function) => Some(function.result),
-                    Callee::Aggregate(aggregate) => Some(aggregate.result.of.clone()),
-                },
-            },
-            SelectorKind::Cast(_, to) => Some(native_type(*to)),
-            SelectorKind::Hint(hint) => {
-                self.context.catalog.resolve_type(self.context.keyspace, &hint.0).ok().map(|t| t.of)
-            }
-            SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
-            SelectorKind::Tuple(items) => items
-                .iter()
-                .map(|i| self.type_of(i))
-                .collect::<Option<Vec<_>>>()
-                .map(|of| Type::Tuple(of.into())),
-            SelectorKind::Negate(inner) => self.type_of(inner),
-            SelectorKind::Binary(binary) => {
-                let (left, right) =
-                    (self.operand_type(&binary.left), self.operand_type(&binary.right));
-                function::result_type(
-                    left.as_ref().or(right.as_ref())?,
-                    right.as_ref().or(left.as_ref())?,
-                )
-            }
-        }
-    }
-
-    fn type_of_primary(&self, primary: &SelectorPrimary<'_>) -> Option<Type> {
-        match primary {
-            SelectorPrimary::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
-            SelectorPrimary::Term(_) => None,
-            SelectorPrimary::CountRows => Some(Type::Long),
-            SelectorPrimary::About(about, of) => {
-                let is_whole = |of: &Selector<'_>| {
-                    use SelectorPrimary::{Column, Slice};
-                    matches!(&of.kind, SelectorKind::Primary(Slice(_) | Column(_)))
-                };
-                let column = self.table.column(&column_within(of).ok()?.text)?;
-                Some(type_of_times(*about, column.of.multicell && is_whole(of)))
-            }
-            SelectorPrimary::Field(field) => match self.type_of(&field.0)? {
-                Type::Udt(udt) => {
-                    udt.fields.iter().find(|f| f.0 == field.1.text).map(|f| f.1.clone())
-                }
-                _ => None,
-            },
-            SelectorPrimary::Element(element) => match self.type_of(&element.0)? {
-                of @ (Type::Map(_) | Type::Set(_)) => Some(key_and_value(&of).1),
-                _ => None,
-            },
-            SelectorPrimary::Slice(slice) => self.type_of(&slice.0),
-        }
-    }
-
-    /// Returns the type of an argument; for a constant, the type it has by itself.
-    fn argument_type(&self, selector: &Selector<'_>) -> Option<Type> {
-        term_of(selector)
-            .map_or_else(|| self.type_of(selector), |term| own_type(term, self.context))
-    }
-
-    /// Returns the type of a side of an operator. A text literal of ASCII characters is `ascii`
-    /// rather than `text`.
-    fn operand_type(&self, selector: &Selector<'_>) -> Option<Type> {
-        let of = self.argument_type(selector)?;
-        let is_ascii = of == Type::Utf8
-            && term_of(selector).is_some_and(|t| {
-                is_assignable(t, &Type::Ascii, self.context) && t.to_string().is_ascii()
-            });
-        Some(if is_ascii { Type::Ascii } else { of })
-    }
-
-    fn callee(
-        &self,
-        call: &FunctionCall<'_, Selector<'_>>,
-        wanted: Option<&Type>,
-    ) -> Result<Callee> {
-        resolve_call(call, &|s| self.argument_type(s), &term_of, wanted, self.context)
     }
 
     fn call(
@@ -378,7 +289,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         if let Some(kind) = aggregate_of(call) {
             return self.aggregate(kind, &call.arguments);
         }
-        let function = match self.callee(call, wanted)? {
+        let function = match self.types().callee(call, wanted)? {
             Callee::Function(function) => function,
             Callee::Aggregate(aggregate) => return self.user_aggregate(&aggregate, call),
         };
@@ -448,11 +359,11 @@ impl<'a, 'c> Preparer<'a, 'c> {
         self.context.calls.extend(fold.step.resource.clone());
         self.context.calls.extend(fold.finish.as_ref().and_then(|f| f.resource.clone()));
         self.aggregates.push(Aggregate { fold: RowFold::User(Box::new(fold)), arguments });
-        Ok(Resolved {
-            node: SelectionNode::Aggregate(self.aggregates.len() - 1),
-            of: ColumnType::frozen(aggregate.result.of.clone()),
+        Ok(frozen(
+            SelectionNode::Aggregate(self.aggregates.len() - 1),
+            aggregate.result.of.clone(),
             name,
-        })
+        ))
     }
 
     fn aggregate(&mut self, kind: AggregateKind, arguments: &[Selector<'_>]) -> Result<Resolved> {
@@ -482,11 +393,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         };
         let arguments = argument.map(|a| a.node).into_iter().collect();
         self.aggregates.push(Aggregate { fold: RowFold::Native(kind, of), arguments });
-        Ok(Resolved {
-            node: SelectionNode::Aggregate(self.aggregates.len() - 1),
-            of: ColumnType::frozen(result),
-            name,
-        })
+        Ok(frozen(SelectionNode::Aggregate(self.aggregates.len() - 1), result, name))
     }
 
     fn about(&mut self, about: About, of: &Selector<'_>) -> Result<Resolved> {
@@ -512,11 +419,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             bail!("{} of type {} has no field {field}", of.name, of.of);
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
-        Ok(Resolved {
-            node: SelectionNode::Field(Box::new(of.node), of.of.of, at),
-            of: ColumnType::frozen(result),
-            name,
-        })
+        Ok(frozen(SelectionNode::Field(Box::new(of.node), of.of.of, at), result, name))
     }
 
     fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Resolved> {
@@ -555,7 +458,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 (SelectorKind::Tuple(items), _) => {
                     let own = |(i, s): (usize, &Selector<'_>)| match wanted {
                         Some(Type::Tuple(types)) => types.get(i).cloned(),
-                        _ => self.type_of(s),
+                        _ => self.types().type_of(s),
                     };
                     let types: Option<Vec<_>> = items.iter().enumerate().map(own).collect();
                     let types = types.ok_or_else(unknown)?;
@@ -578,7 +481,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     let element = match wanted {
                         Some(Type::List(e)) if is_list => Some((**e).clone()),
                         Some(Type::Set(e)) if !is_list => Some((**e).clone()),
-                        _ => items.iter().find_map(|i| self.type_of(i)),
+                        _ => items.iter().find_map(|i| self.types().type_of(i)),
                     };
                     let element = element.ok_or_else(unknown)?;
                     let (of, brackets) = match is_list {
@@ -592,8 +495,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
                     let (key, value) = match wanted {
                         Some(Type::Map(kv)) => (Some(kv.0.clone()), Some(kv.1.clone())),
                         _ => (
-                            pairs.iter().find_map(|p| self.type_of(&p.0)),
-                            pairs.iter().find_map(|p| self.type_of(&p.1)),
+                            pairs.iter().find_map(|p| self.types().type_of(&p.0)),
+                            pairs.iter().find_map(|p| self.types().type_of(&p.1)),
                         ),
                     };
                     let (key, value) = (key.ok_or_else(unknown)?, value.ok_or_else(unknown)?);
@@ -621,11 +524,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             _ => names.join(", "),
         };
         let name = format!("{}{inside}{}", brackets[0], brackets[1]);
-        Ok(Resolved {
-            node: SelectionNode::Many(of.clone(), nodes),
-            of: ColumnType::frozen(of),
-            name,
-        })
+        Ok(frozen(SelectionNode::Many(of.clone(), nodes), of, name))
     }
 
     /// Resolves `{field: selector, …}` as a user type.
@@ -659,33 +558,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         }
         let of = Type::Udt(udt.clone());
         let name = format!("{{{}}}", names.join(", "));
-        Ok(Resolved {
-            node: SelectionNode::Many(of.clone(), nodes),
-            of: ColumnType::frozen(of),
-            name,
-        })
-    }
-}
-
-/// Returns the column to which a part belongs.
-fn column_within<'s, 't>(of: &'s Selector<'t>) -> Result<&'s AstName<'t>> {
-    match &of.kind {
-        SelectorKind::Primary(SelectorPrimary::Column(name)) => Ok(name),
-        SelectorKind::Primary(SelectorPrimary::Field(field)) => column_within(&field.0),
-        SelectorKind::Primary(SelectorPrimary::Element(element)) => column_within(&element.0),
-        SelectorKind::Primary(SelectorPrimary::Slice(slice)) => column_within(&slice.0),
-        _ => Err(invalid!("{of} is not a part of a column")),
-    }
-}
-
-/// Returns the type of write times or TTLs; `many`: one for each of several cells.
-fn type_of_times(about: About, many: bool) -> Type {
-    match about {
-        About::MaxWriteTime => Type::Long,
-        About::WriteTime if !many => Type::Long,
-        About::Ttl if !many => Type::Int32,
-        About::WriteTime => Type::List(Arc::new(Type::Long)),
-        About::Ttl => Type::List(Arc::new(Type::Int32)),
+        Ok(frozen(SelectionNode::Many(of.clone(), nodes), of, name))
     }
 }
 
@@ -697,36 +570,14 @@ fn frozen(node: SelectionNode, of: Type, name: String) -> Resolved {
     Resolved { node, of: ColumnType::frozen(of), name }
 }
 
-/// Returns the term in a selector, if it is a term.
-fn term_of<'s, 't>(selector: &'s Selector<'t>) -> Option<&'s ast::Term<'t>> {
-    match &selector.kind {
-        SelectorKind::Primary(SelectorPrimary::Term(term)) => Some(term),
-        _ => None,
-    }
-}
-
 fn is_constant(term: &ast::Term<'_>) -> bool {
     matches!(term.kind, TermKind::Primary(TermPrimary::Constant(_)))
-}
-
-fn aggregate_of(call: &FunctionCall<'_, Selector<'_>>) -> Option<AggregateKind> {
-    let own = call.function.keyspace.as_ref().is_none_or(|k| k.text == "system");
-    AggregateKind::named(&call.function.name.text.to_ascii_lowercase()).filter(|_| own)
 }
 
 fn unknown_type(what: &impl std::fmt::Display) -> crate::error::Error {
     invalid!(
         "Cannot infer type for term {what} in selection clause (try using a cast to force a type)"
     )
-}
-
-/// Returns the type of a map's keys or a set's elements, and the type of the selected value.
-fn key_and_value(of: &Type) -> (Type, Type) {
-    match of {
-        Type::Map(kv) => (kv.0.clone(), kv.1.clone()),
-        Type::Set(e) => ((**e).clone(), (**e).clone()),
-        other => (other.clone(), other.clone()),
-    }
 }
 
 /// Returns the name of the marker for a map key or a set element.

@@ -67,8 +67,13 @@ impl SelectPlan {
     ) -> Result<SelectInput<'a>> {
         let limit = SelectPlan::limit(&self.limit, env)?;
         let per_partition = SelectPlan::limit(&self.per_partition, env)?;
-        let page = request.page_size.map(|n| n.max(1) as u64);
-        let from = request.paging.map(|state| Position::decode(state, &self.table)).transpose()?;
+        let page = request.run.page_size.map(|n| n.max(1) as u64);
+        let from = request
+            .run
+            .paging
+            .as_ref()
+            .map(|state| Position::decode(state, &self.table))
+            .transpose()?;
         // As in Cassandra, check conditions before keys and rows.
         let filter = self.restrictions.filter(env)?;
         let named = match self.restrictions.is_key_range() {
@@ -101,11 +106,11 @@ impl SelectPlan {
             (limit, per_partition),
             page,
             from.as_ref(),
-            request.stop.map(|s| &**s),
+            request.run.stop.as_deref(),
         )?;
         out.see_all(sees_all);
-        out.limit_bytes(request.max_result_bytes);
-        out.budget = request.result_budget;
+        out.limit_bytes(request.run.max_result_bytes);
+        out.budget = request.run.result_budget.as_ref();
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }

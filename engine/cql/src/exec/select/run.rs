@@ -57,7 +57,7 @@ impl SelectPlan {
             intervals,
             from,
             out,
-            tombstones: TombstoneTally::new(request.tombstone_limits),
+            tombstones: TombstoneTally::new(request.run.tombstone_limits),
         };
         match (&self.nearest, &keys) {
             (Some(nearest), keys) => run.by_nearness(nearest, keys.as_deref(), limit, env)?,
@@ -66,7 +66,7 @@ impl SelectPlan {
             (None, None) => run.by_range(env)?,
         }
         run.end_of_read(false);
-        if let (Some(_), Some(page), Some(limit)) = (&self.nearest, request.page_size, limit)
+        if let (Some(_), Some(page), Some(limit)) = (&self.nearest, request.run.page_size, limit)
             && (page as u64) < limit
         {
             run.out.warn(format!(

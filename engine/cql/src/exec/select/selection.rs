@@ -12,7 +12,9 @@ use crate::error::{Result, invalid};
 use crate::exec::row::{CellTimes, Row};
 use crate::syntax::ast::About;
 use crate::values::function::Function;
-use crate::values::{Bound, BoundTerm, EvalEnv, HeapBytes, MaskCall, put_many, put_parts, split};
+use crate::values::{
+    Bound, BoundTerm, EvalEnv, HeapBytes, MaskCall, heap_bytes, put_many, put_parts, split,
+};
 
 /// Location of a column's value in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +107,7 @@ impl HeapBytes for SelectionNode {
     }
 }
 
-impl HeapBytes for OutputColumn {
-    fn heap_bytes(&self) -> usize {
-        self.node.heap_bytes() + self.name.heap_bytes()
-    }
-}
+heap_bytes!(OutputColumn { node, name });
 
 impl HeapBytes for Aggregate {
     fn heap_bytes(&self) -> usize {
@@ -124,11 +122,7 @@ impl HeapBytes for Aggregate {
     }
 }
 
-impl HeapBytes for RowSelection {
-    fn heap_bytes(&self) -> usize {
-        self.outputs.heap_bytes() + self.terms.heap_bytes() + self.aggregates.heap_bytes()
-    }
-}
+heap_bytes!(RowSelection { outputs, terms, aggregates });
 
 impl RowSelection {
     /// Refuses null keys of collection elements and slices, whether there are rows or not.

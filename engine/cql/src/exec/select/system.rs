@@ -28,7 +28,7 @@ impl SelectPlan {
         // A system table has no index.
         let SelectInput { limit, from, intervals, keys, mut out, .. } =
             self.input(request, env, true)?;
-        let endpoint = request.endpoint.unwrap_or(LOOPBACK);
+        let endpoint = request.run.endpoint.unwrap_or(LOOPBACK);
         let made = rows_of(engine, endpoint, &self.table, keys.as_deref())?;
         let mut wanted: Vec<&SystemPartition> = vec![];
         match &keys {

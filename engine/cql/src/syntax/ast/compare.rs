@@ -1,7 +1,7 @@
 //! Comparisons, and the order of rows.
 
 use super::{AstName, Term};
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 
 text_enum! {
     /// A comparison.

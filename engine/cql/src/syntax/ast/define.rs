@@ -1,6 +1,6 @@
 //! Definitions, types, `DESCRIBE`.
 
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 use std::borrow::Cow;
 
 use super::{AstName, Constant, Ordering, Pos, QualifiedName, Term, TypeSyntax};

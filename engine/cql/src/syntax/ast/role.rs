@@ -1,6 +1,6 @@
 //! Roles and permissions.
 
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 use std::borrow::Cow;
 
 use super::{AstName, QualifiedName, TypeSyntax};

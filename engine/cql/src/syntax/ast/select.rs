@@ -4,7 +4,7 @@ use super::{
     AstName, Comparison, Expression, ExpressionKind, InsertValues, Ordering, Pos, QualifiedName,
     Term,
 };
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 
 /// `SELECT …`
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Terms: their primaries, and constants.
 
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 use std::borrow::Cow;
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Types in statements, unresolved.
 
-use crate::error::text_enum;
+use crate::syntax::text_enum;
 use std::borrow::Cow;
 use std::fmt;
 

@@ -326,3 +326,21 @@ impl<'a> CqlParser<'a> {
         None
     }
 }
+
+/// Reports whether the token begins a value of terms and of selectors alike.
+pub(super) fn begins_value(kind: Tok) -> bool {
+    match kind {
+        Tok::Kw(keyword) => matches!(
+            keyword,
+            Keyword::Null
+                | Keyword::True
+                | Keyword::False
+                | Keyword::Nan
+                | Keyword::Infinity
+                | Keyword::Token
+        ),
+        Tok::Str | Tok::DollarStr | Tok::Integer | Tok::Float | Tok::Duration | Tok::Uuid => true,
+        Tok::Hex | Tok::NegNan | Tok::NegInfinity | Tok::Question => true,
+        kind => matches!(kind, Tok::LBracket | Tok::LBrace | Tok::LParen),
+    }
+}

@@ -1,7 +1,7 @@
 //! Selectors: their specific grammar.
 
 use super::CqlParser;
-use super::expression::Primary;
+use super::expression::{Primary, begins_value};
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     About, Expression, ExpressionKind, Pos, Selector, SelectorPrimary, Term, TermPrimary,
@@ -57,23 +57,7 @@ impl<'a> Primary<'a> for SelectorPrimary<'a> {
             // `(v) AS x`, `GROUP BY (v) PER PARTITION LIMIT 1`
             Tok::Kw(Keyword::As) => false,
             Tok::Kw(Keyword::Per) => ahead.kind != Tok::Kw(Keyword::Partition),
-            Tok::Kw(
-                Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity,
-            ) => true,
-            Tok::Kw(Keyword::Token) => true,
-            Tok::Str
-            | Tok::DollarStr
-            | Tok::Integer
-            | Tok::Float
-            | Tok::Duration
-            | Tok::Uuid
-            | Tok::Hex => true,
-            Tok::NegNan
-            | Tok::NegInfinity
-            | Tok::Question
-            | Tok::LBracket
-            | Tok::LBrace
-            | Tok::LParen => true,
+            kind if begins_value(kind) => true,
             // In a map `{(k): v}` the colon is not a marker.
             Tok::Colon => false,
             kind => CqlParser::is_name(kind),

@@ -1,7 +1,7 @@
 //! Terms: their specific grammar.
 
 use super::CqlParser;
-use super::expression::Primary;
+use super::expression::{Primary, begins_value};
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     Expression, ExpressionKind, Marker, Pos, Term, TermPrimary, TypeKind, TypeSyntax,
@@ -61,23 +61,7 @@ impl<'a> Primary<'a> for TermPrimary<'a> {
 
     fn begins(token: CqlToken, ahead: CqlToken, hint: &TypeSyntax) -> bool {
         match token.kind {
-            Tok::Kw(
-                Keyword::Null | Keyword::True | Keyword::False | Keyword::Nan | Keyword::Infinity,
-            ) => true,
-            Tok::Kw(Keyword::Token) => true,
-            Tok::Str
-            | Tok::DollarStr
-            | Tok::Integer
-            | Tok::Float
-            | Tok::Duration
-            | Tok::Uuid
-            | Tok::Hex => true,
-            Tok::NegNan
-            | Tok::NegInfinity
-            | Tok::Question
-            | Tok::LBracket
-            | Tok::LBrace
-            | Tok::LParen => true,
+            kind if begins_value(kind) => true,
             // In the map `{('a'): 1}` the colon is not a marker.
             Tok::Colon => !matches!(hint.kind, TypeKind::Custom(_)),
             kind => CqlParser::is_name(kind) && matches!(ahead.kind, Tok::LParen | Tok::Dot),

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::{BatchLimits, PagingState, ResultBudget, TombstoneLimits};
+use super::change::BatchLimits;
+use super::result_budget::ResultBudget;
+use super::rows::PagingState;
+use super::tombstones::TombstoneLimits;
 
 /// Options of the execution of a statement: paging, default timestamp, time, limits and
 /// cancellation.
