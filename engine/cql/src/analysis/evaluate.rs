@@ -14,7 +14,7 @@ use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
 use crate::error::{Error, Result, bail, invalid};
-use crate::values::{BoundTerm, EvalEnv, EvaluatedTerm};
+use crate::values::{Bound, BoundTerm, EvalEnv};
 
 /// Maximum number of keys, or of rows of a partition, that the lists of a statement may name.
 const MAX_CHOICES: usize = 1 << 20;
@@ -104,9 +104,9 @@ impl Restrictions {
         let Some(token) = &self.token else { return Ok(None) };
         let read = |term: &BoundTerm| {
             let value = match term.value(env)? {
-                EvaluatedTerm::Bytes(bytes) => bytes,
-                EvaluatedTerm::Null => bail!("Invalid null token value"),
-                EvaluatedTerm::Unset => bail!("Invalid unset token value"),
+                Bound::Bytes(bytes) => bytes,
+                Bound::Null => bail!("Invalid null token value"),
+                Bound::Unset => bail!("Invalid unset token value"),
             };
             self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };

@@ -8,9 +8,7 @@ use super::constants::ConstantTuples;
 use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
-use crate::values::{
-    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, heap_bytes, split,
-};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, heap_bytes, split};
 
 /// Values for the columns of a relation.
 #[derive(Clone, Debug)]
@@ -127,11 +125,11 @@ impl Restriction {
 }
 
 /// Returns the value of a term for a key; refuses null and unset.
-pub(super) fn needed<'v>(value: EvaluatedTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
+pub(super) fn needed<'v>(value: Bound<Cow<'v, [u8]>>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
-        EvaluatedTerm::Bytes(bytes) => Ok(bytes),
-        EvaluatedTerm::Null => Err(invalid!("Invalid null value in condition for column {column}")),
-        EvaluatedTerm::Unset => Err(invalid!("Invalid unset value for column {column}")),
+        Bound::Bytes(bytes) => Ok(bytes),
+        Bound::Null => Err(invalid!("Invalid null value in condition for column {column}")),
+        Bound::Unset => Err(invalid!("Invalid unset value for column {column}")),
     }
 }
 

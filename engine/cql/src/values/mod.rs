@@ -48,7 +48,7 @@ pub use literal::literal;
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
 pub use prepare::{ambiguous, is_marker};
-pub use term::{BoundTerm, EvaluatedTerm};
+pub use term::BoundTerm;
 pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 
@@ -56,29 +56,40 @@ use crate::catalog::{ColumnType, TableSchema};
 
 /// A value bound to a marker, or the result of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum Bound<B = Vec<u8>> {
     /// Not set: the column is not changed.
     Unset,
     /// Null.
     Null,
     /// A value.
-    Bytes(Vec<u8>),
+    Bytes(B),
 }
 
-impl Bound {
+impl<B: AsRef<[u8]>> Bound<B> {
     /// Returns the bytes; `None` for null and unset.
     pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Bound::Bytes(bytes) => Some(bytes.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl<B> Bound<B> {
+    /// Returns the bytes; `None` for null and unset.
+    pub fn into_bytes(self) -> Option<B> {
         match self {
             Bound::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Returns the bytes; `None` for null and unset.
-    pub fn into_bytes(self) -> Option<Vec<u8>> {
+    /// Converts the bytes.
+    pub fn map<C>(self, convert: impl FnOnce(B) -> C) -> Bound<C> {
         match self {
-            Bound::Bytes(bytes) => Some(bytes),
-            _ => None,
+            Bound::Unset => Bound::Unset,
+            Bound::Null => Bound::Null,
+            Bound::Bytes(bytes) => Bound::Bytes(convert(bytes)),
         }
     }
 }

@@ -10,17 +10,6 @@ use super::vector::null_inside;
 use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
 use crate::error::{Error, Result, invalid};
 
-/// Result of evaluating a term, borrowed if possible.
-#[derive(Clone, Debug)]
-pub enum EvaluatedTerm<'v> {
-    /// Not set.
-    Unset,
-    /// Null.
-    Null,
-    /// A value.
-    Bytes(Cow<'v, [u8]>),
-}
-
 /// A prepared term.
 #[derive(Clone, Debug)]
 pub enum BoundTerm {
@@ -41,30 +30,26 @@ impl BoundTerm {
     ///
     /// # Errors
     /// Those of [`eval`](BoundTerm::eval).
-    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<EvaluatedTerm<'v>> {
+    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Bound<Cow<'v, [u8]>>> {
         match self {
-            BoundTerm::Constant(Some(bytes)) => Ok(EvaluatedTerm::Bytes(Cow::Borrowed(bytes))),
-            BoundTerm::Constant(None) => Ok(EvaluatedTerm::Null),
+            BoundTerm::Constant(Some(bytes)) => Ok(Bound::Bytes(Cow::Borrowed(bytes))),
+            BoundTerm::Constant(None) => Ok(Bound::Null),
             BoundTerm::Marker(index, of) => {
                 let bound = env
                     .bound
                     .get(usize::from(*index))
                     .ok_or_else(|| invalid("Invalid amount of bind variables"))?;
                 Ok(match bound {
-                    Bound::Unset => EvaluatedTerm::Unset,
-                    Bound::Null => EvaluatedTerm::Null,
+                    Bound::Unset => Bound::Unset,
+                    Bound::Null => Bound::Null,
                     Bound::Bytes(bytes) => {
                         of.validate(bytes).map_err(|e| invalid(e.0))?;
-                        EvaluatedTerm::Bytes(canonical(of, bytes)?)
+                        Bound::Bytes(canonical(of, bytes)?)
                     }
                 })
             }
             BoundTerm::Many(..) | BoundTerm::Fields(_) | BoundTerm::Call(..) => {
-                Ok(match self.eval(env)? {
-                    Bound::Unset => EvaluatedTerm::Unset,
-                    Bound::Null => EvaluatedTerm::Null,
-                    Bound::Bytes(bytes) => EvaluatedTerm::Bytes(Cow::Owned(bytes)),
-                })
+                Ok(self.eval(env)?.map(Cow::Owned))
             }
         }
     }
@@ -75,11 +60,9 @@ impl BoundTerm {
     /// `Invalid` if a bound value does not have its type, or if a function refuses its arguments.
     pub fn eval(&self, env: &EvalEnv<'_>) -> Result<Bound> {
         match self {
-            BoundTerm::Constant(_) | BoundTerm::Marker(..) => Ok(match self.value(env)? {
-                EvaluatedTerm::Unset => Bound::Unset,
-                EvaluatedTerm::Null => Bound::Null,
-                EvaluatedTerm::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
-            }),
+            BoundTerm::Constant(_) | BoundTerm::Marker(..) => {
+                Ok(self.value(env)?.map(Cow::into_owned))
+            }
             BoundTerm::Many(of, parts) => {
                 let mut values = Vec::with_capacity(parts.len());
                 for (i, part) in parts.iter().enumerate() {

@@ -25,7 +25,7 @@ use super::mutation::{Container, MutationKind, MutationOp, StoreMutation};
 use super::point::with_key;
 use super::stripes::{LockedStripes, Stripes};
 use super::view::StoreView;
-use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
+use super::write_plan::{EntryValue, WriteEntry, WriteKind, WritePlan, container_range};
 use super::{CellStore, kind_record};
 
 /// Maximum number of entries of a deleted container that are removed one by one, or left to
@@ -83,7 +83,8 @@ impl CellStore {
         let mut plan = self.plan(held, mutations)?;
         self.drop_shadowed_ops(&mut plan)?;
         // Besides key and value an operation has its kind, its tree and two lengths.
-        let mut batch = Batch::with_capacity(plan.bytes.len() + plan.entries.len() * 12);
+        let values: usize = plan.entries.iter().map(|e| plan.value(e).len()).sum();
+        let mut batch = Batch::with_capacity(plan.bytes.len() + values + plan.entries.len() * 12);
         let kinds = self.fill(&plan, &mut batch)?;
         self.write_views(&plan, &mut batch)?;
         for m in mutations {
@@ -391,7 +392,7 @@ impl StoreMutation {
 impl<'a> WritePlan<'a> {
     fn add(
         &mut self,
-        m: &StoreMutation,
+        m: &'a StoreMutation,
         op: &MutationOp,
         family: &'a StoreFamily,
         partition: &[u8],
@@ -433,9 +434,9 @@ impl<'a> WritePlan<'a> {
             MutationKind::Container { .. } => self.bytes.push(DELETION),
             _ => {}
         }
-        let value = self.bytes.len();
-        self.put_value(m, op);
-        let (key, value) = ((key, value), (value, self.bytes.len()));
+        let end = self.bytes.len();
+        let value = self.value_of(m, op);
+        let key = (key, end);
         let timestamp = op.timestamp;
         let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
         self.entries.push(WriteEntry {
@@ -451,11 +452,11 @@ impl<'a> WritePlan<'a> {
         Ok(())
     }
 
-    fn put_value(&mut self, m: &StoreMutation, op: &MutationOp) {
-        let timestamp = op.timestamp;
+    fn value_of(&mut self, m: &'a StoreMutation, op: &MutationOp) -> EntryValue<'a> {
+        let (timestamp, start) = (op.timestamp, self.bytes.len());
         match op.kind {
             MutationKind::Cell | MutationKind::AddCell => {
-                self.bytes.extend_from_slice(m.bytes_at(op.value))
+                return EntryValue::Mutation(m.bytes_at(op.value));
             }
             MutationKind::Expiring { ttl } => {
                 let state = CellState::Expiring {
@@ -483,6 +484,7 @@ impl<'a> WritePlan<'a> {
                 }
             }
         }
+        EntryValue::Plan(start, self.bytes.len())
     }
 
     /// Retains only the winner of several cells or deletions for one key.
@@ -501,8 +503,12 @@ impl<'a> WritePlan<'a> {
             let same = order(later, kept).is_eq()
                 && kept.kind == later.kind
                 && !matches!(kept.kind, WriteKind::Add | WriteKind::Deletion(Container::Range));
-            let value = |e: &WriteEntry<'_>| StoredCell::decode(&bytes[e.value.0..e.value.1]).ok();
-            if same && value(later).zip(value(kept)).is_some_and(|(l, k)| l.beats(&k)) {
+            let values = (later.value.bytes(bytes), kept.value.bytes(bytes));
+            let wins = match (StoredCell::decode(values.0), StoredCell::decode(values.1)) {
+                (Ok(later), Ok(kept)) => later.beats(&kept),
+                _ => false,
+            };
+            if same && wins {
                 std::mem::swap(later, kept);
             }
             same

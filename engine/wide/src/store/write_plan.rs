@@ -23,7 +23,23 @@ pub(super) struct WriteEntry<'a> {
     /// Length of the partition part of its key.
     pub partition: usize,
     pub key: (usize, usize),
-    pub value: (usize, usize),
+    pub value: EntryValue<'a>,
+}
+
+/// Stored form of a value: of the mutation, or in the plan's bytes.
+#[derive(Clone, Copy)]
+pub(super) enum EntryValue<'a> {
+    Mutation(&'a [u8]),
+    Plan(usize, usize),
+}
+
+impl EntryValue<'_> {
+    pub fn bytes<'s>(&'s self, plan: &'s [u8]) -> &'s [u8] {
+        match *self {
+            EntryValue::Mutation(bytes) => bytes,
+            EntryValue::Plan(from, until) => &plan[from..until],
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +66,8 @@ impl WritePlan<'_> {
         &self.bytes[e.key.0..e.key.1]
     }
 
-    pub fn value(&self, e: &WriteEntry<'_>) -> &[u8] {
-        &self.bytes[e.value.0..e.value.1]
+    pub fn value<'s>(&'s self, e: &'s WriteEntry<'_>) -> &'s [u8] {
+        e.value.bytes(&self.bytes)
     }
 
     /// Adds to a batch the changes of stored fragments by range deletions.

@@ -8,7 +8,7 @@ use firn_wide::Type;
 use crate::catalog::{TableColumn, TableSchema, has_duration};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, split};
 
 /// A prepared condition on a column.
 #[derive(Clone, Debug)]
@@ -56,9 +56,9 @@ impl HeapBytes for ChangeCondition {
 /// Returns the value that a test compares with.
 fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
-        EvaluatedTerm::Unset => Err(invalid("Invalid 'unset' value in condition")),
-        EvaluatedTerm::Null => Ok(None),
-        EvaluatedTerm::Bytes(bytes) => Ok(Some(bytes)),
+        Bound::Unset => Err(invalid("Invalid 'unset' value in condition")),
+        Bound::Null => Ok(None),
+        Bound::Bytes(bytes) => Ok(Some(bytes)),
     }
 }
 
@@ -182,9 +182,9 @@ impl ChangeCondition {
             ConditionTest::In(terms) => {
                 for term in terms {
                     let is = match term.value(env)? {
-                        EvaluatedTerm::Unset => false,
-                        EvaluatedTerm::Null => tested.is(Comparison::Eq, None)?,
-                        EvaluatedTerm::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
+                        Bound::Unset => false,
+                        Bound::Null => tested.is(Comparison::Eq, None)?,
+                        Bound::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
                     };
                     if is {
                         return Ok(true);
@@ -316,13 +316,13 @@ fn element(
 ) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
     let key = match key.value(env)? {
-        EvaluatedTerm::Bytes(bytes) => bytes,
-        EvaluatedTerm::Null => {
+        Bound::Bytes(bytes) => bytes,
+        Bound::Null => {
             bail!("Invalid null value for {what} element access");
         }
         // A map has no element at an unset key.
-        EvaluatedTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
-        EvaluatedTerm::Unset => bail!("Invalid 'unset' value in condition"),
+        Bound::Unset if matches!(of, Type::Map(_)) => return Ok(None),
+        Bound::Unset => bail!("Invalid 'unset' value in condition"),
     };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
@@ -344,14 +344,14 @@ fn element(
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(tested: &Tested<'_>, wanted: EvaluatedTerm<'_>, key: bool) -> Result<bool> {
+fn contains(tested: &Tested<'_>, wanted: Bound<Cow<'_, [u8]>>, key: bool) -> Result<bool> {
     let wanted: &[u8] = match &wanted {
-        EvaluatedTerm::Bytes(bytes) => bytes,
-        EvaluatedTerm::Null => {
+        Bound::Bytes(bytes) => bytes,
+        Bound::Null => {
             bail!("Invalid comparison with null for operator \"{}\"", word(key));
         }
         // An unset value is in no collection.
-        EvaluatedTerm::Unset => return Ok(false),
+        Bound::Unset => return Ok(false),
     };
     let Some(value) = tested.value else { return Ok(false) };
     let parts = split(tested.of, value)?;

@@ -9,9 +9,7 @@ use serde_json::value::RawValue;
 use crate::catalog::TableSchema;
 use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
-use crate::values::{
-    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, Receiver, from_json, heap_bytes, is_null,
-};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, from_json, heap_bytes, is_null};
 
 /// The JSON text, and the treatment of columns that it does not name.
 #[derive(Clone, Debug)]
@@ -52,8 +50,8 @@ impl JsonSource {
     /// types.
     pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<Bound>> {
         let bytes = match self.text.value(env)? {
-            EvaluatedTerm::Bytes(bytes) => bytes,
-            EvaluatedTerm::Null | EvaluatedTerm::Unset => {
+            Bound::Bytes(bytes) => bytes,
+            Bound::Null | Bound::Unset => {
                 bail!("Got null for INSERT JSON values");
             }
         };

@@ -12,7 +12,7 @@ use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, split};
 
 /// Larger than every path that follows a cell's name.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
@@ -464,37 +464,37 @@ impl Operation {
         let (of, env) = (&self.column.of.of, w.env);
         match &self.what {
             OperationKind::Set(term) => match term.value(env)? {
-                EvaluatedTerm::Unset => {}
-                EvaluatedTerm::Null => w.delete(),
-                EvaluatedTerm::Bytes(bytes) => w.put(&bytes),
+                Bound::Unset => {}
+                Bound::Null => w.delete(),
+                Bound::Bytes(bytes) => w.put(&bytes),
             },
             OperationKind::Replace(term) => {
                 let value = term.value(env)?;
-                if !matches!(value, EvaluatedTerm::Unset) {
+                if !matches!(value, Bound::Unset) {
                     // The elements that the statement itself writes must survive the deletion.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
                 }
-                if let EvaluatedTerm::Bytes(bytes) = value {
+                if let Bound::Bytes(bytes) = value {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Add(term) => {
-                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
+                if let Bound::Bytes(bytes) = term.value(env)? {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Prepend(term) => {
-                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
+                if let Bound::Bytes(bytes) = term.value(env)? {
                     w.add_to_list(of, &bytes, true)?;
                 }
             }
             OperationKind::RemoveKeys(term, keys) => {
-                if let (EvaluatedTerm::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
+                if let (Bound::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
                     parts(keys, &bytes)?.into_iter().try_for_each(|k| w.delete_element(key, k))?;
                 }
             }
             OperationKind::RemoveValues(term) => {
-                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
+                if let Bound::Bytes(bytes) = term.value(env)? {
                     let values = parts(of, &bytes)?;
                     for (place, _) in
                         w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v))
@@ -509,15 +509,15 @@ impl Operation {
                     .ok_or_else(|| invalid("Invalid unset value for list index"))?;
                 let place = w.element(index, "set an element on")?;
                 match value.value(env)? {
-                    EvaluatedTerm::Unset => {}
-                    EvaluatedTerm::Null => w.change_element(place, None),
-                    EvaluatedTerm::Bytes(bytes) => w.change_element(place, Some(&bytes)),
+                    Bound::Unset => {}
+                    Bound::Null => w.change_element(place, None),
+                    Bound::Bytes(bytes) => w.change_element(place, Some(&bytes)),
                 }
             }
             OperationKind::SetField(number, value) => match value.value(env)? {
-                EvaluatedTerm::Unset => {}
-                EvaluatedTerm::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
-                EvaluatedTerm::Bytes(bytes) => {
+                Bound::Unset => {}
+                Bound::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+                Bound::Bytes(bytes) => {
                     w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?
                 }
             },
@@ -531,10 +531,10 @@ impl Operation {
             OperationKind::Delete => w.delete(),
             OperationKind::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
-                    EvaluatedTerm::Unset if matches!(of, Type::Set(_)) => return Ok(()),
-                    EvaluatedTerm::Unset => bail!("Invalid unset {what}"),
-                    EvaluatedTerm::Null => bail!("Invalid null {what}"),
-                    EvaluatedTerm::Bytes(bytes) => bytes,
+                    Bound::Unset if matches!(of, Type::Set(_)) => return Ok(()),
+                    Bound::Unset => bail!("Invalid unset {what}"),
+                    Bound::Null => bail!("Invalid null {what}"),
+                    Bound::Bytes(bytes) => bytes,
                 };
                 if let Some(path) = self.column.of.path_type() {
                     w.delete_element(&path, &key)?;
@@ -587,9 +587,9 @@ impl Operation {
     /// Adds to a counter, or subtracts from it.
     fn count(&self, w: &mut MutationWriter<'_>, term: &BoundTerm) -> Result<()> {
         let delta = match term.value(w.env)? {
-            EvaluatedTerm::Unset => return Ok(()),
-            EvaluatedTerm::Null => bail!("Invalid null value for counter increment"),
-            EvaluatedTerm::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
+            Bound::Unset => return Ok(()),
+            Bound::Null => bail!("Invalid null value for counter increment"),
+            Bound::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
         };
         let overflows = || {
             let text = "overflows supported counter precision (signed 8 bytes integer)";
@@ -612,14 +612,14 @@ impl Operation {
     ) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
-            EvaluatedTerm::Unset => bail!("Invalid unset map key"),
-            EvaluatedTerm::Null => bail!("Invalid null map key"),
-            EvaluatedTerm::Bytes(bytes) => bytes,
+            Bound::Unset => bail!("Invalid unset map key"),
+            Bound::Null => bail!("Invalid null map key"),
+            Bound::Bytes(bytes) => bytes,
         };
         match value.value(w.env)? {
-            EvaluatedTerm::Unset => Ok(()),
-            EvaluatedTerm::Null => w.delete_element(&path, &key),
-            EvaluatedTerm::Bytes(bytes) => w.put_element(&path, &key, &bytes),
+            Bound::Unset => Ok(()),
+            Bound::Null => w.delete_element(&path, &key),
+            Bound::Bytes(bytes) => w.put_element(&path, &key, &bytes),
         }
     }
 }
@@ -627,9 +627,9 @@ impl Operation {
 /// Returns a list index; `None` if it is unset.
 fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     match term.value(env)? {
-        EvaluatedTerm::Unset => Ok(None),
-        EvaluatedTerm::Null => Err(invalid("Invalid null value for list index")),
-        EvaluatedTerm::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
+        Bound::Unset => Ok(None),
+        Bound::Null => Err(invalid("Invalid null value for list index")),
+        Bound::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
     }
 }
 
