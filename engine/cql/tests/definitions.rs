@@ -231,7 +231,7 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     let of =
         |key: String, table| OrphanedTable { key: key.into_bytes(), keyspace: "k".into(), table };
     let key = format!("cql/table/{:010}", table.id);
-    assert_eq!(loaded.homeless, [of(key.clone(), Some(table.id)), of("cql/type/k/u".into(), None)]);
+    assert_eq!(loaded.orphans, [of(key.clone(), Some(table.id)), of("cql/type/k/u".into(), None)]);
     assert_eq!(loaded.catalog.tables().count(), 0);
     let record = records.remove(key.as_bytes()).unwrap();
     // The record of a table that is not a view has the form from before views existed.

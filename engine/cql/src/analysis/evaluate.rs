@@ -8,8 +8,8 @@ use firn_wide::internals::ring::{Token, TokenEnd};
 use firn_wide::internals::store::Partitions;
 
 use super::filter::{FilterCondition, FilterTest, RowFilter};
+use super::index_lookup::{asked, choice, wanted};
 use super::intervals::ValueIntervals;
-use super::looks::{asked, choice, wanted};
 use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
@@ -285,10 +285,10 @@ impl Restrictions {
         for (i, value) in values.iter().enumerate() {
             let column = &self.table.clustering()[stem.len()];
             // Whether the requested rows come after the value in the order of the table.
-            let behind = upper == column.descending;
+            let follows = upper == column.descending;
             let Some(value) = value else {
                 // Null sorts before all values.
-                if behind {
+                if follows {
                     all.push((self.bound(layout, &stem, false)?, self.bound(layout, &stem, true)?));
                 }
                 break;
@@ -296,7 +296,7 @@ impl Restrictions {
             let mut place = stem.clone();
             place.push(value.clone());
             let with_equal = inclusive && i + 1 == values.len();
-            all.push(if behind {
+            all.push(if follows {
                 (self.bound(layout, &place, !with_equal)?, self.bound(layout, &stem, true)?)
             } else {
                 (self.bound(layout, &stem, false)?, self.bound(layout, &place, with_equal)?)

@@ -36,18 +36,18 @@ impl ValueIntervals {
     pub fn union(mut parts: Vec<Interval>) -> ValueIntervals {
         parts.retain(|(from, until)| from < until);
         parts.sort();
-        let mut kept: Vec<Interval> = Vec::with_capacity(parts.len());
+        let mut merged: Vec<Interval> = Vec::with_capacity(parts.len());
         for (from, until) in parts {
-            match kept.last_mut() {
+            match merged.last_mut() {
                 Some(last) if from <= last.1 => {
                     if until > last.1 {
                         last.1 = until;
                     }
                 }
-                _ => kept.push((from, until)),
+                _ => merged.push((from, until)),
             }
         }
-        ValueIntervals(Some(kept))
+        ValueIntervals(Some(merged))
     }
 
     /// Returns the intersection.

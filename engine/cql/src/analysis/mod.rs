@@ -7,12 +7,12 @@
 mod constants;
 mod evaluate;
 mod filter;
+mod index_lookup;
 mod intervals;
-mod looks;
 mod merge;
 mod relation;
 mod restrictions;
 
 pub use filter::{RowFilter, RowValues};
 pub use intervals::ValueIntervals;
-pub use restrictions::{IndexLook, IndexUse, Purpose, Restrictions};
+pub use restrictions::{IndexLookup, IndexUse, Purpose, Restrictions};

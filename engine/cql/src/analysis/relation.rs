@@ -206,13 +206,13 @@ impl Choices {
 }
 
 /// A resolved relation.
-pub(super) enum KnownValues {
+pub(super) enum PreparedRelation {
     Of(Restriction),
     Token(TokenRestriction),
 }
 
 /// Context for resolving relations.
-pub(super) struct Lookup<'a, 'c> {
+pub(super) struct RelationPreparer<'a, 'c> {
     pub table: &'a TableSchema,
     pub context: &'a mut Context<'c>,
     /// Type of tokens.
@@ -221,7 +221,7 @@ pub(super) struct Lookup<'a, 'c> {
     pub is_select: bool,
 }
 
-impl Lookup<'_, '_> {
+impl RelationPreparer<'_, '_> {
     fn number(&self, name: &AstName<'_>) -> Result<usize> {
         let column = self.table.known_column(&name.text)?;
         let at = self.table.columns().iter().position(|c| std::ptr::eq(c, column));
@@ -233,9 +233,9 @@ impl Lookup<'_, '_> {
     }
 
     /// Checks and resolves one relation.
-    pub fn relation(&mut self, relation: &Relation<'_>) -> Result<KnownValues> {
+    pub fn relation(&mut self, relation: &Relation<'_>) -> Result<PreparedRelation> {
         let of = |column: usize, what| {
-            KnownValues::Of(Restriction { columns: vec![column], is_multi: false, what })
+            PreparedRelation::Of(Restriction { columns: vec![column], is_multi: false, what })
         };
         let contains = |values, keys, entries| RelationKind::Contains { values, keys, entries };
         Ok(match relation {
@@ -291,7 +291,7 @@ impl Lookup<'_, '_> {
                 bail!("Unsupported restriction: {relation}");
             }
             Relation::Token { columns, comparison, value, .. } => {
-                KnownValues::Token(self.token(columns, *comparison, value, relation)?)
+                PreparedRelation::Token(self.token(columns, *comparison, value, relation)?)
             }
             Relation::Tuple { columns, comparison, value, .. } => {
                 self.tuple(columns, *comparison, value, relation)?
@@ -444,7 +444,7 @@ impl Lookup<'_, '_> {
         comparison: Comparison,
         value: &ast::Term<'_>,
         relation: &Relation<'_>,
-    ) -> Result<KnownValues> {
+    ) -> Result<PreparedRelation> {
         let columns = self.clustering(columns, relation)?;
         if comparison == Comparison::Ne {
             return Err(unsupported(relation));
@@ -453,7 +453,11 @@ impl Lookup<'_, '_> {
             columns.iter().try_for_each(|c| refuse_durations(&self.table.columns()[*c]))?;
         }
         let tuple = self.values_of(&columns, value)?;
-        Ok(KnownValues::Of(Restriction { columns, is_multi: true, what: what(comparison, tuple) }))
+        Ok(PreparedRelation::Of(Restriction {
+            columns,
+            is_multi: true,
+            what: what(comparison, tuple),
+        }))
     }
 
     fn tuple_in(
@@ -461,7 +465,7 @@ impl Lookup<'_, '_> {
         columns: &[AstName<'_>],
         values: &ast::InsertValues<'_>,
         relation: &Relation<'_>,
-    ) -> Result<KnownValues> {
+    ) -> Result<PreparedRelation> {
         let columns = self.clustering(columns, relation)?;
         let what = match values {
             ast::InsertValues::List(list) => {
@@ -482,7 +486,7 @@ impl Lookup<'_, '_> {
                 ))
             }
         };
-        Ok(KnownValues::Of(Restriction { columns, is_multi: true, what }))
+        Ok(PreparedRelation::Of(Restriction { columns, is_multi: true, what }))
     }
 
     fn names(&self, columns: &[usize]) -> String {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use firn_wide::{Partitioner, Type};
 
 use super::merge::{add, add_token};
-use super::relation::{KnownValues, Lookup, RelationKind, Restriction, TokenRestriction};
+use super::relation::{
+    PreparedRelation, RelationKind, RelationPreparer, Restriction, TokenRestriction,
+};
 use crate::catalog::{
     ColumnKind, IndexClass, IndexTarget, TableColumn, TableIndex, TableSchema, TextTest,
 };
@@ -52,7 +54,7 @@ impl Purpose {
 
 /// Lookup in an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexLook {
+pub enum IndexLookup {
     /// One value.
     Equal(Vec<u8>),
     /// A range of values; for texts, those that pass the test.
@@ -72,7 +74,7 @@ pub struct IndexUse {
     /// Id of the index in the store.
     pub id: u32,
     /// The lookup.
-    pub look: IndexLook,
+    pub lookup: IndexLookup,
     /// Whether it finds whole partitions: the index is on a column of the partition key, or on a
     /// static one.
     pub finds_partitions: bool,
@@ -129,11 +131,11 @@ impl Restrictions {
         };
         let token = context.partitioner.token_type();
         let is_select = all.is_select();
-        let mut lookup = Lookup { table, context, token, is_select };
+        let mut lookup = RelationPreparer { table, context, token, is_select };
         for relation in relations {
             match lookup.relation(relation)? {
-                KnownValues::Token(token) => add_token(table, &mut all.token, token)?,
-                KnownValues::Of(restriction) => {
+                PreparedRelation::Token(token) => add_token(table, &mut all.token, token)?,
+                PreparedRelation::Of(restriction) => {
                     if let (RelationKind::Contains { keys, entries, .. }, false) =
                         (&restriction.what, all.is_select())
                         && entries.is_empty()

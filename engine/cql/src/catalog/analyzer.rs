@@ -27,7 +27,7 @@ pub enum TextSplit {
 pub enum TextCase {
     /// Unchanged.
     #[default]
-    Kept,
+    Unchanged,
     /// Lower case.
     Lower,
     /// Upper case.
@@ -50,7 +50,7 @@ impl TextAnalyzer {
     pub fn terms(self, text: &[u8]) -> Vec<Vec<u8>> {
         let Ok(text) = std::str::from_utf8(text) else { return vec![text.to_vec()] };
         let cased = |term: &str| match self.case {
-            TextCase::Kept => term.to_owned(),
+            TextCase::Unchanged => term.to_owned(),
             TextCase::Lower => term.to_lowercase(),
             TextCase::Upper => term.to_uppercase(),
         };

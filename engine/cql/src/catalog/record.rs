@@ -206,7 +206,7 @@ pub struct LoadedCatalog {
     /// Definitions in existing keyspaces.
     pub catalog: Catalog,
     /// Records of tables and types in other keyspaces.
-    pub homeless: Vec<OrphanedTable>,
+    pub orphans: Vec<OrphanedTable>,
 }
 
 /// Record of a table or type whose keyspace does not exist, or was dropped and created again.
@@ -221,23 +221,23 @@ pub struct OrphanedTable {
 }
 
 impl Catalog {
-    /// Returns the definitions in these records, over these keyspaces. Records of `remade`
+    /// Returns the definitions in these records, over these keyspaces. Records of `recreated`
     /// keyspaces belong to earlier keyspaces of these names, and are orphaned.
     ///
     /// # Errors
     /// `Server` with the key of a record that cannot be read or contradicts another one.
     pub fn load<'a>(
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
-        remade: &BTreeSet<String>,
+        recreated: &BTreeSet<String>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<LoadedCatalog> {
         let mut all: BTreeMap<String, KeyspaceEntry> =
             keyspaces.into_iter().map(|k| (k.name.clone(), k)).collect();
-        let is_same = |name: &str| !remade.contains(name);
+        let is_same = |name: &str| !recreated.contains(name);
         let mut roles = BTreeMap::new();
         let mut next_id = FIRST_ID;
         let mut largest = 0;
-        let mut homeless = vec![];
+        let mut orphans = vec![];
         for (raw, value) in records {
             let key = String::from_utf8_lossy(raw).into_owned();
             let left_out = |keyspace: &str, table| OrphanedTable {
@@ -263,7 +263,7 @@ impl Catalog {
                     .unwrap_or(largest);
                 let Some(keyspace) = all.get_mut(&table.keyspace).filter(|k| is_same(&k.name))
                 else {
-                    homeless.push(left_out(&table.keyspace, Some(table.id)));
+                    orphans.push(left_out(&table.keyspace, Some(table.id)));
                     continue;
                 };
                 let before = keyspace.tables.insert(table.name.clone(), Arc::new(table));
@@ -277,12 +277,12 @@ impl Catalog {
                 let def = TypeDef { name: name.to_owned(), fields: record.fields };
                 match all.get_mut(keyspace).filter(|k| is_same(&k.name)) {
                     Some(keyspace) => drop(keyspace.types.insert(name.to_owned(), Arc::new(def))),
-                    None => homeless.push(left_out(keyspace, None)),
+                    None => orphans.push(left_out(keyspace, None)),
                 }
             } else if let Some(found) = functions::load(&key, value)? {
                 match all.get_mut(found.keyspace()).filter(|k| is_same(&k.name)) {
                     Some(keyspace) => found.put(keyspace),
-                    None => homeless.push(left_out(found.keyspace(), None)),
+                    None => orphans.push(left_out(found.keyspace(), None)),
                 }
             } else if let Some(name) = key.strip_prefix(ROLE) {
                 roles.insert(name.to_owned(), Arc::new(load_role(&key, name, value)?));
@@ -298,7 +298,7 @@ impl Catalog {
         }
         let keyspaces = all.into_iter().map(|(name, k)| (name, Arc::new(k))).collect();
         let catalog = Catalog { keyspaces, roles, next_id, version: 0 };
-        Ok(LoadedCatalog { catalog, homeless })
+        Ok(LoadedCatalog { catalog, orphans })
     }
 
     /// Like [`load`](Catalog::load), for each table separately, so that one damaged record does not

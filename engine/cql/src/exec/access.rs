@@ -12,16 +12,18 @@ use crate::syntax::ast::{
 };
 
 /// Permission that a statement needs.
-pub type Need = (Permission, Resource);
+pub type RequiredPermission = (Permission, Resource);
 
 /// Returns the permission for reading the table. Tables that drivers read when they connect need
 /// none.
-pub fn to_read(table: &TableSchema) -> Option<Need> {
+pub fn to_read(table: &TableSchema) -> Option<RequiredPermission> {
     (!table.is_readable_by_all()).then(|| (Permission::Select, of_table(table)))
 }
 
 /// Returns the permissions for calling user-defined functions.
-pub fn to_call(calls: impl IntoIterator<Item = Resource>) -> impl Iterator<Item = Need> {
+pub fn to_call(
+    calls: impl IntoIterator<Item = Resource>,
+) -> impl Iterator<Item = RequiredPermission> {
     calls.into_iter().map(|of| (Permission::Execute, of))
 }
 
@@ -34,7 +36,7 @@ pub fn of_table(table: &TableSchema) -> Resource {
 ///
 /// # Errors
 /// `Unauthorized`.
-pub fn check(catalog: &Catalog, role: Option<&str>, needs: &[Need]) -> Result<()> {
+pub fn check(catalog: &Catalog, role: Option<&str>, needs: &[RequiredPermission]) -> Result<()> {
     needs.iter().try_for_each(|(permission, of)| catalog.check_may(role, *permission, of))
 }
 

@@ -89,7 +89,7 @@ pub fn define(
         | Statement::CreateAggregate(_)
         | Statement::DropFunction(_)
         | Statement::DropAggregate(_) => {
-            functions::carry_out(engine, keyspace, role, statement, stop)
+            functions::execute(engine, keyspace, role, statement, stop)
         }
         Statement::Describe(s) => describe::describe(engine, keyspace, s).map(Some),
         Statement::CreateRole(_)
@@ -97,7 +97,7 @@ pub fn define(
         | Statement::DropRole(_)
         | Statement::GrantRole(_)
         | Statement::GrantPermissions(_)
-        | Statement::ListRoles(_) => roles::carry_out(engine, role, keyspace, statement),
+        | Statement::ListRoles(_) => roles::execute(engine, role, keyspace, statement),
         Statement::Change(_) | Statement::Batch(_) | Statement::Select(_) => Ok(None),
         _ => change_schema(engine, keyspace, role, statement, stop).map(Some),
     }
@@ -150,7 +150,9 @@ fn change_schema(
         Statement::CreateKeyspace(s) => {
             let (made, functions) =
                 (Resource::Keyspace(home.clone()), Resource::FunctionsOf(home.clone()));
-            let granted = |c: Catalog| c.made_by(role, &made)?.made_by(role, &functions);
+            let granted = |c: Catalog| {
+                c.granted_to_creator(role, &made)?.granted_to_creator(role, &functions)
+            };
             c.create_keyspace(s)?.map(granted).transpose()
         }
         Statement::AlterKeyspace(s) => c.alter_keyspace(s),
@@ -158,7 +160,8 @@ fn change_schema(
         Statement::CreateTable(s) => {
             let made = Resource::Table(home.clone(), s.name.name.text.to_string());
             let created = c.create_table(s, &home, engine.random_bits())?;
-            let granted = |c: Catalog| masked(engine, c.made_by(role, &made)?, &home, statement);
+            let granted =
+                |c: Catalog| masked(engine, c.granted_to_creator(role, &made)?, &home, statement);
             created.map(granted).transpose()
         }
         Statement::AlterTable(s) => {

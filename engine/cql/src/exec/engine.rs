@@ -92,20 +92,23 @@ impl Engine {
         let store = wide.store();
         let records = store.records(RECORD_PREFIX)?;
         let seen = AtomicU64::new(wide.definition_serial());
-        let beneath = keyspaces(&wide, None);
-        let remade = remade(store, &beneath)?;
-        let load = |beneath| {
+        let keyspaces_of_families = keyspaces(&wide, None);
+        let recreated = recreated(store, &keyspaces_of_families)?;
+        let load = |keyspaces_of_families| {
             let records = records.iter().map(|(k, v)| (&**k, &**v));
-            Catalog::load(beneath, &remade, records)
+            Catalog::load(keyspaces_of_families, &recreated, records)
         };
-        let mut loaded = load(beneath)?;
+        let mut loaded = load(keyspaces_of_families)?;
         if !store.db().is_read_only() && families::drop_unfinished(&wide, &loaded.catalog)? {
             loaded = load(keyspaces(&wide, None))?;
         }
-        let LoadedCatalog { catalog, homeless } = loaded;
-        check_dropped(store, &homeless)?;
+        let LoadedCatalog { catalog, orphans } = loaded;
+        check_dropped(store, &orphans)?;
         let stored = catalog;
-        let catalog = families::without_dropped(&wide, stored.clone().without_strangers(&remade))?;
+        let catalog = families::without_dropped(
+            &wide,
+            stored.clone().without_foreign_permissions(&recreated),
+        )?;
         if !store.db().is_read_only() {
             families::put(&wide, None, &catalog)?;
             let mut batch = Batch::new();
@@ -116,7 +119,7 @@ impl Engine {
             for view in diff.dropped.iter().filter(|t| !t.is_own_family()) {
                 store.note_dropped(&mut batch, DroppedFamilies::Family(view.id))?;
             }
-            clean(store, batch, &catalog, &remade, &homeless)?;
+            clean(store, batch, &catalog, &recreated, &orphans)?;
         }
         let specs = catalog.own_tables().map(|t| spec(t, wide.partitioner()));
         store.open_families(specs.collect())?;
@@ -236,12 +239,12 @@ impl Engine {
         }
         let before = self.catalog();
         let now = keyspaces(&self.0.wide, Some(&before));
-        let remade = remade(self.store(), &now)?;
-        let after = before.over(now, &remade);
-        let mut events = changes_of_keyspaces(&before, &after, &remade);
-        events.extend(changes_of_families(&before, &after, &remade));
-        if !events.is_empty() || !remade.is_empty() {
-            self.carry_out(&before, after, &remade, stop)?;
+        let recreated = recreated(self.store(), &now)?;
+        let after = before.over(now, &recreated);
+        let mut events = changes_of_keyspaces(&before, &after, &recreated);
+        events.extend(changes_of_families(&before, &after, &recreated));
+        if !events.is_empty() || !recreated.is_empty() {
+            self.apply_change(&before, after, &recreated, stop)?;
         }
         self.0.seen.store(serial, Ordering::Release);
         Ok(events)
@@ -358,7 +361,7 @@ impl Engine {
         let before = self.catalog();
         let Some(after) = change(&before)? else { return Ok(false) };
         self.change_keyspaces(&before, &after)?;
-        self.carry_out(&before, after, &BTreeSet::new(), stop)?;
+        self.apply_change(&before, after, &BTreeSet::new(), stop)?;
         Ok(true)
     }
 
@@ -396,13 +399,13 @@ impl Engine {
 
     /// Applies a schema change. Trees are created, and indexes and views built, before the
     /// definitions are recorded and visible. If building fails or is stopped, the change is
-    /// refused. After a crash the next opening drops the unfinished trees. `remade`: keyspaces that
+    /// refused. After a crash the next opening drops the unfinished trees. `recreated`: keyspaces that
     /// were dropped and created again, so that the CQL data of the old ones is dropped.
-    fn carry_out(
+    fn apply_change(
         &self,
         before: &Catalog,
         after: Catalog,
-        remade: &BTreeSet<String>,
+        recreated: &BTreeSet<String>,
         stop: Option<&Arc<AtomicBool>>,
     ) -> Result<()> {
         let store = self.store();
@@ -433,8 +436,8 @@ impl Engine {
             materialized::follow(&building, self.partitioner(), before, &after, &diff)
         });
         if let Err(e) = done {
-            self.take_back(before, &diff);
-            families::take_back_rewrite(store, &rewritten);
+            self.roll_back(before, &diff);
+            families::roll_back_rewrite(store, &rewritten);
             return Err(e);
         }
         // Families are already dropped, except those whose rows had to be read.
@@ -448,7 +451,7 @@ impl Engine {
             store.note_dropped(&mut batch, DroppedFamilies::Family(table.id))?;
         }
         let gone = before.keyspaces().filter(|k| after.keyspace(&k.name).is_none());
-        for name in gone.map(|k| &k.name).chain(remade) {
+        for name in gone.map(|k| &k.name).chain(recreated) {
             store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(name))?;
         }
         store.db().with(Durability::Power).write(batch)?;
@@ -466,10 +469,10 @@ impl Engine {
 
     /// Reverts the open trees to the definitions of `before` as far as possible. The error that
     /// caused this is already reported. It cannot be stopped, even if the handle of the engine can.
-    fn take_back(&self, before: &Catalog, diff: &CatalogDiff) {
+    fn roll_back(&self, before: &Catalog, diff: &CatalogDiff) {
         let store = self.store().unstoppable();
         drop(materialized::relink(&store, self.partitioner(), before, &diff.opened));
-        families::take_back(&self.0.wide, before, diff);
+        families::roll_back(&self.0.wide, before, diff);
         for table in diff.opened.iter().filter(|t| store.family(t.id).is_some()) {
             match before.tables().find(|b| b.id == table.id) {
                 Some(before) => drop(store.open_family(spec(before, self.partitioner()))),
@@ -500,17 +503,17 @@ fn put_records(store: &CellStore, batch: &mut Batch, diff: &CatalogDiff) -> Resu
 }
 
 /// Returns the changes of keyspaces: first dropped ones, then created and altered ones. A keyspace
-/// in `remade` was dropped and created.
+/// in `recreated` was dropped and created.
 fn changes_of_keyspaces(
     before: &Catalog,
     after: &Catalog,
-    remade: &BTreeSet<String>,
+    recreated: &BTreeSet<String>,
 ) -> Vec<SchemaChange> {
     let event = |change, keyspace: &KeyspaceEntry| {
         SchemaChange::new(change, "KEYSPACE", &keyspace.name, None)
     };
     let there = |catalog: &Catalog, name: &str| {
-        catalog.keyspace(name).filter(|_| !remade.contains(name)).cloned()
+        catalog.keyspace(name).filter(|_| !recreated.contains(name)).cloned()
     };
     let gone = before.keyspaces().filter(|k| there(after, &k.name).is_none());
     let mut all: Vec<SchemaChange> = gone.map(|k| event("DROPPED", k)).collect();
@@ -526,14 +529,14 @@ fn changes_of_keyspaces(
 fn changes_of_families(
     before: &Catalog,
     after: &Catalog,
-    remade: &BTreeSet<String>,
+    recreated: &BTreeSet<String>,
 ) -> Vec<SchemaChange> {
     let event = |change, family: &TableSchema| {
         SchemaChange::new(change, "TABLE", &family.keyspace, Some(&family.name))
     };
     let mut all = vec![];
     for keyspace in after.keyspaces() {
-        let before = before.keyspace(&keyspace.name).filter(|k| !remade.contains(&k.name));
+        let before = before.keyspace(&keyspace.name).filter(|k| !recreated.contains(&k.name));
         let families = |of: Option<&Arc<KeyspaceEntry>>| -> BTreeMap<u32, Arc<TableSchema>> {
             of.iter().flat_map(|k| k.families()).map(|f| (f.id, f.clone())).collect()
         };
@@ -550,20 +553,20 @@ fn changes_of_families(
 
 /// Returns the keyspaces that were dropped and created again through the Thrift interface while
 /// records of their CQL tables still exist.
-fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<String>> {
-    let mut remade = BTreeSet::new();
+fn recreated(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<String>> {
+    let mut recreated = BTreeSet::new();
     for keyspace in keyspaces {
         if store.was_dropped(DroppedFamilies::Keyspace(&keyspace.name))? {
-            remade.insert(keyspace.name.clone());
+            recreated.insert(keyspace.name.clone());
         }
     }
-    Ok(remade)
+    Ok(recreated)
 }
 
 /// Checks that each missing keyspace was dropped through the Thrift interface. Otherwise its record
 /// is lost.
-fn check_dropped(store: &CellStore, homeless: &[OrphanedTable]) -> Result<()> {
-    for OrphanedTable { key, keyspace, .. } in homeless {
+fn check_dropped(store: &CellStore, orphans: &[OrphanedTable]) -> Result<()> {
+    for OrphanedTable { key, keyspace, .. } in orphans {
         if !store.was_dropped(DroppedFamilies::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
             return Err(corrupt!(
@@ -580,13 +583,13 @@ fn clean(
     store: &CellStore,
     mut batch: Batch,
     catalog: &Catalog,
-    remade: &BTreeSet<String>,
-    homeless: &[OrphanedTable],
+    recreated: &BTreeSet<String>,
+    orphans: &[OrphanedTable],
 ) -> Result<()> {
-    for keyspace in remade {
+    for keyspace in recreated {
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
     }
-    for OrphanedTable { key, keyspace, table } in homeless {
+    for OrphanedTable { key, keyspace, table } in orphans {
         store.put_record(&mut batch, key.as_ref(), None)?;
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
         if let Some(id) = table {

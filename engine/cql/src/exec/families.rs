@@ -57,7 +57,7 @@ fn put_one(wide: &Wide, table: &TableSchema, has_views: bool) -> Result<()> {
 }
 
 /// Reverts the families of tables to the definitions of `before`, as far as possible.
-pub(super) fn take_back(wide: &Wide, before: &Catalog, diff: &CatalogDiff) {
+pub(super) fn roll_back(wide: &Wide, before: &Catalog, diff: &CatalogDiff) {
     for table in diff.opened.iter().filter(|t| t.is_own_family()) {
         if before.tables().all(|b| b.id != table.id) {
             drop(wide.system_drop_column_family(&table.keyspace, &table.name));
@@ -165,7 +165,7 @@ pub(super) fn rewritten(diff: &CatalogDiff) -> Vec<(Arc<TableSchema>, Arc<TableS
 }
 
 /// Makes tables writable again after a rewrite of their rows was abandoned.
-pub(super) fn take_back_rewrite(
+pub(super) fn roll_back_rewrite(
     store: &CellStore,
     rewritten: &[(Arc<TableSchema>, Arc<TableSchema>)],
 ) {

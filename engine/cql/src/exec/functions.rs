@@ -19,7 +19,7 @@ use crate::values::{BoundTerm, Context, EvalEnv, Receiver, literal};
 ///
 /// # Errors
 /// Errors of the statement. Then nothing was changed.
-pub(super) fn carry_out(
+pub(super) fn execute(
     engine: &Engine,
     keyspace: Option<&str>,
     role: Option<&str>,
@@ -31,7 +31,8 @@ pub(super) fn carry_out(
     let mut done: Option<(&'static str, &'static str, Signature)> = None;
     let mut made = |next: Option<(Catalog, bool)>, target, resource: Resource| {
         let Some((catalog, replaces)) = next else { return Ok(None) };
-        let catalog = if replaces { catalog } else { catalog.made_by(role, &resource)? };
+        let catalog =
+            if replaces { catalog } else { catalog.granted_to_creator(role, &resource)? };
         done = Some((if replaces { "UPDATED" } else { "CREATED" }, target, key_of(resource)));
         Ok(Some(catalog))
     };

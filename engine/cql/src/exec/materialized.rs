@@ -287,7 +287,7 @@ fn marker(keeping: &[Cell<'_>]) -> Option<Cell<'static>> {
 }
 
 /// Converts an error to one of the store.
-fn beneath(e: Error) -> firn_wide::Error {
+fn wide_error(e: Error) -> firn_wide::Error {
     match e.class() {
         Class::Invalid => firn_wide::Error::InvalidRequest(e.text().into_owned()),
         _ => firn_wide::Error::Corrupt(e.text().into_owned()),
@@ -305,11 +305,11 @@ impl ViewRows for MaterializedRows {
         row: &[u8],
         value: Option<&[u8]>,
     ) -> firn_wide::Result<Option<ViewPlace>> {
-        self.find(key, row, value).map_err(beneath)
+        self.find(key, row, value).map_err(wide_error)
     }
 
     fn cells(&self, parts: &RowParts) -> firn_wide::Result<RowParts> {
-        self.made(parts).map_err(beneath)
+        self.made(parts).map_err(wide_error)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_wide::internals::store::CellStore;
 
-use super::access::Need;
+use super::access::RequiredPermission;
 use super::engine::Engine;
 use super::rows::Rows;
 use crate::catalog::TableSchema;
@@ -70,7 +70,7 @@ pub trait StatementPlan: Any + Send + Sync {
     }
 
     /// Returns the permissions that it needs. A definition checks them itself.
-    fn needs(&self) -> &[Need] {
+    fn needs(&self) -> &[RequiredPermission] {
         &[]
     }
 

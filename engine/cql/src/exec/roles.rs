@@ -18,7 +18,7 @@ use crate::values::ColumnSpec;
 ///
 /// # Errors
 /// Errors of the statement. Then nothing was changed.
-pub(super) fn carry_out(
+pub(super) fn execute(
     engine: &Engine,
     role: Option<&str>,
     keyspace: Option<&str>,
@@ -29,7 +29,7 @@ pub(super) fn carry_out(
             let hash = hash_of(engine, s)?;
             let made = Resource::Role(s.name.text.to_string());
             engine.change(None, |c| {
-                c.create_role(s, hash)?.map(|c| c.made_by(role, &made)).transpose()
+                c.create_role(s, hash)?.map(|c| c.granted_to_creator(role, &made)).transpose()
             })?;
         }
         Statement::AlterRole(s) => {

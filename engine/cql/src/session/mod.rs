@@ -82,7 +82,7 @@ struct SessionLogin {
 }
 
 /// Result of the first phase of executing a statement.
-enum Begun {
+enum StatementOutcome {
     /// The statement is done.
     Done(Box<Rows>),
     /// The statement reads or writes rows and has been compiled.
@@ -90,7 +90,7 @@ enum Begun {
 }
 
 /// A statement's text with its current keyspace, and their digest, which is the key in the cache.
-struct Asked<'t> {
+struct CompileRequest<'t> {
     key: [u8; 16],
     keyspace: Option<Arc<str>>,
     text: &'t str,
@@ -276,21 +276,21 @@ impl Session {
     /// Those of [`execute`](Session::execute).
     pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
         match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(*rows),
-            Begun::Compiled(prepared) => self.run(&prepared, values, how),
+            StatementOutcome::Done(rows) => Ok(*rows),
+            StatementOutcome::Compiled(prepared) => self.run(&prepared, values, how),
         }
     }
 
     /// Compiles a statement that reads or writes rows, or finds it in the cache. Executes any other
     /// statement.
-    fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
+    fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<StatementOutcome> {
         let Some(log) = self.log.get() else { return self.begin_unlogged(cql, values, how) };
         let (start, keyspace) = (log.start(), how.keyspace.clone().or_else(|| self.keyspace()));
         let begun = self.begin_unlogged(cql, values, how);
         let outcome = match &begun {
             // It is logged after it has run.
-            Ok(Begun::Compiled(_)) => return begun,
-            Ok(Begun::Done(rows)) => Ok(&**rows),
+            Ok(StatementOutcome::Compiled(_)) => return begun,
+            Ok(StatementOutcome::Done(rows)) => Ok(&**rows),
             Err(e) => Err(e.class().name()),
         };
         let ran =
@@ -299,12 +299,17 @@ impl Session {
         begun
     }
 
-    fn begin_unlogged(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
+    fn begin_unlogged(
+        &self,
+        cql: &str,
+        values: &impl Values,
+        how: &Run,
+    ) -> Result<StatementOutcome> {
         self.engine.refresh_catalog()?;
         self.check_login()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.key) {
-            return Ok(Begun::Compiled(found));
+            return Ok(StatementOutcome::Compiled(found));
         }
         let parsed = parse(cql)?;
         if parsed.markers == 0 {
@@ -320,9 +325,9 @@ impl Session {
             how.stop.as_ref(),
         )? {
             self.choose(&rows);
-            return Ok(Begun::Done(Box::new(rows)));
+            return Ok(StatementOutcome::Done(Box::new(rows)));
         }
-        self.compile(asked, &parsed, false).map(Begun::Compiled)
+        self.compile(asked, &parsed, false).map(StatementOutcome::Compiled)
     }
 
     /// Makes the keyspace of a `USE` statement the current one.
@@ -332,9 +337,9 @@ impl Session {
         }
     }
 
-    fn asked<'t>(&self, keyspace: Option<&Arc<str>>, text: &'t str) -> Asked<'t> {
+    fn asked<'t>(&self, keyspace: Option<&Arc<str>>, text: &'t str) -> CompileRequest<'t> {
         let keyspace = keyspace.cloned().or_else(|| self.keyspace());
-        Asked { key: key_of(keyspace.as_deref(), text), keyspace, text }
+        CompileRequest { key: key_of(keyspace.as_deref(), text), keyspace, text }
     }
 
     fn cached(&self, key: &[u8; 16]) -> Option<Prepared> {
@@ -384,11 +389,11 @@ impl Session {
 
     fn compile(
         &self,
-        asked: Asked<'_>,
+        asked: CompileRequest<'_>,
         parsed: &ParsedStatement<'_>,
         is_prepared: bool,
     ) -> Result<Prepared> {
-        let Asked { key, keyspace, text } = asked;
+        let CompileRequest { key, keyspace, text } = asked;
         let mut catalog = self.engine.catalog();
         let mut plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed);
         if plan.is_err() {
@@ -452,7 +457,7 @@ impl Session {
             return Ok(Cow::Owned(found));
         }
         let Compiled { key, text, keyspace, .. } = &*prepared.0;
-        let asked = Asked { key: *key, keyspace: keyspace.clone(), text };
+        let asked = CompileRequest { key: *key, keyspace: keyspace.clone(), text };
         self.compile(asked, &parse(text)?, true).map(Cow::Owned)
     }
 

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::prepared::Prepared;
-use super::{Begun, Session, Values};
+use super::{Session, StatementOutcome, Values};
 use crate::error::Result;
 use crate::exec::Run;
 use crate::exec::{FromRow, PagingState, Row, Rows};
@@ -81,8 +81,8 @@ impl Session {
     /// Those of [`query`](Session::query).
     pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
         match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(Walk::over_pages(*rows, |_| Ok(Rows::void()))),
-            Begun::Compiled(prepared) => self.walk(&prepared, values, how),
+            StatementOutcome::Done(rows) => Ok(Walk::over_pages(*rows, |_| Ok(Rows::void()))),
+            StatementOutcome::Compiled(prepared) => self.walk(&prepared, values, how),
         }
     }
 

@@ -68,14 +68,14 @@ pub fn put_collection(of: &Type, parts: &[Vec<u8>]) -> Result<Vec<u8>> {
 fn sorted<'p>(parts: &'p [Vec<u8>], each: usize, by: &Type) -> Vec<&'p [Vec<u8>]> {
     let mut all: Vec<&[Vec<u8>]> = parts.chunks_exact(each).collect();
     all.sort_by(|a, b| by.compare(&a[0], &b[0]));
-    let mut kept: Vec<&[Vec<u8>]> = Vec::with_capacity(all.len());
+    let mut unique: Vec<&[Vec<u8>]> = Vec::with_capacity(all.len());
     for part in all {
-        match kept.last_mut() {
+        match unique.last_mut() {
             Some(last) if by.compare(&last[0], &part[0]) == Ordering::Equal => *last = part,
-            _ => kept.push(part),
+            _ => unique.push(part),
         }
     }
-    kept
+    unique
 }
 
 /// Reports whether values of the type may contain sets or maps.

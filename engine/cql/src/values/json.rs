@@ -178,7 +178,7 @@ fn kind_of(value: &RawValue) -> JsonKind {
 }
 
 /// Returns `a String: x`, as messages show a value.
-fn met(value: &RawValue) -> String {
+fn described(value: &RawValue) -> String {
     let text = value.get();
     let word = match kind_of(value) {
         JsonKind::Null => "null",
@@ -234,7 +234,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
     }
     let text = |what: &str| match kind_of(value) {
         JsonKind::String => Value::Text(parsed(value)?).encode(of),
-        _ => Err(invalid!("Expected a {what}, but got {}", met(value))),
+        _ => Err(invalid!("Expected a {what}, but got {}", described(value))),
     };
     match of {
         Type::Utf8 => text("UTF-8 string"),
@@ -242,7 +242,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
         Type::Boolean => match value.get().trim_matches('"').to_ascii_lowercase().as_str() {
             "true" => Value::Boolean(true).encode(of),
             "false" => Value::Boolean(false).encode(of),
-            _ => Err(invalid!("Expected a boolean value, but got {}", met(value))),
+            _ => Err(invalid!("Expected a boolean value, but got {}", described(value))),
         },
         Type::Bytes => {
             let text: Option<String> = parsed(value).ok();
@@ -290,7 +290,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
 
 /// Parses a number, or a number in a string; `wanted` and `word` name it in messages.
 fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
-    let other = || invalid!("Expected {wanted}, but got {}", met(value));
+    let other = || invalid!("Expected {wanted}, but got {}", described(value));
     let text = match kind_of(value) {
         JsonKind::String => parsed(value)?,
         JsonKind::Number => value.get().to_owned(),
@@ -308,7 +308,7 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     let other = || {
         invalid!(
             "Expected a long or a datestring representation of a timestamp value, but got {}",
-            met(value)
+            described(value)
         )
     };
     match kind_of(value) {
@@ -367,7 +367,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
         _ => value,
     };
     let optional = |of: &Type, value: &RawValue| Ok(read(of, value, form)?.into_bytes());
-    let wrong = |what: &str| Err(invalid!("Expected a {what}, but got {}", met(value)));
+    let wrong = |what: &str| Err(invalid!("Expected a {what}, but got {}", described(value)));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;

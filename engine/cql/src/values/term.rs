@@ -87,8 +87,8 @@ impl BoundTerm {
                         Bound::Unset => return Err(function.unset_argument()),
                     });
                 }
-                let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
-                Ok(function.call(env, &lent)?.into())
+                let slices: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+                Ok(function.call(env, &slices)?.into())
             }
         }
     }

@@ -255,8 +255,11 @@ impl Value {
             (Value::Inet(IpAddr::V4(a)), Type::Inet) => a.octets().to_vec(),
             (Value::Inet(IpAddr::V6(a)), Type::Inet) => a.octets().to_vec(),
             (Value::Date(days), Type::SimpleDate) => {
-                let kept = days.checked_add(1 << 31).and_then(|d| u32::try_from(d).ok());
-                kept.ok_or_else(|| invalid!("{days} days are out of range"))?.to_be_bytes().to_vec()
+                let number = days.checked_add(1 << 31).and_then(|d| u32::try_from(d).ok());
+                number
+                    .ok_or_else(|| invalid!("{days} days are out of range"))?
+                    .to_be_bytes()
+                    .to_vec()
             }
             _ => return self.encode_parts(of),
         };

@@ -63,11 +63,11 @@ impl KeyspaceEntry {
     /// Returns the keyspace without these tables and their views.
     fn without_tables(&self, is_gone: impl Fn(&TableSchema) -> bool) -> KeyspaceEntry {
         let gone: BTreeSet<u32> = self.tables().filter(|t| is_gone(t)).map(|t| t.id).collect();
-        let mut kept = self.clone();
-        kept.tables.retain(|_, t| {
+        let mut remaining = self.clone();
+        remaining.tables.retain(|_, t| {
             !gone.contains(&t.id) && !t.view().is_some_and(|view| gone.contains(&view.base))
         });
-        kept
+        remaining
     }
 }
 
@@ -118,13 +118,13 @@ impl Catalog {
     pub fn over(
         &self,
         keyspaces: impl IntoIterator<Item = KeyspaceEntry>,
-        remade: &BTreeSet<String>,
+        recreated: &BTreeSet<String>,
     ) -> Catalog {
         let mut next = self.next();
         next.keyspaces.clear();
         for mut keyspace in keyspaces {
             let before = self.keyspace(&keyspace.name);
-            if let Some(before) = before.filter(|k| !remade.contains(&k.name)) {
+            if let Some(before) = before.filter(|k| !recreated.contains(&k.name)) {
                 let there: BTreeSet<u32> = keyspace.tables.values().map(|f| f.id).collect();
                 let before = before.without_tables(|t| t.is_own_family() && !there.contains(&t.id));
                 let own = before.tables.iter().filter(|(_, t)| t.family().is_none());
@@ -143,7 +143,7 @@ impl Catalog {
         let gone: BTreeSet<Resource> =
             families.map(|f| Resource::Table(f.keyspace.clone(), f.name.clone())).collect();
         let next = next.without_permissions(|resource| gone.contains(resource));
-        next.without_strangers(remade)
+        next.without_foreign_permissions(recreated)
     }
 
     /// Returns these definitions without these tables, their views, and permissions on them.
@@ -164,9 +164,9 @@ impl Catalog {
 
     /// Returns these definitions without permissions on keyspaces that do not exist, or that were
     /// dropped and created again.
-    pub fn without_strangers(self, remade: &BTreeSet<String>) -> Catalog {
+    pub fn without_foreign_permissions(self, recreated: &BTreeSet<String>) -> Catalog {
         let there: BTreeSet<String> =
-            self.keyspaces.keys().filter(|name| !remade.contains(*name)).cloned().collect();
+            self.keyspaces.keys().filter(|name| !recreated.contains(*name)).cloned().collect();
         self.without_permissions(|resource| match resource.keyspace() {
             Some(keyspace) => !there.contains(keyspace) && !SYSTEM_KEYSPACES.contains(&keyspace),
             None => false,

@@ -135,7 +135,7 @@ impl Catalog {
     ///
     /// # Errors
     /// `Invalid` if the role no longer exists.
-    pub fn made_by(self, role: Option<&str>, made: &Resource) -> Result<Catalog> {
+    pub fn granted_to_creator(self, role: Option<&str>, made: &Resource) -> Result<Catalog> {
         let Some(role) = role else { return Ok(self) };
         let granted = self.grant_permissions(true, made.applicable(), made, role)?;
         Ok(granted.unwrap_or(self))

@@ -246,7 +246,7 @@ impl ChangeSet<'_> {
         let family = engine.family(table)?;
         let columns = table.columns().iter().filter(|c| !c.is_primary_key());
         let shape = RowShape::new(table, engine.partitioner(), columns, false);
-        self.alone(engine, &[key], |view| {
+        self.with_locked_keys(engine, &[key], |view| {
             let partition = Partition::read(table, key, view, &family, &shape)?;
             let mut rows = vec![];
             let mut good = true;
@@ -319,13 +319,13 @@ impl ChangeSet<'_> {
         // Without a row, the static values form a result row: those in conditions, or all of them
         // if a change writes static columns.
         let writes_statics = self.all.iter().any(|g| g.change.concerns_statics());
-        let told = |i: usize| {
+        let is_shown = |i: usize| {
             table.columns()[i].is_static()
                 && is_read(i)
                 && (writes_statics || columns.contains(&i))
                 && partition.value(None, i).is_some()
         };
-        if cells.is_empty() && (0..table.columns().len()).any(told) {
+        if cells.is_empty() && (0..table.columns().len()).any(is_shown) {
             partition.show(None, &columns, is_read, &mut cells)?;
         }
         if cells.is_empty() {

@@ -30,7 +30,7 @@ mod statement;
 use std::any::Any;
 use std::sync::Arc;
 
-use super::access::{Need, of_table, to_call};
+use super::access::{RequiredPermission, of_table, to_call};
 use super::engine::Engine;
 use super::plan::{ChangeKind, Request, StatementPlan, TableAccess};
 use super::rows::Rows;
@@ -116,8 +116,8 @@ impl ChangePlan {
 
 /// Returns the permissions of changes. A conditional change needs the read permission too, because
 /// its result reveals data.
-fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<Need> {
-    let mut all: Vec<Need> = vec![];
+fn needs<'c>(changes: impl IntoIterator<Item = &'c ChangeStatement>) -> Vec<RequiredPermission> {
+    let mut all: Vec<RequiredPermission> = vec![];
     for change in changes {
         let table = of_table(&change.table);
         let reads = change.is_conditional().then(|| (Permission::Select, table.clone()));
@@ -215,7 +215,7 @@ impl ChangeSet<'_> {
             if keys.is_empty() {
                 return Ok(Rows::void());
             }
-            return self.alone(engine, &keys, |view| {
+            return self.with_locked_keys(engine, &keys, |view| {
                 let written = self.write(engine, env, timestamp.into(), Some(view))?;
                 let done = self.done(&written)?;
                 Ok((written.all, done))
@@ -243,7 +243,7 @@ impl StatementPlan for ChangePlan {
         markers.heap_bytes() + changes.heap_bytes() + attributes.heap_bytes() + keys
     }
 
-    fn needs(&self) -> &[Need] {
+    fn needs(&self) -> &[RequiredPermission] {
         &self.needs
     }
 

@@ -107,9 +107,9 @@ impl Mutations {
                 }
                 match cells.entry((family, place.place)) {
                     Entry::Vacant(new) => drop(new.insert((row, place))),
-                    Entry::Occupied(mut kept) => {
-                        let is_more = strength(&place) > strength(&kept.get().1);
-                        let loser = if is_more { kept.insert((row, place)).1 } else { place };
+                    Entry::Occupied(mut winner) => {
+                        let is_more = strength(&place) > strength(&winner.get().1);
+                        let loser = if is_more { winner.insert((row, place)).1 } else { place };
                         repeated += weight_of(&loser, row.len());
                     }
                 }

@@ -11,7 +11,7 @@ use super::mutations::Mutations;
 use super::statement::{ChangeStatement, ChangeTimes};
 use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
-use crate::exec::access::Need;
+use crate::exec::access::RequiredPermission;
 use crate::exec::engine::Engine;
 use crate::exec::rows::Rows;
 use crate::syntax::ast::BatchKind;
@@ -21,7 +21,7 @@ use crate::values::{Bound, ColumnSpec, EvalEnv};
 pub struct ChangePlan {
     pub(super) markers: Vec<ColumnSpec>,
     /// Permissions that it needs.
-    pub(super) needs: Vec<Need>,
+    pub(super) needs: Vec<RequiredPermission>,
     /// Markers bound to the partition key.
     pub(super) partition_key: Vec<u16>,
     pub(super) changes: Vec<ChangeStatement>,
@@ -92,7 +92,7 @@ impl ChangeSet<'_> {
 
     /// Reads and writes these partitions under their locks, so that no other writer interferes. If
     /// `work` fails, nothing is written.
-    pub(super) fn alone<T>(
+    pub(super) fn with_locked_keys<T>(
         &self,
         engine: &Engine,
         keys: &[&[u8]],

@@ -249,8 +249,8 @@ impl<'p> Collector<'p> {
                 several => {
                     let values: Vec<_> =
                         several.iter().map(|a| a.eval(&source)).collect::<Result<_>>()?;
-                    let lent: Vec<_> = values.iter().map(Option::as_deref).collect();
-                    accumulator.add(self.env, &lent)?;
+                    let slices: Vec<_> = values.iter().map(Option::as_deref).collect();
+                    accumulator.add(self.env, &slices)?;
                 }
             }
         }

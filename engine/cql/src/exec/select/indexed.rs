@@ -16,7 +16,7 @@ use firn_wide::internals::store::{IndexRange, Partitions};
 use super::collect::CollectStep;
 use super::plan::NearestRows;
 use super::read::{Execution, place_of};
-use crate::analysis::{IndexLook, IndexUse};
+use crate::analysis::{IndexLookup, IndexUse};
 use crate::catalog::{IndexTarget, TextTest};
 use crate::error::{Result, bail, bail_if};
 use crate::exec::row::Row;
@@ -70,10 +70,10 @@ fn is_in(range: &Partitions, partition: &[u8]) -> bool {
         && !matches!(&range.until, End::Excluded(until) if partition >= &**until)
 }
 
-fn lent(look: &IndexLook) -> IndexRange<'_> {
-    match look {
-        IndexLook::Equal(value) => (End::Included(&**value), End::Included(&**value)),
-        IndexLook::Range { from, until, .. } => {
+fn bounds(lookup: &IndexLookup) -> IndexRange<'_> {
+    match lookup {
+        IndexLookup::Equal(value) => (End::Included(&**value), End::Included(&**value)),
+        IndexLookup::Range { from, until, .. } => {
             (from.as_ref().map(|v| &**v), until.as_ref().map(|v| &**v))
         }
     }
@@ -88,11 +88,11 @@ impl Execution<'_> {
         env: &EvalEnv<'_>,
     ) -> Result<()> {
         let Some(index) = self.most_selective(indexes)? else { return Ok(()) };
-        match &index.look {
-            IndexLook::Equal(value) => self.by_index(&index, value, keys, env),
+        match &index.lookup {
+            IndexLookup::Equal(value) => self.by_index(&index, value, keys, env),
             // A partition has fewer values than an index.
-            IndexLook::Range { .. } if keys.is_some() => self.by_keys(keys.unwrap_or_default()),
-            IndexLook::Range { test, .. } => {
+            IndexLookup::Range { .. } if keys.is_some() => self.by_keys(keys.unwrap_or_default()),
+            IndexLookup::Range { test, .. } => {
                 let most = self.out.wanted().saturating_mul(SCANNED_TIMES);
                 let most = most.clamp(*SCANNED_FROM.start(), *SCANNED_FROM.end());
                 match self.by_walk(&index, test.as_ref(), most, env)? {
@@ -125,7 +125,7 @@ impl Execution<'_> {
 
     /// Counts the entries of a lookup, up to `most`.
     fn count(&self, index: &IndexUse, most: usize) -> Result<usize> {
-        let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
+        let mut walk = self.view.walk_index(&self.family, index.id, bounds(&index.lookup))?;
         let mut count = 0;
         while count < most && walk.next()?.is_some() {
             count += 1;
@@ -221,7 +221,7 @@ impl Execution<'_> {
         range: &Partitions,
         after: Option<&FoundPlace>,
     ) -> Result<(BTreeSet<FoundPlace>, u64)> {
-        let mut walk = self.view.walk_index(&self.family, index.id, lent(&index.look))?;
+        let mut walk = self.view.walk_index(&self.family, index.id, bounds(&index.lookup))?;
         let (mut found, mut count) = (BTreeSet::new(), 0);
         while let Some(entry) = walk.next()? {
             let here = (entry.partition, entry.row);

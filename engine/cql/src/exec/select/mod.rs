@@ -36,7 +36,7 @@ mod tombstones;
 
 use std::sync::Arc;
 
-use super::access::Need;
+use super::access::RequiredPermission;
 use super::engine::Engine;
 use super::plan::{Request, StatementPlan, TableAccess};
 use super::rows::Rows;
@@ -66,7 +66,7 @@ impl StatementPlan for SelectPlan {
         &self.markers
     }
 
-    fn needs(&self) -> &[Need] {
+    fn needs(&self) -> &[RequiredPermission] {
         &self.needs
     }
 

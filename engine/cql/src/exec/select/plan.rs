@@ -6,7 +6,7 @@ use super::order::RowOrder;
 use super::selection::RowSelection;
 use crate::analysis::Restrictions;
 use crate::catalog::TableSchema;
-use crate::exec::access::Need;
+use crate::exec::access::RequiredPermission;
 use crate::exec::row::RowShape;
 use crate::values::vector::Similarity;
 use crate::values::{BoundTerm, ColumnSpec};
@@ -43,7 +43,7 @@ pub struct SelectPlan {
     pub shape: RowShape,
     pub markers: Vec<ColumnSpec>,
     /// Permissions that it needs.
-    pub needs: Vec<Need>,
+    pub needs: Vec<RequiredPermission>,
     /// Masked columns whose values are used in conditions.
     pub masked_conditions: Vec<String>,
     /// Markers bound to the partition key.

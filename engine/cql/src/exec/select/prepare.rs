@@ -9,7 +9,7 @@ use super::fold::{RowFold, UserFold};
 use super::infer::{
     SelectorTypes, aggregate_of, column_within, key_and_value, term_of, type_of_times,
 };
-use super::selection::{Aggregate, ColumnPlace, OutputColumn, RowSelection, SelectionNode};
+use super::selection::{Aggregate, ColumnSlot, OutputColumn, RowSelection, SelectionNode};
 use crate::catalog::{
     ColumnKind, ColumnType, Resource, Signature, StoredAggregate, TableColumn, TableSchema,
     native_type,
@@ -38,7 +38,7 @@ struct Resolved {
 pub struct Preparer<'a, 'c> {
     table: &'a TableSchema,
     context: &'a mut Context<'c>,
-    places: Vec<Option<ColumnPlace>>,
+    places: Vec<Option<ColumnSlot>>,
     /// Columns that have slots, in their order.
     wanted: Vec<usize>,
     /// Indexes of the selected columns, in order of appearance.
@@ -67,17 +67,17 @@ impl<'a, 'c> Preparer<'a, 'c> {
     }
 
     /// Returns the place of the column with this index, and assigns one if it has none.
-    pub fn want(&mut self, column: usize) -> ColumnPlace {
+    pub fn want(&mut self, column: usize) -> ColumnSlot {
         if let Some(place) = self.places[column] {
             return place;
         }
         let found = &self.table.columns()[column];
         let slot = self.wanted.len();
         let place = match found.kind {
-            ColumnKind::Partition => ColumnPlace::Key(found.position),
-            ColumnKind::Clustering => ColumnPlace::Clustering(found.position),
-            ColumnKind::Static => ColumnPlace::Static(slot),
-            ColumnKind::Regular => ColumnPlace::Regular(slot),
+            ColumnKind::Partition => ColumnSlot::Key(found.position),
+            ColumnKind::Clustering => ColumnSlot::Clustering(found.position),
+            ColumnKind::Static => ColumnSlot::Static(slot),
+            ColumnKind::Regular => ColumnSlot::Regular(slot),
         };
         if !found.is_primary_key() {
             self.wanted.push(column);

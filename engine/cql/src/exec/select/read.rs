@@ -190,14 +190,14 @@ impl Execution<'_> {
     /// Reads the rows of one partition; after a row, if the page begins there.
     pub(super) fn partition(&mut self, key: &[u8], from: Option<&Position>) -> Result<CollectStep> {
         self.out.enter(key, from.map(|f| f.left_in_partition))?;
-        let behind = match from {
+        let after = match from {
             Some(Position { row: None, .. }) => return Ok(CollectStep::NextPartition),
             Some(Position { row: Some(row), .. }) => Some(&**row),
             None => None,
         };
         let plan = self.plan;
         let reverse = plan.order.reverse;
-        if plan.reads_whole && behind.is_none() && !reverse && self.intervals.is_all() {
+        if plan.reads_whole && after.is_none() && !reverse && self.intervals.is_all() {
             let reader = self.view.read(&self.family, key, &StoreSlice::all())?;
             let mut rows = ShapeReader::new(&plan.shape, reader, false);
             rows.start()?;
@@ -218,14 +218,14 @@ impl Execution<'_> {
             return if any { Ok(CollectStep::More) } else { self.lone_statics(rows.statics()) };
         }
         let statics = self.statics(key)?;
-        if behind.is_none() && self.statics_suffice(&statics) {
+        if after.is_none() && self.statics_suffice(&statics) {
             return self.out.row(&statics, None);
         }
-        let mut any = behind.is_some();
+        let mut any = after.is_some();
         let count = self.intervals.len();
         for i in 0..count {
             let slice = self.intervals.slice(if reverse { count - 1 - i } else { i });
-            let Some(slice) = cut(slice, behind, reverse) else { continue };
+            let Some(slice) = cut(slice, after, reverse) else { continue };
             let slice = if reverse { slice.reversed() } else { slice };
             let reader = self.view.read(&self.family, key, &slice)?;
             let mut rows = ShapeReader::new(&plan.shape, reader, reverse);
@@ -381,8 +381,8 @@ pub(super) fn place_of(row: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the part of a slice after a row, in the direction of reading.
-fn cut(mut slice: StoreSlice, behind: Option<&[u8]>, reverse: bool) -> Option<StoreSlice> {
-    if let Some(row) = behind {
+fn cut(mut slice: StoreSlice, after: Option<&[u8]>, reverse: bool) -> Option<StoreSlice> {
+    if let Some(row) = after {
         let end = if reverse { BEFORE } else { AFTER };
         let bound = [&[ROWS][..], row, &[end]].concat();
         if reverse {

@@ -18,7 +18,7 @@ use crate::values::{
 
 /// Location of a column's value in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnPlace {
+pub enum ColumnSlot {
     /// Component of the partition key.
     Key(usize),
     /// Clustering column.
@@ -32,9 +32,9 @@ pub enum ColumnPlace {
 /// A prepared selector.
 #[derive(Debug)]
 pub enum SelectionNode {
-    Column(ColumnPlace),
+    Column(ColumnSlot),
     /// A column whose value is masked for roles without the permission `UNMASK`.
-    Masked(ColumnPlace, Arc<MaskCall>),
+    Masked(ColumnSlot, Arc<MaskCall>),
     /// Value of the term with this index, the same for all rows.
     Term(usize),
     /// Write time or TTL of a column's cells, or of a part of it. `parts`: the parts of the column
@@ -85,7 +85,7 @@ pub struct RowSelection {
     pub terms: Vec<BoundTerm>,
     pub aggregates: Vec<Aggregate>,
     /// Place of each column that is read, by its index in [`TableSchema::columns`].
-    pub places: Vec<Option<ColumnPlace>>,
+    pub places: Vec<Option<ColumnSlot>>,
 }
 
 impl HeapBytes for SelectionNode {
@@ -171,7 +171,7 @@ pub struct RowContext<'a> {
     pub statics: &'a Row,
     /// `None` if the partition has only static cells.
     pub row: Option<&'a Row>,
-    pub places: &'a [Option<ColumnPlace>],
+    pub places: &'a [Option<ColumnSlot>],
     pub terms: &'a [Bound],
     pub aggregates: &'a [Option<Vec<u8>>],
     /// Whether masked columns are shown unmasked.
@@ -180,21 +180,21 @@ pub struct RowContext<'a> {
 }
 
 impl<'a> RowContext<'a> {
-    fn at(&self, place: ColumnPlace) -> Option<&'a [u8]> {
+    fn at(&self, place: ColumnSlot) -> Option<&'a [u8]> {
         match place {
-            ColumnPlace::Key(i) => self.key.part(i),
-            ColumnPlace::Clustering(i) => self.row.and_then(|r| r.clustering(i)),
-            ColumnPlace::Static(slot) => self.statics.value(slot),
-            ColumnPlace::Regular(slot) => self.row.and_then(|r| r.value(slot)),
+            ColumnSlot::Key(i) => self.key.part(i),
+            ColumnSlot::Clustering(i) => self.row.and_then(|r| r.clustering(i)),
+            ColumnSlot::Static(slot) => self.statics.value(slot),
+            ColumnSlot::Regular(slot) => self.row.and_then(|r| r.value(slot)),
         }
     }
 
     /// Returns the times of a column's cells.
-    fn times(&self, place: ColumnPlace, parts: bool) -> SelectedTimes {
+    fn times(&self, place: ColumnSlot, parts: bool) -> SelectedTimes {
         let all = match place {
-            ColumnPlace::Static(slot) => self.statics.times(slot),
-            ColumnPlace::Regular(slot) => self.row.map_or(&[][..], |row| row.times(slot)),
-            ColumnPlace::Key(_) | ColumnPlace::Clustering(_) => &[],
+            ColumnSlot::Static(slot) => self.statics.times(slot),
+            ColumnSlot::Regular(slot) => self.row.map_or(&[][..], |row| row.times(slot)),
+            ColumnSlot::Key(_) | ColumnSlot::Clustering(_) => &[],
         };
         match parts {
             true => SelectedTimes::Parts(all.to_vec()),
@@ -219,8 +219,8 @@ impl RowValues for RowContext<'_> {
             None => {
                 let column = self.table.columns().get(column)?;
                 match column.kind {
-                    ColumnKind::Partition => ColumnPlace::Key(column.position),
-                    ColumnKind::Clustering => ColumnPlace::Clustering(column.position),
+                    ColumnKind::Partition => ColumnSlot::Key(column.position),
+                    ColumnKind::Clustering => ColumnSlot::Clustering(column.position),
                     ColumnKind::Static | ColumnKind::Regular => return None,
                 }
             }
@@ -290,8 +290,8 @@ impl SelectionNode {
                 }
                 let values =
                     arguments.iter().map(|a| a.eval(source)).collect::<Result<Vec<_>>>()?;
-                let lent: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
-                function.call(source.env, &lent)?.map(Cow::Owned)
+                let slices: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+                function.call(source.env, &slices)?.map(Cow::Owned)
             }
             SelectionNode::Field(of, udt, field) => match of.eval(source)? {
                 Some(bytes) => part_of(bytes, udt, |parts| parts.get(*field).copied().flatten())?,
@@ -458,11 +458,12 @@ fn inside<'e>(of: &'e Type, [from, to]: SliceEnds<'e>) -> impl Fn(&[Option<&[u8]
 fn slice(of: &ColumnType, bytes: &[u8], ends: SliceEnds<'_>) -> Result<Option<Vec<u8>>> {
     let parts = split(&of.of, bytes)?;
     let inside = inside(&of.of, ends);
-    let kept: Vec<_> = parts.chunks_exact(width(&of.of)).filter(|part| inside(part)).collect();
-    if kept.is_empty() && of.multicell {
+    let inside_parts: Vec<_> =
+        parts.chunks_exact(width(&of.of)).filter(|part| inside(part)).collect();
+    if inside_parts.is_empty() && of.multicell {
         return Ok(None);
     }
     let mut out = vec![];
-    put_parts(kept.len(), kept.into_iter().flatten().copied(), &mut out)?;
+    put_parts(inside_parts.len(), inside_parts.into_iter().flatten().copied(), &mut out)?;
     Ok(Some(out))
 }

@@ -1,7 +1,7 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`; `DESCRIBE`.
 
 use super::CqlParser;
-use super::property::Of;
+use super::property::PropertyOwner;
 use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
@@ -19,7 +19,7 @@ impl<'a> CqlParser<'a> {
             let if_not_exists = self.if_not_exists()?;
             let name = self.keyspace_name()?;
             self.expect_kw(Keyword::With)?;
-            let properties = self.properties(Of::Keyspace)?;
+            let properties = self.properties(PropertyOwner::Keyspace)?;
             return Ok(Statement::CreateKeyspace(CreateKeyspace {
                 if_not_exists,
                 name,
@@ -58,7 +58,7 @@ impl<'a> CqlParser<'a> {
             let if_exists = self.if_exists()?;
             let name = self.keyspace_name()?;
             self.expect_kw(Keyword::With)?;
-            let properties = self.properties(Of::Keyspace)?;
+            let properties = self.properties(PropertyOwner::Keyspace)?;
             return Ok(Statement::AlterKeyspace(AlterKeyspace { if_exists, name, properties }));
         }
         if self.eat_table_word() {
@@ -256,7 +256,7 @@ impl<'a> CqlParser<'a> {
             return Ok(TableChange::Retype { column, of: self.retyped()? });
         }
         if self.eat_kw(Keyword::With) {
-            return self.properties(Of::Table).map(TableChange::With);
+            return self.properties(PropertyOwner::Table).map(TableChange::With);
         }
         self.unexpected()
     }
@@ -315,8 +315,11 @@ impl<'a> CqlParser<'a> {
         } else {
             None
         };
-        let properties =
-            if self.eat_kw(Keyword::With) { self.properties(Of::Index)? } else { Vec::new() };
+        let properties = if self.eat_kw(Keyword::With) {
+            self.properties(PropertyOwner::Index)?
+        } else {
+            Vec::new()
+        };
         Ok(CreateIndex { custom, if_not_exists, name, table, targets, class, properties })
     }
 

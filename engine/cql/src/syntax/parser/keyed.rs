@@ -1,7 +1,7 @@
 //! Common parts of table and view definitions: the primary key, and the options after `WITH`.
 
 use super::CqlParser;
-use super::property::Of;
+use super::property::PropertyOwner;
 use super::rule::Rule;
 use crate::syntax::ast::{Ordering, Pos, PrimaryKey, TableProperty};
 use crate::syntax::keyword::Keyword;
@@ -55,7 +55,7 @@ impl<'a> CqlParser<'a> {
                         self.expect_kw(Keyword::By)?;
                         clustering_order.extend(self.parenthesised(Self::clustering)?);
                     }
-                    _ => self.property(Of::Table, &mut properties)?,
+                    _ => self.property(PropertyOwner::Table, &mut properties)?,
                 }
                 if !self.eat_kw(Keyword::And) {
                     break;

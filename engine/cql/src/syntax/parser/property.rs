@@ -10,18 +10,18 @@ use crate::syntax::lexer::{CqlToken, Tok};
 
 /// Object with properties.
 #[derive(Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum PropertyOwner {
     Keyspace,
     Table,
     Index,
 }
 
-impl Of {
+impl PropertyOwner {
     /// Returns the properties whose values are maps, and all others.
     fn known(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            Of::Keyspace => (&["replication"], &["durable_writes"]),
-            Of::Table => (
+            PropertyOwner::Keyspace => (&["replication"], &["durable_writes"]),
+            PropertyOwner::Table => (
                 &["caching", "compaction", "compression", "extensions"],
                 &[
                     "additional_write_policy",
@@ -44,22 +44,22 @@ impl Of {
                     "speculative_retry",
                 ],
             ),
-            Of::Index => (&["options"], &[]),
+            PropertyOwner::Index => (&["options"], &[]),
         }
     }
 }
 
 /// Reports whether a release before 3.0, ScyllaDB or DSE has this property in this form.
-fn is_foreign_property(of: Of, name: &str, value: &PropertyValue<'_>) -> bool {
+fn is_foreign_property(of: PropertyOwner, name: &str, value: &PropertyValue<'_>) -> bool {
     let is_map = matches!(value, PropertyValue::Map(_));
     match (of, value) {
-        (Of::Table, PropertyValue::Constant(c)) if name == "caching" => {
+        (PropertyOwner::Table, PropertyValue::Constant(c)) if name == "caching" => {
             c.kind == ConstantKind::String
         }
-        (Of::Table, _) if is_map => {
+        (PropertyOwner::Table, _) if is_map => {
             matches!(name, "cdc" | "nodesync" | "per_partition_rate_limit" | "tombstone_gc")
         }
-        (Of::Table, _) => matches!(
+        (PropertyOwner::Table, _) => matches!(
             name,
             "index_interval"
                 | "paxos_grace_seconds"
@@ -67,14 +67,14 @@ fn is_foreign_property(of: Of, name: &str, value: &PropertyValue<'_>) -> bool {
                 | "replicate_on_write"
                 | "synchronous_updates"
         ),
-        (Of::Keyspace, _) => is_map && name == "tablets",
-        (Of::Index, _) => false,
+        (PropertyOwner::Keyspace, _) => is_map && name == "tablets",
+        (PropertyOwner::Index, _) => false,
     }
 }
 
 impl<'a> CqlParser<'a> {
     /// Parses `property AND …`.
-    pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<TableProperty<'a>>> {
+    pub(super) fn properties(&mut self, of: PropertyOwner) -> Rule<Vec<TableProperty<'a>>> {
         let mut out = Vec::new();
         loop {
             self.property(of, &mut out)?;
@@ -85,7 +85,11 @@ impl<'a> CqlParser<'a> {
     }
 
     /// Parses one property and appends it.
-    pub(super) fn property(&mut self, of: Of, to: &mut Vec<TableProperty<'a>>) -> Rule<()> {
+    pub(super) fn property(
+        &mut self,
+        of: PropertyOwner,
+        to: &mut Vec<TableProperty<'a>>,
+    ) -> Rule<()> {
         let token = self.token;
         let name = self.name("a property")?;
         self.expect(Tok::Eq)?;

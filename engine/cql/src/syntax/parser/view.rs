@@ -1,7 +1,7 @@
 //! Materialized views: `CREATE`, `ALTER`, `DROP`.
 
 use super::CqlParser;
-use super::property::Of;
+use super::property::PropertyOwner;
 use super::rule::Rule;
 use crate::syntax::ast::{AlterView, CreateView, Drop, Statement};
 use crate::syntax::keyword::Keyword;
@@ -48,7 +48,7 @@ impl<'a> CqlParser<'a> {
         let if_exists = self.if_exists()?;
         let name = self.table_name()?;
         self.expect_kw(Keyword::With)?;
-        let properties = self.properties(Of::Table)?;
+        let properties = self.properties(PropertyOwner::Table)?;
         Ok(Statement::AlterView(AlterView { if_exists, name, properties }))
     }
 

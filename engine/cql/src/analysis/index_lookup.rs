@@ -5,7 +5,7 @@
 use std::ops::Bound as End;
 
 use super::relation::{RelationKind, Restriction, Tuple};
-use super::restrictions::{IndexLook, IndexUse, Restrictions};
+use super::restrictions::{IndexLookup, IndexUse, Restrictions};
 use crate::catalog::{ColumnKind, IndexTarget, TableIndex, TextAnalyzer, TextMatch, TextTest};
 use crate::error::{Result, bail_if, invalid};
 use crate::values::{Bound, BoundTerm, EvalEnv};
@@ -23,23 +23,23 @@ impl Restrictions {
         }
         for restriction in self.all().filter(|r| !(r.is_multi && r.is_slice())) {
             for index in self.indexes_for(restriction).filter(|i| i.is_stored(&self.table)) {
-                let Some(look) = self.look(restriction, index, env)? else { continue };
+                let Some(lookup) = self.lookup(restriction, index, env)? else { continue };
                 let kind = self.table.columns()[restriction.first()].kind;
                 let finds_partitions = matches!(kind, ColumnKind::Partition | ColumnKind::Static);
-                all.push(IndexUse { id: index.id, look, finds_partitions });
+                all.push(IndexUse { id: index.id, lookup, finds_partitions });
             }
         }
         Ok(all)
     }
 
-    fn look(
+    fn lookup(
         &self,
         restriction: &Restriction,
         index: &TableIndex,
         env: &EvalEnv<'_>,
-    ) -> Result<Option<IndexLook>> {
+    ) -> Result<Option<IndexLookup>> {
         let name = &*self.table.columns()[restriction.first()].name;
-        let range = |from, until, test| Ok(Some(IndexLook::Range { from, until, test }));
+        let range = |from, until, test| Ok(Some(IndexLookup::Range { from, until, test }));
         let (key, value) = match (&restriction.what, index.target) {
             (RelationKind::Eq(tuple), _) => {
                 let columns = self.table.columns();
@@ -69,7 +69,7 @@ impl Restrictions {
                     return range(End::Unbounded, End::Unbounded, Some(test));
                 };
                 let from = End::Included(prefix.to_vec());
-                let until = behind(prefix).map_or(End::Unbounded, End::Excluded);
+                let until = end_of_prefix(prefix).map_or(End::Unbounded, End::Excluded);
                 return range(from, until, Some(test));
             }
             (RelationKind::Contains { keys, .. }, IndexTarget::Keys) => {
@@ -87,7 +87,7 @@ impl Restrictions {
             }
             (RelationKind::In(_), _) => return Ok(None),
         };
-        Ok(Some(IndexLook::Equal(index.key_for(key.as_deref(), &value).into_owned())))
+        Ok(Some(IndexLookup::Equal(index.key_for(key.as_deref(), &value).into_owned())))
     }
 
     /// Returns the test for a value, if an index analyzes the values of its column.
@@ -129,7 +129,7 @@ impl Restrictions {
 }
 
 /// Returns the smallest byte string after all that begin with this prefix.
-fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|b| *b < 0xFF)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
