@@ -31,16 +31,16 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
         .collect();
     let name = common.join(", ");
     let Restriction { columns, is_multi, what } = old;
+    let alone = match what {
+        RelationKind::Eq(_) => Some("an Equal"),
+        RelationKind::Like(_) => Some("a LIKE"),
+        RelationKind::In(_) => Some("a IN"),
+        RelationKind::Slice { .. } | RelationKind::Contains { .. } => None,
+    };
+    if let Some(word) = alone {
+        bail!("{name} cannot be restricted by more than one relation if it includes {word}");
+    }
     let what = match (what, new.what) {
-        (RelationKind::Eq(_), _) => {
-            bail!("{name} cannot be restricted by more than one relation if it includes an Equal");
-        }
-        (RelationKind::Like(_), _) => {
-            bail!("{name} cannot be restricted by more than one relation if it includes a LIKE");
-        }
-        (RelationKind::In(_), _) => {
-            bail!("{name} cannot be restricted by more than one relation if it includes a IN");
-        }
         (
             RelationKind::Slice { start, end },
             RelationKind::Slice { start: new_start, end: new_end },
@@ -73,7 +73,7 @@ fn merge(table: &TableSchema, old: Restriction, new: Restriction) -> Result<Rest
             entries.extend(e);
             RelationKind::Contains { values, keys, entries }
         }
-        (RelationKind::Contains { .. }, _) => {
+        (_, _) => {
             let text = "can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality";
             bail!("Collection column {name} {text}");
         }

@@ -12,12 +12,10 @@ use crate::catalog::{
     TypeDef, ViewSchema, keyspace_of, quoted_map, system_keyspaces, without_user_types,
 };
 use crate::error::{Result, invalid};
-use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
+use crate::syntax::ast::{Describe, DescribedObject, QualifiedName, SchemaObject};
 use crate::syntax::{quote_if_needed, quote_type_if_needed};
 
 const STATEMENTS: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
-/// Term for a view in messages.
-const VIEW: &str = "materialized view";
 const NAMES: [&str; 3] = ["keyspace_name", "type", "name"];
 
 fn quoted(name: &str) -> String {
@@ -332,33 +330,15 @@ pub(super) fn describe(
                 *only,
             )?)
         }
-        DescribedObject::Tables => Ok(names_of(&catalog, current, "table", |k| {
-            k.tables().filter(|t| t.view().is_none()).map(|t| quoted(&t.name)).collect()
-        })),
-        DescribedObject::Types => Ok(names_of(&catalog, current, "type", |k| {
-            k.types().map(|t| quoted(&t.name)).collect()
-        })),
-        DescribedObject::Functions => Ok(names_of(&catalog, current, "function", |k| {
-            signed_names(k.functions().map(|f| f.signed_name()))
-        })),
-        DescribedObject::Aggregates => Ok(names_of(&catalog, current, "aggregate", |k| {
-            signed_names(k.aggregates().map(|a| a.signed_name()))
-        })),
-        DescribedObject::Table(name) => named(one(&catalog, current, name, "table", inside)?),
-        DescribedObject::Index(name) => named(one(&catalog, current, name, "index", inside)?),
-        DescribedObject::Type(name) => named(one(&catalog, current, name, "type", inside)?),
-        DescribedObject::View(name) => named(one(&catalog, current, name, VIEW, inside)?),
-        DescribedObject::Function(name) => named(one(&catalog, current, name, "function", inside)?),
-        DescribedObject::Aggregate(name) => {
-            named(one(&catalog, current, name, "aggregate", inside)?)
-        }
+        DescribedObject::All(kind) => Ok(names_of(&catalog, current, *kind)),
+        DescribedObject::One(kind, name) => named(one(&catalog, current, name, *kind, inside)?),
         DescribedObject::Any(name) => {
             if name.keyspace.is_none() && catalog.any_keyspace(&name.name.text).is_some() {
                 return named(of_keyspace(&name.name.text, false)?);
             }
-            let found = one(&catalog, current, name, "table", inside)
-                .or_else(|_| one(&catalog, current, name, "index", inside))
-                .or_else(|_| one(&catalog, current, name, VIEW, inside));
+            let found = one(&catalog, current, name, SchemaObject::Table, inside)
+                .or_else(|_| one(&catalog, current, name, SchemaObject::Index, inside))
+                .or_else(|_| one(&catalog, current, name, SchemaObject::View, inside));
             let missing = |_| {
                 let keyspace = name.keyspace.as_ref().map(|k| &*k.text).or(current);
                 invalid(match keyspace {
@@ -374,17 +354,21 @@ pub(super) fn describe(
 }
 
 /// Returns names of one kind in the current keyspace, or in all keyspaces.
-fn names_of(
-    catalog: &Catalog,
-    current: Option<&str>,
-    kind: &str,
-    of: impl Fn(&KeyspaceEntry) -> Vec<String>,
-) -> Rows {
+fn names_of(catalog: &Catalog, current: Option<&str>, kind: SchemaObject) -> Rows {
+    let of = |k: &KeyspaceEntry| -> Vec<String> {
+        match kind {
+            SchemaObject::Type => k.types().map(|t| quoted(&t.name)).collect(),
+            SchemaObject::Function => signed_names(k.functions().map(|f| f.signed_name())),
+            SchemaObject::Aggregate => signed_names(k.aggregates().map(|a| a.signed_name())),
+            _ => k.tables().filter(|t| t.view().is_none()).map(|t| quoted(&t.name)).collect(),
+        }
+    };
     let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let chosen = all.into_iter().filter(|k| current.is_none_or(|c| c == k.name));
+    let word = kind.word().to_ascii_lowercase();
     let each = |k: &Arc<KeyspaceEntry>| {
-        of(k).into_iter().map(|n| vec![quoted(&k.name), kind.to_owned(), n]).collect::<Vec<_>>()
+        of(k).into_iter().map(|n| vec![quoted(&k.name), word.clone(), n]).collect::<Vec<_>>()
     };
     Rows::texts(&NAMES, chosen.flat_map(each).collect())
 }
@@ -393,7 +377,7 @@ fn one(
     catalog: &Catalog,
     current: Option<&str>,
     name: &QualifiedName<'_>,
-    kind: &str,
+    kind: SchemaObject,
     with_internals: bool,
 ) -> Result<Vec<Vec<String>>> {
     let home = keyspace_of(name, current)
@@ -401,30 +385,25 @@ fn one(
     let wanted = &*name.name.text;
     let keyspace =
         catalog.any_keyspace(home).ok_or_else(|| invalid!("'{home}' not found in keyspaces"))?;
+    let table = keyspace.table(wanted);
+    let one = |kind, text| vec![row(home, kind, wanted, text)];
     let found = match kind {
-        "table" => keyspace
-            .table(wanted)
-            .filter(|t| t.view().is_none())
-            .map(|t| table_rows(keyspace, t, with_internals)),
-        VIEW => {
-            keyspace.table(wanted).and_then(|t| Some(vec![view_row(t, t.view()?, with_internals)]))
+        SchemaObject::Table => {
+            table.filter(|t| t.view().is_none()).map(|t| table_rows(keyspace, t, with_internals))
         }
-        "index" => {
-            keyspace.index(wanted).map(|(t, i)| vec![row(home, "index", wanted, index_text(t, i))])
+        SchemaObject::View => {
+            table.and_then(|t| Some(vec![view_row(t, t.view()?, with_internals)]))
         }
-        "type" => {
-            keyspace.user_type(wanted).map(|t| vec![row(home, "type", wanted, type_text(home, t))])
-        }
-        "function" => some(function_rows(keyspace, |name| name == wanted)),
-        "aggregate" => some(aggregate_rows(keyspace, |name| name == wanted)),
-        _ => None,
+        SchemaObject::Index => keyspace.index(wanted).map(|(t, i)| one("index", index_text(t, i))),
+        SchemaObject::Type => keyspace.user_type(wanted).map(|t| one("type", type_text(home, t))),
+        SchemaObject::Function => some(function_rows(keyspace, |name| name == wanted)),
+        SchemaObject::Aggregate => some(aggregate_rows(keyspace, |name| name == wanted)),
     };
-    found.ok_or_else(|| match kind {
-        "function" | "aggregate" => {
-            invalid!("User defined {kind} '{wanted}' not found in '{home}'")
-        }
-        "type" => invalid!("User defined type '{wanted}' not found in '{home}'"),
-        VIEW => invalid!("Materialized view '{wanted}' not found in '{home}'"),
-        _ => invalid!("{kind} '{wanted}' not found in '{home}'"),
-    })
+    let word = kind.word().to_ascii_lowercase();
+    let shown = match kind {
+        SchemaObject::Table | SchemaObject::Index => word,
+        SchemaObject::View => "Materialized view".to_owned(),
+        _ => format!("User defined {word}"),
+    };
+    found.ok_or_else(|| invalid!("{shown} '{wanted}' not found in '{home}'"))
 }

@@ -202,17 +202,22 @@ pub enum DescribedObject<'a> {
         only: bool,
         name: Option<AstName<'a>>,
     },
-    Tables,
-    Table(QualifiedName<'a>),
-    Index(QualifiedName<'a>),
-    /// `MATERIALIZED VIEW name`
-    View(QualifiedName<'a>),
-    Types,
-    Type(QualifiedName<'a>),
-    Functions,
-    Function(QualifiedName<'a>),
-    Aggregates,
-    Aggregate(QualifiedName<'a>),
+    /// All objects of a kind that has a list.
+    All(SchemaObject),
+    /// One object: `TABLE name`
+    One(SchemaObject, QualifiedName<'a>),
     /// A name without a keyword: a keyspace, table or index, whichever exists.
     Any(QualifiedName<'a>),
+}
+
+text_enum! {
+    /// Kind of a schema object in `DESCRIBE`.
+    SchemaObject, word {
+        Table "TABLE",
+        Index "INDEX",
+        View "MATERIALIZED VIEW",
+        Type "TYPE",
+        Function "FUNCTION",
+        Aggregate "AGGREGATE",
+    }
 }

@@ -6,8 +6,8 @@ use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, Describe, DescribedObject, Drop, IndexPartText, IndexTargetText,
-    MaskSyntax, Pos, QualifiedName, Statement, TableChange, TypeChange, TypeKind, TypeSyntax,
-    lacks_parameters,
+    MaskSyntax, Pos, QualifiedName, SchemaObject, Statement, TableChange, TypeChange, TypeKind,
+    TypeSyntax, lacks_parameters,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -368,24 +368,22 @@ impl<'a> CqlParser<'a> {
             }
             Tok::Kw(Keyword::Keyspace) => return self.described_keyspace(false),
             Tok::Kw(Keyword::Table | Keyword::ColumnFamily) => {
-                return self.described_as(DescribedObject::Table);
+                return self.described_one(SchemaObject::Table);
             }
-            Tok::Kw(Keyword::Index) => return self.described_as(DescribedObject::Index),
+            Tok::Kw(Keyword::Index) => return self.described_one(SchemaObject::Index),
             Tok::Kw(Keyword::Materialized) => {
                 self.bump();
                 if !self.at_kw(Keyword::View) {
                     return self.unexpected();
                 }
-                return self.described_as(DescribedObject::View);
+                return self.described_one(SchemaObject::View);
             }
-            Tok::Kw(Keyword::Type) if named(self) => {
-                return self.described_as(DescribedObject::Type);
-            }
+            Tok::Kw(Keyword::Type) if named(self) => return self.described_one(SchemaObject::Type),
             Tok::Kw(Keyword::Function) if named(self) => {
-                return self.described_as(DescribedObject::Function);
+                return self.described_one(SchemaObject::Function);
             }
             Tok::Kw(Keyword::Aggregate) if named(self) => {
-                return self.described_as(DescribedObject::Aggregate);
+                return self.described_one(SchemaObject::Aggregate);
             }
             _ => {}
         }
@@ -393,10 +391,12 @@ impl<'a> CqlParser<'a> {
             _ if self.ahead.kind == Tok::Dot => None,
             Tok::Kw(Keyword::Cluster) => Some(DescribedObject::Cluster),
             Tok::Kw(Keyword::Keyspaces) => Some(DescribedObject::Keyspaces),
-            Tok::Kw(Keyword::Tables | Keyword::ColumnFamilies) => Some(DescribedObject::Tables),
-            Tok::Kw(Keyword::Types) => Some(DescribedObject::Types),
-            Tok::Kw(Keyword::Functions) => Some(DescribedObject::Functions),
-            Tok::Kw(Keyword::Aggregates) => Some(DescribedObject::Aggregates),
+            Tok::Kw(Keyword::Tables | Keyword::ColumnFamilies) => {
+                Some(DescribedObject::All(SchemaObject::Table))
+            }
+            Tok::Kw(Keyword::Types) => Some(DescribedObject::All(SchemaObject::Type)),
+            Tok::Kw(Keyword::Functions) => Some(DescribedObject::All(SchemaObject::Function)),
+            Tok::Kw(Keyword::Aggregates) => Some(DescribedObject::All(SchemaObject::Aggregate)),
             _ => None,
         };
         if let Some(list) = list {
@@ -412,11 +412,8 @@ impl<'a> CqlParser<'a> {
         Ok(DescribedObject::Keyspace { only, name })
     }
 
-    fn described_as(
-        &mut self,
-        what: fn(QualifiedName<'a>) -> DescribedObject<'a>,
-    ) -> Rule<DescribedObject<'a>> {
+    fn described_one(&mut self, kind: SchemaObject) -> Rule<DescribedObject<'a>> {
         self.bump();
-        self.qualified("a name").map(what)
+        Ok(DescribedObject::One(kind, self.qualified("a name")?))
     }
 }

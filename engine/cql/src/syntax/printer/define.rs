@@ -209,16 +209,8 @@ impl Display for Describe<'_> {
                 write!(f, "{}KEYSPACE", opt(*only, "ONLY "))?;
                 name.iter().try_for_each(|name| write!(f, " {name}"))
             }
-            DescribedObject::Tables => f.write_str("TABLES"),
-            DescribedObject::Table(name) => write!(f, "TABLE {name}"),
-            DescribedObject::Index(name) => write!(f, "INDEX {name}"),
-            DescribedObject::View(name) => write!(f, "MATERIALIZED VIEW {name}"),
-            DescribedObject::Types => f.write_str("TYPES"),
-            DescribedObject::Type(name) => write!(f, "TYPE {name}"),
-            DescribedObject::Functions => f.write_str("FUNCTIONS"),
-            DescribedObject::Function(name) => write!(f, "FUNCTION {name}"),
-            DescribedObject::Aggregates => f.write_str("AGGREGATES"),
-            DescribedObject::Aggregate(name) => write!(f, "AGGREGATE {name}"),
+            DescribedObject::All(kind) => write!(f, "{}S", kind.word()),
+            DescribedObject::One(kind, name) => write!(f, "{} {name}", kind.word()),
             DescribedObject::Any(name) => match &name.keyspace {
                 Some(keyspace) => write!(f, "{}.{}", quoted(&keyspace.text), name.name),
                 None => qualified(f, name, |_| true),
