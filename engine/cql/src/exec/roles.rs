@@ -93,9 +93,14 @@ fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
     }
 }
 
-fn column(table: &str, name: &str, of: Type) -> ColumnSpec {
-    let of = ColumnType::frozen(of);
-    ColumnSpec { keyspace: "system_auth".into(), table: table.into(), name: name.into(), of }
+fn columns(table: &str, all: &[(&str, Type)]) -> Vec<ColumnSpec> {
+    let column = |(name, of): &(&str, Type)| ColumnSpec {
+        keyspace: "system_auth".into(),
+        table: table.into(),
+        name: (*name).into(),
+        of: ColumnType::frozen(of.clone()),
+    };
+    all.iter().map(column).collect()
 }
 
 fn list(
@@ -139,12 +144,11 @@ fn list(
                 let is_superuser = flag(catalog.is_superuser(&user.name));
                 cells.extend([user.name.as_bytes(), &is_superuser, b"ALL"]);
             }
-            let table = "users";
-            vec![
-                column(table, "name", Type::Utf8),
-                column(table, "super", Type::Boolean),
-                column(table, "datacenters", Type::Utf8),
-            ]
+            let text = Type::Utf8;
+            columns(
+                "users",
+                &[("name", text.clone()), ("super", Type::Boolean), ("datacenters", text)],
+            )
         }
         RoleListing::Roles { of, recursive } => {
             for entry in of_whom(of, *recursive)? {
@@ -155,14 +159,11 @@ fn list(
                 cells.push(Some(&[0; 4]));
                 cells.push(Some(b"ALL"));
             }
-            let (table, options) = ("roles", Type::Map(Arc::new((Type::Utf8, Type::Utf8))));
-            vec![
-                column(table, "role", Type::Utf8),
-                column(table, "super", Type::Boolean),
-                column(table, "login", Type::Boolean),
-                column(table, "options", options),
-                column(table, "datacenters", Type::Utf8),
-            ]
+            let options = Type::Map(Arc::new((Type::Utf8, Type::Utf8)));
+            let (text, flag) = (Type::Utf8, Type::Boolean);
+            let names = ["role", "super", "login", "options", "datacenters"];
+            let types = [text.clone(), flag.clone(), flag, options, text];
+            columns("roles", &names.into_iter().zip(types).collect::<Vec<_>>())
         }
         RoleListing::Permissions { permissions, resource, of, recursive } => {
             let about = resource.as_ref().map(|r| resource_of(catalog, keyspace, r)).transpose()?;
@@ -184,7 +185,7 @@ fn list(
                 }
             }
             let names = ["role", "username", "resource", "permission"];
-            names.iter().map(|name| column("permissions", name, Type::Utf8)).collect()
+            columns("permissions", &names.map(|name| (name, Type::Utf8)))
         }
     };
     Ok(Rows::new(columns.into(), cells))

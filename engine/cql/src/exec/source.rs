@@ -94,6 +94,13 @@ impl<'a> SystemRows<'a> {
         self.rows.push(row);
     }
 
+    /// Adds a row that belongs to a table.
+    pub(super) fn add_of(&mut self, table: &TableSchema, values: &[(&str, &dyn ToValue)]) {
+        let names: [(&str, &dyn ToValue); 2] =
+            [("keyspace_name", &table.keyspace), ("table_name", &table.name)];
+        self.add(&[&names, values].concat());
+    }
+
     /// Returns the rows in the order of the table. If two rows have the same key, it returns the
     /// first.
     pub(super) fn finish(self, partitioner: Partitioner) -> Result<Vec<SystemPartition>> {

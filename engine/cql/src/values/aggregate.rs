@@ -3,7 +3,7 @@
 use firn_wide::Type;
 use num_bigint::BigInt;
 
-use super::number::{Number, is_number};
+use super::number::{Number, is_number, no_signature};
 use crate::error::{Error, Result, invalid};
 
 /// A native aggregate.
@@ -56,22 +56,7 @@ impl AggregateKind {
             AggregateKind::CountRows | AggregateKind::Count => Ok(Type::Long),
             AggregateKind::Min | AggregateKind::Max => Ok(of.clone()),
             AggregateKind::Sum | AggregateKind::Avg if is_number(of) => Ok(of.clone()),
-            AggregateKind::Sum | AggregateKind::Avg => {
-                let numbers = [
-                    "tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal",
-                    "float", "double",
-                ];
-                let known: Vec<_> = numbers
-                    .iter()
-                    .map(|n| format!("system.{} : ({n}) -> {n}", self.name()))
-                    .collect();
-                let text = "none of its type signatures match (known type signatures:";
-                Err(invalid!(
-                    "Invalid call to function {}, {text} {})",
-                    self.name(),
-                    known.join(", ")
-                ))
-            }
+            AggregateKind::Sum | AggregateKind::Avg => Err(no_signature(self.name())),
         }
     }
 }

@@ -12,7 +12,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use super::aggregate::{Accumulator, AggregateKind};
 use super::call::CallArguments;
 use super::function::{Function, is_value_of, signature_type};
-use super::number::{Number, is_number};
+use super::number::{Number, is_number, no_signature, signatures};
 use super::{logarithm, put_many, split};
 use crate::error::{Error, Result, bail, bail_if, invalid};
 
@@ -67,28 +67,16 @@ fn of_number(
     arguments: &[Option<Type>],
     wanted: Option<&Type>,
 ) -> Result<Function> {
-    let all = || {
-        let names = [
-            "tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float",
-            "double",
-        ];
-        let each = names.iter().map(|n| format!("system.{word} : ({n}) -> {n}"));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    let none = || {
-        invalid!(
-            "Invalid call to function {word}, none of its type signatures match (known type signatures: {})",
-            all()
-        )
-    };
-    let [argument] = arguments else { return Err(none()) };
+    let [argument] = arguments else { return Err(no_signature(word)) };
     let wanted = wanted.map(Type::unreversed).filter(|of| is_number(of));
     let of = match argument.as_ref().map(Type::unreversed) {
         Some(own) if is_number(own) => wanted.unwrap_or(own),
-        Some(_) => return Err(none()),
+        Some(_) => return Err(no_signature(word)),
         None => wanted.ok_or_else(|| {
-            invalid!("Ambiguous call to function {word} (can be matched by following signatures: {}): use type casts to disambiguate",
-                all())
+            invalid!(
+                "Ambiguous call to function {word} (can be matched by following signatures: {}): use type casts to disambiguate",
+                signatures(word)
+            )
         })?,
     };
     let own = of.clone();

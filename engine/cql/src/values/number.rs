@@ -29,6 +29,19 @@ pub fn is_number(of: &Type) -> bool {
     is_whole(of) || matches!(of, Type::Float | Type::Double | Type::Decimal)
 }
 
+/// Returns the signatures of a function that every type of numbers has, for errors.
+pub fn signatures(function: &str) -> String {
+    const NAMES: [&str; 9] =
+        ["tinyint", "smallint", "int", "bigint", "counter", "varint", "decimal", "float", "double"];
+    NAMES.map(|n| format!("system.{function} : ({n}) -> {n}")).join(", ")
+}
+
+/// Returns the error for an argument that is no number.
+pub fn no_signature(function: &str) -> Error {
+    let text = "none of its type signatures match (known type signatures:";
+    invalid!("Invalid call to function {function}, {text} {})", signatures(function))
+}
+
 fn is_whole(of: &Type) -> bool {
     matches!(
         of,

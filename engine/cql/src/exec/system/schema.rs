@@ -32,11 +32,7 @@ pub(super) fn fill(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
         }),
         "tables" if is_virtual => tables(&wanted, |t| {
             let comment = t.options.comment();
-            rows.add(&[
-                ("keyspace_name", &t.keyspace),
-                ("table_name", &t.name),
-                ("comment", &comment),
-            ]);
+            rows.add_of(t, &[("comment", &comment)]);
         }),
         "tables" => tables(&wanted, |t| {
             if t.view().is_none() {
@@ -144,16 +140,17 @@ fn column(table: &TableSchema, column: &TableColumn, rows: &mut SystemRows<'_>) 
     };
     let position =
         if column.is_primary_key() { i32::try_from(column.position).unwrap_or(-1) } else { -1 };
-    rows.add(&[
-        ("keyspace_name", &table.keyspace),
-        ("table_name", &table.name),
-        ("column_name", &column.name),
-        ("clustering_order", &order),
-        ("column_name_bytes", &column.name.as_bytes()),
-        ("kind", &kind),
-        ("position", &position),
-        ("type", &column.of.to_string()),
-    ]);
+    rows.add_of(
+        table,
+        &[
+            ("column_name", &column.name),
+            ("clustering_order", &order),
+            ("column_name_bytes", &column.name.as_bytes()),
+            ("kind", &kind),
+            ("position", &position),
+            ("type", &column.of.to_string()),
+        ],
+    );
 }
 
 fn masks(table: &TableSchema, rows: &mut SystemRows<'_>) {
@@ -170,30 +167,32 @@ fn masks(table: &TableSchema, rows: &mut SystemRows<'_>) {
             (of, Some(bytes)) => of.to_text(bytes, Wording::Cql),
         };
         let values_text: Vec<String> = types.iter().zip(&values).map(shown).collect();
-        rows.add(&[
-            ("keyspace_name", &table.keyspace),
-            ("table_name", &table.name),
-            ("column_name", &column.name),
-            ("function_argument_nulls", &nulls),
-            ("function_argument_types", &types_text),
-            ("function_argument_values", &values_text),
-            ("function_keyspace", &mask.keyspace),
-            ("function_name", &mask.name),
-        ]);
+        rows.add_of(
+            table,
+            &[
+                ("column_name", &column.name),
+                ("function_argument_nulls", &nulls),
+                ("function_argument_types", &types_text),
+                ("function_argument_values", &values_text),
+                ("function_keyspace", &mask.keyspace),
+                ("function_name", &mask.name),
+            ],
+        );
     }
 }
 
 fn dropped(table: &TableSchema, rows: &mut SystemRows<'_>) {
     let gone = table.dropped().iter().filter(|d| table.column(&d.name).is_none());
     for column in gone {
-        rows.add(&[
-            ("keyspace_name", &table.keyspace),
-            ("table_name", &table.name),
-            ("column_name", &column.name),
-            ("dropped_time", &Value::Timestamp(column.dropped.div_euclid(1000))),
-            ("kind", &if column.is_static { "static" } else { "regular" }),
-            ("type", &column.of.to_string()),
-        ]);
+        rows.add_of(
+            table,
+            &[
+                ("column_name", &column.name),
+                ("dropped_time", &Value::Timestamp(column.dropped.div_euclid(1000))),
+                ("kind", &if column.is_static { "static" } else { "regular" }),
+                ("type", &column.of.to_string()),
+            ],
+        );
     }
 }
 
@@ -209,13 +208,7 @@ fn indexes(table: &TableSchema, rows: &mut SystemRows<'_>) {
         if let Some(class) = &index.class {
             options.insert("class_name".into(), class.clone());
         }
-        rows.add(&[
-            ("keyspace_name", &table.keyspace),
-            ("table_name", &table.name),
-            ("index_name", &index.name),
-            ("kind", &kind),
-            ("options", &options),
-        ]);
+        rows.add_of(table, &[("index_name", &index.name), ("kind", &kind), ("options", &options)]);
     }
 }
 

@@ -113,11 +113,7 @@ fn sizes(
     for table in view.catalog.tables() {
         let files = view.engine.family(table)?.tree().tables()?;
         let bytes = of(&mut files.iter().map(|f| f.bytes));
-        rows.add(&[
-            ("keyspace_name", &table.keyspace),
-            ("table_name", &table.name),
-            ("mebibytes", &((bytes / MEBIBYTE) as i64)),
-        ]);
+        rows.add_of(table, &[("mebibytes", &((bytes / MEBIBYTE) as i64))]);
     }
     Ok(())
 }
