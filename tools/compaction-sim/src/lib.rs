@@ -73,7 +73,6 @@ pub mod latency;
 pub mod machine;
 pub mod meter;
 pub mod metric;
-mod paper;
 mod plot;
 pub mod policy;
 #[doc(hidden)]

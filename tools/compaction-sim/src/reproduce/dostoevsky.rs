@@ -1,13 +1,20 @@
 //! Dayan, Idreos: Dostoevsky: Better Space-Time Trade-Offs for LSM-Tree Based Key-Value Stores via
 //! Adaptive Removal of Superfluous Merging.
 
+use super::paper::{Paper, PaperOutcomes, claim, excess, runs, writes};
 use crate::filters::allocate;
 use crate::meter::SimOutcome;
-use crate::paper::{Paper, PaperClaim};
 
 /// Returns the runs read for a missing key, with ten bits per key, allocated optimally.
 fn best_miss(o: &SimOutcome) -> f64 {
     allocate(&o.run_entries(), 10.0).iter().sum()
+}
+
+/// Compares a case with "lazy". Returns the figures, and whether it writes more and has fewer runs.
+fn trade(o: &PaperOutcomes, change: &str, case: &str) -> (String, bool, bool) {
+    let ([a, b], [c, d]) = (o.each(["lazy", case], writes), o.each(["lazy", case], runs));
+    let ours = format!("{change}: {a:.1} to {b:.1} bytes a byte, {c:.1} to {d:.1} runs");
+    (ours, b > a, d < c)
 }
 
 pub(super) const PAPER: Paper = Paper {
@@ -30,127 +37,68 @@ pub(super) const PAPER: Paper = Paper {
         ("tiering, over", "--workload uniform --data 4G --policy fluid:5:4:4"),
     ],
     claims: &[
-        PaperClaim {
-            section: "4.1",
-            text: "Updates cost lazy leveling O(L + T), between tiering's O(L) and leveling's O(L \
+        claim(
+            "4.1",
+            "Updates cost lazy leveling O(L + T), between tiering's O(L) and leveling's O(L \
                    T)",
-            figure: "tiering < lazy < leveling",
-            ours: |o| {
-                let of = |name: &str| o[name].write_amplification;
-                let [tier, lazy, level] = ["tiering", "lazy", "leveling"].map(of);
-                (
-                    format!("{tier:.1} < {lazy:.1} < {level:.1} bytes a byte"),
-                    tier < lazy && lazy < level,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.1",
-            text: "Lazy leveling writes more than tiering by the merges of the last level only, \
+        )
+        .figure("tiering < lazy < leveling", |o| {
+            let [tier, lazy, level] = o.each(["tiering", "lazy", "leveling"], writes);
+            let ours = format!("{tier:.1} < {lazy:.1} < {level:.1} bytes a byte");
+            (ours, tier < lazy && lazy < level)
+        }),
+        claim(
+            "4.1",
+            "Lazy leveling writes more than tiering by the merges of the last level only, \
                    about T/2",
-            figure: "2.5",
-            ours: |o| {
-                let more = o["lazy"].write_amplification - o["tiering"].write_amplification;
-                (format!("{more:.1}"), (2.0..=3.0).contains(&more))
+        )
+        .figure("2.5", |o| {
+            let more = o["lazy"].write_amplification - o["tiering"].write_amplification;
+            (format!("{more:.1}"), (2.0..=3.0).contains(&more))
+        }),
+        claim("4.1", "Space: lazy leveling's is leveling's, O(1/T); tiering's is O(T)").figure(
+            "1/T = 0.2 and less than T",
+            |o| {
+                let cases = ["tiering, over", "lazy, over", "leveling, over"];
+                let [tier, lazy, level] = o.each(cases, excess);
+                let ours = format!(
+                    "over one copy: leveling {level:.2}, lazy {lazy:.2}, tiering {tier:.2}"
+                );
+                (ours, level < 0.25 && lazy < 0.25 && tier > lazy && tier < 5.0)
             },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.1",
-            text: "Space: lazy leveling's is leveling's, O(1/T); tiering's is O(T)",
-            figure: "1/T = 0.2 and less than T",
-            ours: |o| {
-                let of = |name: &str| o[name].mean_space() - 1.0;
-                let [tier, lazy, level] = ["tiering, over", "lazy, over", "leveling, over"].map(of);
-                (
-                    format!(
-                        "over one copy: leveling {level:.2}, lazy {lazy:.2}, tiering {tier:.2}"
-                    ),
-                    level < 0.25 && lazy < 0.25 && tier > lazy && tier < 5.0,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.1",
-            text: "Lookups of keys that are not there cost lazy leveling about what they cost \
+        ),
+        claim(
+            "4.1",
+            "Lookups of keys that are not there cost lazy leveling about what they cost \
                    leveling, with filters by level",
-            figure: "the same order",
-            ours: |o| {
-                let [tier, lazy, level] =
-                    ["tiering", "lazy", "leveling"].map(|name| best_miss(&o[name]));
-                (
-                    format!("leveling {level:.4}, lazy {lazy:.4}, tiering {tier:.4} runs read"),
-                    lazy < 2.0 * level && lazy < tier,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.1",
-            text: "Runs: at most L under leveling, 1 + (L − 1)(T − 1) under lazy leveling, \
+        )
+        .figure("the same order", |o| {
+            let [tier, lazy, level] = o.each(["tiering", "lazy", "leveling"], best_miss);
+            let ours = format!("leveling {level:.4}, lazy {lazy:.4}, tiering {tier:.4} runs read");
+            (ours, lazy < 2.0 * level && lazy < tier)
+        }),
+        claim(
+            "4.1",
+            "Runs: at most L under leveling, 1 + (L − 1)(T − 1) under lazy leveling, \
                    L (T − 1) under tiering",
-            figure: "leveling < lazy <= tiering",
-            ours: |o| {
-                let of = |name: &str| o[name].mean_runs;
-                let [tier, lazy, level] = ["tiering", "lazy", "leveling"].map(of);
-                (
-                    format!("on average {level:.1} < {lazy:.1} <= {tier:.1}"),
-                    level < lazy && lazy <= tier,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.2",
-            text: "K = T − 1 and Z = 1 is lazy leveling",
-            figure: "the same",
-            ours: |o| {
-                let of = |name: &str| o[name].merge_written;
-                (
-                    format!(
-                        "fluid:5:4:1 {:.2}, lazy-leveled:5 {:.2} bytes a byte",
-                        o["lazy"].write_amplification, o["lazy-leveled"].write_amplification
-                    ),
-                    of("lazy") == of("lazy-leveled"),
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.2",
-            text: "A smaller K writes more and leaves fewer runs",
-            figure: "a trade",
-            ours: |o| {
-                let of = |name: &str| (o[name].write_amplification, o[name].mean_runs);
-                let (two, lazy) = (of("K = 2"), of("lazy"));
-                (
-                    format!(
-                        "K 4 to 2: {:.1} to {:.1} bytes a byte, {:.1} to {:.1} runs",
-                        lazy.0, two.0, lazy.1, two.1
-                    ),
-                    two.0 > lazy.0 && two.1 < lazy.1,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.2",
-            text: "A larger Z writes less and leaves more runs",
-            figure: "a trade",
-            ours: |o| {
-                let of = |name: &str| (o[name].write_amplification, o[name].mean_runs);
-                let (two, lazy) = (of("Z = 2"), of("lazy"));
-                (
-                    format!(
-                        "Z 1 to 2: {:.1} to {:.1} bytes a byte, {:.1} to {:.1} runs",
-                        lazy.0, two.0, lazy.1, two.1
-                    ),
-                    two.0 < lazy.0 && two.1 > lazy.1,
-                )
-            },
-            differs: "",
-        },
+        )
+        .figure("leveling < lazy <= tiering", |o| {
+            let [tier, lazy, level] = o.each(["tiering", "lazy", "leveling"], runs);
+            let ours = format!("on average {level:.1} < {lazy:.1} <= {tier:.1}");
+            (ours, level < lazy && lazy <= tier)
+        }),
+        claim("4.2", "K = T − 1 and Z = 1 is lazy leveling").figure("the same", |o| {
+            let [fluid, lazy] = o.each(["lazy", "lazy-leveled"], writes);
+            let ours = format!("fluid:5:4:1 {fluid:.2}, lazy-leveled:5 {lazy:.2} bytes a byte");
+            (ours, o["lazy"].merge_written == o["lazy-leveled"].merge_written)
+        }),
+        claim("4.2", "A smaller K writes more and leaves fewer runs").figure("a trade", |o| {
+            let (ours, more_writes, fewer_runs) = trade(o, "K 4 to 2", "K = 2");
+            (ours, more_writes && fewer_runs)
+        }),
+        claim("4.2", "A larger Z writes less and leaves more runs").figure("a trade", |o| {
+            let (ours, more_writes, fewer_runs) = trade(o, "Z 1 to 2", "Z = 2");
+            (ours, !more_writes && !fewer_runs)
+        }),
     ],
 };

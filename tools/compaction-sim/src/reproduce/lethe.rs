@@ -1,6 +1,9 @@
 //! Sarkar, Papon, Staratzis, Athanassoulis: Lethe: A Tunable Delete-Aware LSM Engine.
 
-use crate::paper::{Paper, PaperClaim};
+use super::paper::{Paper, claim, excess, writes};
+
+/// All cases.
+const ALL: [&str; 3] = ["without", "FADE", "bound of the tree"];
 
 pub(super) const PAPER: Paper = Paper {
     name: "lethe",
@@ -17,66 +20,32 @@ pub(super) const PAPER: Paper = Paper {
         ("bound of the tree", "--policy leveled:10:level0_runs=1:base=10m --tombstone-age 100"),
     ],
     claims: &[
-        PaperClaim {
-            section: "4.1",
-            text: "Every delete is persistent by the threshold",
-            figure: "100 s",
-            ours: |o| {
-                let of = |name: &str| o[name].tombstone_age[2];
-                (
-                    format!(
-                        "at most {:.0} s; without {:.0} s; with the bound that all policies have \
-                         {:.0} s",
-                        of("FADE"),
-                        of("without"),
-                        of("bound of the tree")
-                    ),
-                    of("FADE") <= 100.0 && of("without") > 100.0,
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "For a modest increase of the bytes written",
-            figure: "4 to 25 %",
-            ours: |o| {
-                let of = |name: &str| o[name].write_amplification;
-                let more = 100.0 * (of("FADE") / of("without") - 1.0);
-                let bound = 100.0 * (of("bound of the tree") / of("without") - 1.0);
-                (
-                    format!("{more:.0} %; with the bound that all policies have {bound:.0} %"),
-                    (3.5..25.5).contains(&more),
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "Space amplification is lower",
-            figure: "2.1 to 9.8 times",
-            ours: |o| {
-                let of = |name: &str| o[name].mean_space() - 1.0;
-                (
-                    format!("{:.3} against {:.3} over one copy", of("FADE"), of("without")),
-                    of("without") > 2.1 * of("FADE"),
-                )
-            },
-            differs: "nine tenths of these writes overwrite; the space is that of their old \
+        claim("4.1", "Every delete is persistent by the threshold").figure("100 s", |o| {
+            let [without, fade, bound] = o.each(ALL, |o| o.tombstone_age[2]);
+let ours = format!(
+"at most {fade:.0} s; without {without:.0} s; with the bound that all policies have \
+ {bound:.0} s"
+);
+(ours, fade <= 100.0 && without > 100.0)
+        }),
+        claim("abstract", "For a modest increase of the bytes written").figure("4 to 25 %", |o| {
+            let [without, fade, bound] = o.each(ALL, writes);
+let [more, bound] = [fade, bound].map(|with| 100.0 * (with / without - 1.0));
+let ours = format!("{more:.0} %; with the bound that all policies have {bound:.0} %");
+(ours, (3.5..25.5).contains(&more))
+        }),
+        claim("abstract", "Space amplification is lower")
+            .figure("2.1 to 9.8 times", |o| {
+                let [without, fade, _] = o.each(ALL, excess);
+(format!("{fade:.3} against {without:.3} over one copy"), without > 2.1 * fade)
+            })
+            .differs(
+                "nine tenths of these writes overwrite; the space is that of their old \
                       versions, which no bound on the age of deletes reaches",
-        },
-        PaperClaim {
-            section: "4.1",
-            text: "Fewer deletes are left in the tree",
-            figure: "fewer",
-            ours: |o| {
-                let of = |name: &str| o[name].tombstones;
-                (
-                    format!("{:.0} against {:.0}", of("FADE"), of("without")),
-                    of("FADE") < of("without"),
-                )
-            },
-            differs: "",
-        },
+            ),
+        claim("4.1", "Fewer deletes are left in the tree").figure("fewer", |o| {
+            let [without, fade, _] = o.each(ALL, |o| o.tombstones);
+(format!("{fade:.0} against {without:.0}"), fade < without)
+}),
     ],
 };

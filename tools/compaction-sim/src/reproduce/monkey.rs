@@ -1,19 +1,27 @@
 //! Dayan, Athanassoulis, Idreos: Monkey: Optimal Navigable Key-Value Store.
 
+use super::paper::{Paper, claim};
 use crate::filters::{allocate, error_of, uniform_cost};
 use crate::meter::SimOutcome;
-use crate::paper::{Paper, PaperClaim};
 
-/// Returns the runs read for a missing key: with equal bits for every key, and with optimally
-/// allocated bits.
-fn costs(o: &SimOutcome, bits: f64) -> (f64, f64) {
-    let runs = o.run_entries();
-    (uniform_cost(&runs, bits), allocate(&runs, bits).iter().sum())
+/// Bits of filter for each key.
+const BITS: f64 = 5.0;
+/// Cases of different size.
+const SIZES: [&str; 3] = ["64 MiB", "512 MiB", "4 GiB"];
+
+/// Returns the runs read for a missing key, with equal bits for every key.
+fn uniform(o: &SimOutcome) -> f64 {
+    uniform_cost(&o.run_entries(), BITS)
 }
 
-fn saved(o: &SimOutcome, bits: f64) -> f64 {
-    let (uniform, best) = costs(o, bits);
-    1.0 - best / uniform
+/// Returns the same for optimally allocated bits.
+fn best(o: &SimOutcome) -> f64 {
+    allocate(&o.run_entries(), BITS).iter().sum()
+}
+
+/// Returns the percentage of runs read that the allocation saves.
+fn saved(o: &SimOutcome) -> f64 {
+    100.0 * (1.0 - best(o) / uniform(o))
 }
 
 pub(super) const PAPER: Paper = Paper {
@@ -31,59 +39,39 @@ pub(super) const PAPER: Paper = Paper {
         ("leveling", "--data 1G --policy fluid:4:1:1"),
     ],
     claims: &[
-        PaperClaim {
-            section: "4.1",
-            text: "Filters of the same bits everywhere cost a lookup of a missing key the more \
+        claim(
+            "4.1",
+            "Filters of the same bits everywhere cost a lookup of a missing key the more \
                    the more levels there are",
-            figure: "grows with log N",
-            ours: |o| {
-                let of = |name: &str| costs(&o[name], 5.0).0;
-                let [a, b, c] = ["64 MiB", "512 MiB", "4 GiB"].map(of);
-                (format!("{a:.2}, {b:.2}, {c:.2} runs read"), a < b && b < c)
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "4.3",
-            text: "Shared out at their best they cost at most a constant, whatever the amount of \
+        )
+        .figure("grows with log N", |o| {
+            let [a, b, c] = o.each(SIZES, uniform);
+            (format!("{a:.2}, {b:.2}, {c:.2} runs read"), a < b && b < c)
+        }),
+        claim(
+            "4.3",
+            "Shared out at their best they cost at most a constant, whatever the amount of \
                    data",
-            figure: "T^(T/(T − 1)) / (T − 1) times the error of a filter: 0.36",
-            ours: |o| {
-                let all = ["64 MiB", "512 MiB", "4 GiB"].map(|name| costs(&o[name], 5.0).1);
-                let most = 4.0 * error_of(5.0);
-                let [a, b, c] = all;
-                (
-                    format!("{a:.2}, {b:.2}, {c:.2} runs read"),
-                    all.iter().all(|cost| *cost <= 1.02 * most),
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "So lookups gain, by a margin that grows with the data",
-            figure: "50 to 80 %",
-            ours: |o| {
-                let of = |name: &str| 100.0 * saved(&o[name], 5.0);
-                let [a, b, c] = ["64 MiB", "512 MiB", "4 GiB"].map(of);
-                (
-                    format!("{a:.0}, {b:.0}, {c:.0} % at 64 MiB, 512 MiB and 4 GiB"),
-                    a < b && b < c && [a, b, c].iter().all(|x| (49.5..80.5).contains(x)),
-                )
-            },
-            differs: "it grows, but up to 512 MiB it is a little less: how much is gained hangs on \
+        )
+        .figure("T^(T/(T − 1)) / (T − 1) times the error of a filter: 0.36", |o| {
+            let [a, b, c] = o.each(SIZES, best);
+            let most = 4.0 * error_of(BITS);
+            let agrees = [a, b, c].iter().all(|cost| *cost <= 1.02 * most);
+            (format!("{a:.2}, {b:.2}, {c:.2} runs read"), agrees)
+        }),
+        claim("abstract", "So lookups gain, by a margin that grows with the data")
+            .figure("50 to 80 %", |o| {
+                let [a, b, c] = o.each(SIZES, saved);
+                let ours = format!("{a:.0}, {b:.0}, {c:.0} % at 64 MiB, 512 MiB and 4 GiB");
+                (ours, a < b && b < c && [a, b, c].iter().all(|x| (49.5..80.5).contains(x)))
+            })
+            .differs(
+                "it grows, but up to 512 MiB it is a little less: how much is gained hangs on \
                       which levels are filled when the writes end, and these trees have few",
-        },
-        PaperClaim {
-            section: "4",
-            text: "It gains under tiering as under leveling",
-            figure: "both",
-            ours: |o| {
-                let of = |name: &str| 100.0 * saved(&o[name], 5.0);
-                let [tier, level] = ["tiering", "leveling"].map(of);
-                (format!("tiering {tier:.0} %, leveling {level:.0} %"), tier > 10.0 && level > 10.0)
-            },
-            differs: "",
-        },
+            ),
+        claim("4", "It gains under tiering as under leveling").figure("both", |o| {
+            let [tier, level] = o.each(["tiering", "leveling"], saved);
+            (format!("tiering {tier:.0} %, leveling {level:.0} %"), tier > 10.0 && level > 10.0)
+        }),
     ],
 };

@@ -1,7 +1,7 @@
 //! Dayan, Weiss, Dashevsky, Pan, Bortnikov, Twitto: Spooky: Granulating LSM-Tree Compactions
 //! Correctly.
 
-use crate::paper::{Paper, PaperClaim, times};
+use super::paper::{Paper, claim, excess, peak, times, writes};
 
 pub(super) const PAPER: Paper = Paper {
     name: "spooky",
@@ -26,91 +26,56 @@ pub(super) const PAPER: Paper = Paper {
         ("spooky, SSD", "--policy spooky:10:level0_runs=2:base=40m --ssd 2G --erase-block 64M"),
     ],
     claims: &[
-        PaperClaim {
-            section: "abstract",
-            text: "Full merges need twice the space of the data while they merge the largest \
+        claim(
+            "abstract",
+            "Full merges need twice the space of the data while they merge the largest \
                    level",
-            figure: "2 and more",
-            ours: |o| {
-                let most = o["full"].max_space_amplification;
-                (format!("{most:.2} at most"), most >= 2.0)
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "Partial merges write more than full ones, for what they merge does not overlap \
+        )
+        .figure("2 and more", |o| {
+            let most = peak(&o["full"]);
+            (format!("{most:.2} at most"), most >= 2.0)
+        }),
+        claim(
+            "abstract",
+            "Partial merges write more than full ones, for what they merge does not overlap \
                    perfectly",
-            figure: "more",
-            ours: |o| {
-                let of = |name: &str| o[name].write_amplification;
-                (
-                    format!(
-                        "ratio 10: partial {:.1}, full {:.1}; ratio 5: {:.1}, {:.1}",
-                        of("partial"),
-                        of("full"),
-                        of("partial, 5"),
-                        of("full, 5")
-                    ),
-                    of("partial") > of("full") && of("partial, 5") > of("full, 5"),
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "Spooky needs far less space than full merges",
-            figure: "half",
-            ours: |o| {
-                let of = |name: &str| o[name].max_space_amplification;
-                (
-                    format!("{:.2} against {:.2} at most", of("spooky"), of("full")),
-                    // Half, to the precision of the paper.
-                    of("spooky") < 0.55 * of("full"),
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "abstract",
-            text: "Spooky writes less than partial merges",
-            figure: "less than half",
-            ours: |o| {
-                let of = |name: &str| o[name].write_amplification;
-                let device = |name: &str| {
-                    of(name) * o[name].wear.map_or(1.0, |w| w.device_write_amplification)
-                };
-                let (spooky, partial) = (device("spooky, SSD"), device("partial, SSD"));
-                (
-                    format!(
-                        "{} of it, with what the SSD's garbage collection writes: {spooky:.1} \
-                         against {partial:.1}; without, ratio 10: {:.1} against {:.1}; ratio 5: \
-                         {:.1} against {:.1}",
-                        times(spooky, partial),
-                        of("spooky"),
-                        of("partial"),
-                        of("spooky, 5"),
-                        of("partial, 5")
-                    ),
-                    spooky < 0.5 * partial,
-                )
-            },
-            differs: "most of it is garbage collection, and how much that writes hangs on how full \
+        )
+        .figure("more", |o| {
+            let [a, b] = o.each(["partial", "full"], writes);
+            let [c, d] = o.each(["partial, 5", "full, 5"], writes);
+            let ours = format!("ratio 10: partial {a:.1}, full {b:.1}; ratio 5: {c:.1}, {d:.1}");
+            (ours, a > b && c > d)
+        }),
+        claim("abstract", "Spooky needs far less space than full merges").figure("half", |o| {
+            let [spooky, full] = o.each(["spooky", "full"], peak);
+            // Half, to the precision of the paper.
+            (format!("{spooky:.2} against {full:.2} at most"), spooky < 0.55 * full)
+        }),
+        claim("abstract", "Spooky writes less than partial merges")
+            .figure("less than half", |o| {
+                let [spooky, partial] = o.each(["spooky, SSD", "partial, SSD"], |o| {
+                    writes(o) * o.wear.map_or(1.0, |w| w.device_write_amplification)
+                });
+                let [a, b, c, d] = o.each(["spooky", "partial", "spooky, 5", "partial, 5"], writes);
+                let ours = format!(
+                    "{} of it, with what the SSD's garbage collection writes: {spooky:.1} against \
+ {partial:.1}; without, ratio 10: {a:.1} against {b:.1}; ratio 5: {c:.1} against {d:.1}",
+                    times(spooky, partial)
+                );
+                (ours, spooky < 0.5 * partial)
+            })
+            .differs(
+                "most of it is garbage collection, and how much that writes hangs on how full \
                       the SSD is and on what it erases at once, which the abstract does not say",
-        },
-        PaperClaim {
-            section: "4",
-            text: "With the levels above sized by what the largest holds, what is obsolete is at \
+            ),
+        claim(
+            "4",
+            "With the levels above sized by what the largest holds, what is obsolete is at \
                    most 1/(T − 1)",
-            figure: "0.11",
-            ours: |o| {
-                let of = |name: &str| o[name].mean_space() - 1.0;
-                (
-                    format!("spooky {:.2}, partial {:.2} on average", of("spooky"), of("partial")),
-                    of("spooky") <= 0.115 && of("partial") <= 0.115,
-                )
-            },
-            differs: "",
-        },
+        )
+        .figure("0.11", |o| {
+            let [a, b] = o.each(["spooky", "partial"], excess);
+            (format!("spooky {a:.2}, partial {b:.2} on average"), a <= 0.115 && b <= 0.115)
+        }),
     ],
 };

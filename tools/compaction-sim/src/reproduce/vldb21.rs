@@ -1,8 +1,8 @@
 //! Sarkar, Staratzis, Zhu, Athanassoulis: Constructing and Analyzing the LSM Compaction Design
 //! Space.
 
+use super::paper::{Paper, claim, runs, times, writes};
 use crate::meter::SimOutcome;
-use crate::paper::{Paper, PaperClaim, PaperOutcomes, times};
 
 /// Returns the average seconds of a compaction.
 fn merge_seconds(o: &SimOutcome) -> f64 {
@@ -55,162 +55,103 @@ pub(super) const PAPER: Paper = Paper {
         ("tier, rushed", "--memtable-size 16M --table-size 16M --policy tier --ingest 0"),
     ],
     claims: &[
-        PaperClaim {
-            section: "5.1",
-            text: "Compactions move many times the data that is inserted",
-            figure: "many times",
-            ours: |o| {
-                let moved = |name: &str| o[name].merge_written as f64 / o[name].user_bytes;
-                (
-                    format!("lo+1 {:.1}, tier {:.1} times", moved("lo+1"), moved("tier")),
-                    moved("lo+1") > 5.0 && moved("tier") > 1.0,
-                )
+        claim("5.1", "Compactions move many times the data that is inserted").figure(
+            "many times",
+            |o| {
+                let moved = |o: &SimOutcome| o.merge_written as f64 / o.user_bytes;
+                let [part, tier] = o.each(["lo+1", "tier"], moved);
+                (format!("lo+1 {part:.1}, tier {tier:.1} times"), part > 5.0 && tier > 1.0)
             },
-            differs: "",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Partial compaction makes more compactions than full",
-            figure: "more",
-            ours: |o| {
-                let (full, part) = (o["full"].merges, o["lo+1"].merges);
-                (format!("lo+1 {part}, full {full}"), part > full)
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Partial compaction moves less data than full",
-            figure: "less",
-            ours: |o| {
-                let of = |name: &str| o[name].write_amplification;
-                (
-                    format!(
-                        "lo+1 {:.1}, full {:.1} bytes a byte; with 4 runs on level 0 {:.1}, {:.1}",
-                        of("lo+1"),
-                        of("full"),
-                        of("lo+1, L0 of 4"),
-                        of("full, L0 of 4")
-                    ),
-                    of("lo+1") < of("full"),
-                )
-            },
-            differs: "by arithmetic a level that is emptied as a whole is half full on average \
+        ),
+        claim("5.1", "Partial compaction makes more compactions than full").figure("more", |o| {
+            let (full, part) = (o["full"].merges, o["lo+1"].merges);
+            (format!("lo+1 {part}, full {full}"), part > full)
+        }),
+        claim("5.1", "Partial compaction moves less data than full")
+            .figure("less", |o| {
+                let [a, b, c, d] =
+                    o.each(["lo+1", "full", "lo+1, L0 of 4", "full, L0 of 4"], writes);
+                let with_4 = format!("with 4 runs on level 0 {c:.1}, {d:.1}");
+                (format!("lo+1 {a:.1}, full {b:.1} bytes a byte; {with_4}"), a < b)
+            })
+            .differs(
+                "by arithmetic a level that is emptied as a whole is half full on average \
                       when the next comes, and one that stays full is not: each byte meets about \
                       T/2 others, not T. Spooky (VLDB 2022) measures as we do, that partial \
                       merges write more",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "A full compaction moves nearly 2 L times the data of a partial one (L levels)",
-            figure: "nearly 2 L",
-            ours: |o| {
-                let all = |o: &SimOutcome| o.merge_read as f64 / (o.merges as f64).max(1.0);
-                let ratio = |of: fn(&SimOutcome) -> f64| of(&o["full"]) / of(&o["lo+1"]);
-                let levels = o["lo+1"].levels.iter().filter(|l| l.level > 0).count() as f64;
-                let (below, overall) = (ratio(merge_bytes), ratio(all));
-                (
-                    format!(
-                        "{overall:.1} times of all, {below:.0} times of those below level 0, \
-                             2 L is {}",
-                        2.0 * levels
-                    ),
-                    (levels..3.0 * levels).contains(&overall),
-                )
-            },
-            differs: "flushes that go into level 1, most of all merges, are the same in both and \
+            ),
+        claim(
+            "5.1",
+            "A full compaction moves nearly 2 L times the data of a partial one (L levels)",
+        )
+        .figure("nearly 2 L", |o| {
+            let all = |o: &SimOutcome| o.merge_read as f64 / (o.merges as f64).max(1.0);
+            let ratio = |of: fn(&SimOutcome) -> f64| of(&o["full"]) / of(&o["lo+1"]);
+            let levels = o["lo+1"].levels.iter().filter(|l| l.level > 0).count() as f64;
+            let (below, overall) = (ratio(merge_bytes), ratio(all));
+            let ours = format!(
+                "{overall:.1} times of all, {below:.0} times of those below level 0, 2 L is {}",
+                2.0 * levels
+            );
+            (ours, (levels..3.0 * levels).contains(&overall))
+        })
+        .differs(
+            "flushes that go into level 1, most of all merges, are the same in both and \
                       make the first small; how the paper counts them we do not know",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Among the leveled ones, full has the longest compactions",
-            figure: "full",
-            ours: |o| {
-                let others = ["lo+1", "rr", "old", "cold"];
-                let longest =
-                    most(&[&["full"], &others[..]].concat(), |name| merge_seconds(&o[name]));
+        ),
+        claim("5.1", "Among the leveled ones, full has the longest compactions").figure(
+            "full",
+            |o| {
+                let all = ["full", "old", "cold", "rr", "lo+1"];
+                let longest = most(&all, |name| merge_seconds(&o[name]));
                 let seconds = |name: &str| format!("{name} {:.1} s", merge_seconds(&o[name]));
-                let all = ["full", "old", "cold", "rr", "lo+1"].map(seconds).join(", ");
-                (
-                    format!(
-                        "{all}; beside it only {}, which minds no overlap one level down",
-                        seconds("lo+2")
-                    ),
-                    longest == "full",
-                )
+                let beside = format!("{}, which minds no overlap one level down", seconds("lo+2"));
+                let ours = format!("{}; beside it only {beside}", all.map(seconds).join(", "));
+                (ours, longest == "full")
             },
-            differs: "",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Writers wait the longest under tiering, whose compactions come in cascades",
-            figure: "tier",
-            ours: |o| {
-                let held = |name: &str| {
-                    let o = &o[name];
-                    o.slowdown_seconds + o.stalled_seconds
-                };
-                let [full, part, tier] = ["full, rushed", "lo+1, rushed", "tier, rushed"].map(held);
-                (
-                    format!("held up in all: tier {tier:.0} s, full {full:.0} s, lo+1 {part:.0} s"),
-                    tier > full && tier > part,
-                )
-            },
-            differs: "the engine never lets a merge hold up a flush, and paces writers by the \
+        ),
+        claim("5.1", "Writers wait the longest under tiering, whose compactions come in cascades")
+            .figure("tier", |o| {
+                let waits = |o: &SimOutcome| o.slowdown_seconds + o.stalled_seconds;
+                let [full, part, tier] =
+                    o.each(["full, rushed", "lo+1, rushed", "tier, rushed"], waits);
+                let ours =
+                    format!("held up in all: tier {tier:.0} s, full {full:.0} s, lo+1 {part:.0} s");
+                (ours, tier > full && tier > part)
+            })
+            .differs(
+                "the engine never lets a merge hold up a flush, and paces writers by the \
                       number of runs instead of stopping them: what is held up follows the bytes \
                       written, which are the fewest under tiering",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Point lookups and scans cost the most under tiering, which has the most runs",
-            figure: "tier",
-            ours: |o| {
-                let all = [LEVELED.as_slice(), &["1-lvl", "tier"]].concat();
-                let worst = most(&all, |name| o[name].mean_runs);
-                let runs = |name: &str| o[name].mean_runs;
-                (
-                    format!("{worst}: tier {:.1}, lo+1 {:.1} runs", runs("tier"), runs("lo+1")),
-                    worst == "tier",
-                )
-            },
-            differs: "",
-        },
-        PaperClaim {
-            section: "5.1",
-            text: "Point lookups cost the least under full",
-            figure: "full",
-            ours: |o| {
-                let least = most(&LEVELED, |name| -o[name].mean_runs);
-                let runs = |name: &str| o[name].mean_runs;
-                (
-                    format!("{least}: full {:.1}, lo+1 {:.1} runs", runs("full"), runs("lo+1")),
-                    least == "full",
-                )
-            },
-            differs: "runs are fewer under full but for those that wait on level 0 while one of \
+            ),
+        claim(
+            "5.1",
+            "Point lookups and scans cost the most under tiering, which has the most runs",
+        )
+        .figure("tier", |o| {
+            let all = [LEVELED.as_slice(), &["1-lvl", "tier"]].concat();
+            let worst = most(&all, |name| runs(&o[name]));
+            let [tier, part] = o.each(["tier", "lo+1"], runs);
+            (format!("{worst}: tier {tier:.1}, lo+1 {part:.1} runs"), worst == "tier")
+        }),
+        claim("5.1", "Point lookups cost the least under full")
+            .figure("full", |o| {
+                let least = most(&LEVELED, |name| -runs(&o[name]));
+                let [full, part] = o.each(["full", "lo+1"], runs);
+                (format!("{least}: full {full:.1}, lo+1 {part:.1} runs"), least == "full")
+            })
+            .differs(
+                "runs are fewer under full but for those that wait on level 0 while one of \
                       its long merges runs; the paper's code stops writers there at two",
-        },
-        PaperClaim {
-            section: "5.3",
-            text: "A larger buffer makes each compaction larger and longer",
-            figure: "longer",
-            ours: |o| {
-                let ratio = |a: &str, b: &str| times(merge_seconds(&o[a]), merge_seconds(&o[b]));
-                (
-                    format!(
-                        "64 over 16 MiB: full {} times, lo+1 {} times",
-                        ratio("full, 64M", "full"),
-                        ratio("lo+1, 64M", "lo+1")
-                    ),
-                    longer(o),
-                )
+            ),
+        claim("5.3", "A larger buffer makes each compaction larger and longer").figure(
+            "longer",
+            |o| {
+                let cases = ["full, 64M", "full", "lo+1, 64M", "lo+1"];
+                let [a, b, c, d] = o.each(cases, merge_seconds);
+                let (full, part) = (times(a, b), times(c, d));
+                (format!("64 over 16 MiB: full {full} times, lo+1 {part} times"), a > b && c > d)
             },
-            differs: "",
-        },
+        ),
     ],
 };
-
-fn longer(o: &PaperOutcomes) -> bool {
-    let is = |a: &str, b: &str| merge_seconds(&o[a]) > merge_seconds(&o[b]);
-    is("full, 64M", "full") && is("lo+1, 64M", "lo+1")
-}

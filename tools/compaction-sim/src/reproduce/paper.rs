@@ -1,6 +1,7 @@
-//! A paper as data. It has the set-up as options of `run`, so that you can run each case yourself,
-//! and the claims. A claim has its section, the paper's figure, the function that calculates ours
-//! from the outcomes, and whether they agree. If they do not, it has the reason.
+//! A paper as data: the set-up as options of `run`, so that you can run each case yourself, and the
+//! list of claims. A claim has its section, its text, the paper's figure, and a function that
+//! calculates ours from the outcomes and says whether both agree. Where they differ, it has the
+//! reason. [`Paper::reproduce`] evaluates all of them.
 
 use clap::Parser;
 use firn_tools::output::{Done, Failure};
@@ -41,6 +42,27 @@ pub struct PaperClaim {
     pub differs: &'static str,
 }
 
+/// Creates the claim of a section; [`PaperClaim::figure`] completes it.
+pub(super) const fn claim(section: &'static str, text: &'static str) -> PaperClaim {
+    PaperClaim { section, text, figure: "", ours: |_| (String::new(), false), differs: "" }
+}
+
+impl PaperClaim {
+    /// Adds the paper's figure, and the function that returns ours and whether it agrees.
+    pub(super) const fn figure(
+        self,
+        figure: &'static str,
+        ours: fn(&PaperOutcomes) -> (String, bool),
+    ) -> PaperClaim {
+        PaperClaim { figure, ours, ..self }
+    }
+
+    /// Adds the reason why our finding is known to differ.
+    pub(super) const fn differs(self, differs: &'static str) -> PaperClaim {
+        PaperClaim { differs, ..self }
+    }
+}
+
 /// The outcomes of a paper's cases.
 pub struct PaperOutcomes {
     all: Vec<(String, SimOutcome)>,
@@ -54,6 +76,37 @@ impl std::ops::Index<&str> for PaperOutcomes {
         let found = self.all.iter().find(|(case, _)| case == name);
         &found.unwrap_or_else(|| unreachable!("no case is called {name}")).1
     }
+}
+
+impl PaperOutcomes {
+    /// Returns a figure of each of these cases.
+    pub(super) fn each<const N: usize>(
+        &self,
+        cases: [&str; N],
+        figure: fn(&SimOutcome) -> f64,
+    ) -> [f64; N] {
+        cases.map(|name| figure(&self[name]))
+    }
+}
+
+/// Returns the bytes written for each byte put.
+pub(super) fn writes(o: &SimOutcome) -> f64 {
+    o.write_amplification
+}
+
+/// Returns the average number of runs.
+pub(super) fn runs(o: &SimOutcome) -> f64 {
+    o.mean_runs
+}
+
+/// Returns the average bytes beyond one copy of the live data, over those of the copy.
+pub(super) fn excess(o: &SimOutcome) -> f64 {
+    o.mean_space() - 1.0
+}
+
+/// Returns the peak bytes over those of one copy of the live data.
+pub(super) fn peak(o: &SimOutcome) -> f64 {
+    o.max_space_amplification
 }
 
 /// Result for a claim.

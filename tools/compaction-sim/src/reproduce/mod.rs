@@ -7,6 +7,7 @@ mod dostoevsky;
 mod ics;
 mod lethe;
 mod monkey;
+mod paper;
 mod spooky;
 mod ucs;
 mod vldb21;
@@ -17,7 +18,7 @@ use firn_tools::output::{Done, Failure};
 use serde_json::json;
 
 use crate::cli::{ReproduceArgs, SimCli};
-use crate::paper::{ClaimFinding, Paper, PaperClaim};
+use paper::{ClaimFinding, Paper, PaperClaim};
 
 /// The papers that can be reproduced.
 pub const PAPERS: [&Paper; 7] = [
