@@ -3,11 +3,11 @@
 //!
 //! `cargo run --release -p compaction-sim --example compare`
 
-use compaction_sim::machine::Machine;
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::metric::METRICS;
-use compaction_sim::sim::{Setup, run};
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::machine::Machine;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::sim::{Setup, run};
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::report::metric::METRICS;
 use compaction_sim::workload::{Pattern, SimPhase, SimWorkload};
 use firn_kv::TreeOptions;
 

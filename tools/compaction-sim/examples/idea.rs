@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use compaction_sim::idea::{SimPolicy, Wish};
-use compaction_sim::machine::Machine;
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::sim::{Setup, run};
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::machine::Machine;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::sim::{Setup, run};
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::policy::idea::{SimPolicy, Wish};
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Policy, TreeOptions};

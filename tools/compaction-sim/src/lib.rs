@@ -6,20 +6,20 @@
 //!
 //! | part | type |
 //! |---|---|
-//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](idea::SimPolicy)), or a [script] |
-//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), from a [trace], or from a store's event log ([`history`]) |
-//! | machine | a [`Machine`](machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](ssd) with its wear |
-//! | simulation | a [`Setup`](sim::Setup) of these, which [`run`](sim::run) executes: with numbers per table, or with [`Setup::exact`](sim::Setup::exact) key by key |
-//! | outcome | a [`SimOutcome`](meter::SimOutcome), and the list of its [`METRICS`](metric::METRICS) |
+//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](policy::idea::SimPolicy)), or a [script](policy::script) |
+//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), from a [trace](workload::trace), or from a store's event log ([`history`]) |
+//! | machine | a [`Machine`](model::machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](model::ssd) with its wear |
+//! | simulation | a [`Setup`](model::sim::Setup) of these, which [`run`](model::sim::run) executes: with numbers per table, or with [`Setup::exact`](model::sim::Setup::exact) key by key |
+//! | outcome | a [`SimOutcome`](model::meter::SimOutcome), and the list of its [`METRICS`](report::metric::METRICS) |
 //!
 //! The engine's own code decides the order of compactions, the slowdown of writers and the versions
 //! that a compaction retains. A simple model gives the times. Equal setups give equal outcomes.
 //!
 //! ```
-//! use compaction_sim::machine::Machine;
-//! use compaction_sim::metric::METRICS;
-//! use compaction_sim::sim::{Setup, run};
-//! use compaction_sim::size::ContentSize;
+//! use compaction_sim::model::machine::Machine;
+//! use compaction_sim::report::metric::METRICS;
+//! use compaction_sim::model::sim::{Setup, run};
+//! use compaction_sim::model::size::ContentSize;
 //! use compaction_sim::workload::{SimOpKind, SimWorkload};
 //! use firn_kv::TreeOptions;
 //!
@@ -42,58 +42,18 @@
 //! ```
 //!
 //! `examples/compare.rs` runs a custom workload under several policies, `examples/idea.rs` a custom
-//! policy. Modules that are not listed here serve the commands and are not stable.
+//! policy. Hidden modules serve the commands and are not stable.
 
 #[doc(hidden)]
 pub mod advise;
 #[doc(hidden)]
-pub mod batch;
-#[doc(hidden)]
-pub mod blobs;
-#[doc(hidden)]
-pub mod candidates;
-pub mod choice;
-#[doc(hidden)]
 pub mod cli;
-#[doc(hidden)]
-pub mod commands;
-#[doc(hidden)]
-pub mod course;
-mod division;
-mod drawn;
-pub mod engine;
-#[doc(hidden)]
-pub mod exact;
-mod figure;
-pub mod filters;
 pub mod history;
-mod html;
-pub mod idea;
-pub mod latency;
-pub mod machine;
-pub mod meter;
-pub mod metric;
-mod plot;
+pub mod model;
 pub mod policy;
-#[doc(hidden)]
-pub mod question;
-mod recorded;
-mod report;
+pub mod report;
 #[doc(hidden)]
 pub mod reproduce;
-mod rocksdb_trace;
-pub mod script;
-pub mod sim;
-pub mod size;
-pub mod sketch;
-pub mod ssd;
-#[doc(hidden)]
-pub mod store;
-#[doc(hidden)]
-pub mod summary;
-mod tell;
-pub mod trace;
 #[doc(hidden)]
 pub mod validate;
-mod words;
 pub mod workload;

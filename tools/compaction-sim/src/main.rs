@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use compaction_sim::cli::SimCli;
-use compaction_sim::commands::execute;
+use compaction_sim::cli::commands::execute;
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
 use firn_tools::start::prepare;

@@ -2,10 +2,10 @@
 //! settings, and incomplete questions are refused.
 
 use clap::Parser;
-use compaction_sim::candidates::{PolicyCandidate, candidates};
+use compaction_sim::advise::candidates::{PolicyCandidate, candidates};
+use compaction_sim::advise::question::{KnownStore, StoreQuestion};
+use compaction_sim::cli::commands::execute;
 use compaction_sim::cli::{SimCli, SimCommand};
-use compaction_sim::commands::execute;
-use compaction_sim::question::{KnownStore, StoreQuestion};
 use firn_cql::Session;
 use firn_kv::{Policy, TreeOptions};
 use serde_json::Value;

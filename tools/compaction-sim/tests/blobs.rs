@@ -1,9 +1,9 @@
 //! Values in blob files: the simulator's figures against the engine's. A store with blob files
 //! writes less, and garbage stays within its bound.
 
-use compaction_sim::engine::{run_in_memory, simulated_in_memory};
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use compaction_sim::machine::Machine;
-use compaction_sim::sim::{Setup, run};
-use compaction_sim::size::ContentSize;
-use compaction_sim::summary::RunSummary;
+use compaction_sim::model::machine::Machine;
+use compaction_sim::model::sim::{Setup, run};
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::model::summary::RunSummary;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};

@@ -4,9 +4,9 @@
 //! The engine's compactions copy whole blocks that no other entries overlap, which is not in the
 //! model. So the trees have options without copies. The last test covers the effect of copying.
 
-use compaction_sim::engine::{run_in_memory, simulated_in_memory, without_copies};
-use compaction_sim::meter::levels;
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::meter::levels;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory, without_copies};
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};

@@ -4,9 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use compaction_sim::engine::{MEMORY_DIR, simulated_in_memory, without_copies, written_in_memory};
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::validate::engine::{
+    MEMORY_DIR, simulated_in_memory, without_copies, written_in_memory,
+};
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;

@@ -1,13 +1,13 @@
 //! Guarantees of policies over random histories, in the engine and in both models: the space of
 //! lazy leveling, the space of expired data, that no key is lost, and the age of deletes.
 
-use compaction_sim::course::CourseMoment;
-use compaction_sim::engine::{run_in_memory, simulated_in_memory};
+use compaction_sim::history::course::CourseMoment;
 use compaction_sim::history::parse;
-use compaction_sim::machine::Machine;
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::sim::run;
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::machine::Machine;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::sim::run;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::validate::small_tree;
 use compaction_sim::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 use firn_kv::policy::{LazyLeveled, TimeWindow};

@@ -2,9 +2,9 @@
 //! filters. The wear of a device depends on how full it is.
 
 use clap::Parser;
-use compaction_sim::batch::simulate;
+use compaction_sim::cli::batch::simulate;
 use compaction_sim::cli::{SimCli, SimCommand};
-use compaction_sim::meter::SimOutcome;
+use compaction_sim::model::meter::SimOutcome;
 use compaction_sim::policy;
 
 fn run(args: &str) -> SimOutcome {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser};
 use compaction_sim::cli::SimCli;
-use compaction_sim::commands::execute;
-use compaction_sim::engine::run_in_memory;
+use compaction_sim::cli::commands::execute;
 use compaction_sim::history::parse;
-use compaction_sim::metric::{METRICS, MetricFigure};
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::report::metric::{METRICS, MetricFigure};
+use compaction_sim::validate::engine::run_in_memory;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};

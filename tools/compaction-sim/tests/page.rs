@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use compaction_sim::cli::commands::execute;
 use compaction_sim::cli::{SimCli, read};
-use compaction_sim::commands::execute;
 use firn_testkit::browser;
 use serde_json::Value;
 

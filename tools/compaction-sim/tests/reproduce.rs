@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use compaction_sim::cli::SimCli;
-use compaction_sim::commands::execute;
+use compaction_sim::cli::commands::execute;
 use compaction_sim::reproduce::PAPERS;
 
 #[test]

@@ -1,10 +1,10 @@
 //! A log without keys shows how skewed its writes were. `replay` predicts the engine's figures
 //! under another policy from it, but not from a log without versions.
 
-use compaction_sim::engine::run_in_memory;
 use compaction_sim::history::{RecordedHistory, parse};
-use compaction_sim::sim;
-use compaction_sim::size::ContentSize;
+use compaction_sim::model::sim;
+use compaction_sim::model::size::ContentSize;
+use compaction_sim::validate::engine::run_in_memory;
 use compaction_sim::workload::{Pattern, SimOpKind, SimWorkload};
 use firn_kv::{Compression, Policy, TreeOptions};
 

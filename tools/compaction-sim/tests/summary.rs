@@ -1,8 +1,8 @@
 //! The summary model against the exact one: writes and space of both for one workload, and no key
 //! is lost.
 
-use compaction_sim::meter::SimOutcome;
-use compaction_sim::sim::run;
+use compaction_sim::model::meter::SimOutcome;
+use compaction_sim::model::sim::run;
 use compaction_sim::validate::small_tree;
 use firn_testkit::effort::times_effort;
 

@@ -2,8 +2,8 @@
 //! Adaptive Removal of Superfluous Merging.
 
 use super::paper::{Paper, PaperOutcomes, claim, excess, runs, writes};
-use crate::filters::allocate;
-use crate::meter::SimOutcome;
+use crate::model::filters::allocate;
+use crate::model::meter::SimOutcome;
 
 /// Returns the runs read for a missing key, with ten bits per key, allocated optimally.
 fn best_miss(o: &SimOutcome) -> f64 {

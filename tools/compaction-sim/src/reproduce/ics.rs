@@ -2,7 +2,7 @@
 //! on its space goal.
 
 use super::paper::{Paper, claim, peak, runs, times, writes};
-use crate::meter::SimOutcome;
+use crate::model::meter::SimOutcome;
 
 /// Bytes of a fragment in the options.
 const FRAGMENT: f64 = (8 << 20) as f64;

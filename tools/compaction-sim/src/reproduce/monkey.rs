@@ -1,8 +1,8 @@
 //! Dayan, Athanassoulis, Idreos: Monkey: Optimal Navigable Key-Value Store.
 
 use super::paper::{Paper, claim};
-use crate::filters::{allocate, error_of, uniform_cost};
-use crate::meter::SimOutcome;
+use crate::model::filters::{allocate, error_of, uniform_cost};
+use crate::model::meter::SimOutcome;
 
 /// Bits of filter for each key.
 const BITS: f64 = 5.0;

@@ -6,11 +6,11 @@
 use clap::Parser;
 use firn_tools::output::{Done, Failure};
 
-use crate::batch::simulate_all;
+use crate::cli::batch::simulate_all;
 use crate::cli::{SimCli, SimCommand};
-use crate::meter::SimOutcome;
+use crate::model::meter::SimOutcome;
+use crate::model::sim::Setup;
 use crate::policy;
-use crate::sim::Setup;
 
 /// A paper and its simulated part.
 pub struct Paper {

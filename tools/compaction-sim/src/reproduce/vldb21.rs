@@ -2,7 +2,7 @@
 //! Space.
 
 use super::paper::{Paper, claim, runs, times, writes};
-use crate::meter::SimOutcome;
+use crate::model::meter::SimOutcome;
 
 /// Returns the average seconds of a compaction.
 fn merge_seconds(o: &SimOutcome) -> f64 {

@@ -1,0 +1,1094 @@
+//! The simulator: drives a [`SimStore`] through the engine's own policy functions, as `db` does.
+//!
+//! The order of events is the engine's:
+//! - A full memtable is sealed. A flush precedes a compaction.
+//! - The most urgent job of the policy starts if it has room, with its inputs marked busy. It is
+//!   installed when it is done.
+//! - [`delay`] or [`fill_delay`], whichever is longer, slows writers. They wait while every
+//!   memtable is full.
+//! - Large compactions, and flushes that writers will wait for, run in pieces on as many threads as
+//!   there are free subcompaction slots.
+//! - A compacting thread removes obsolete files before it continues.
+//! - Without threads all work is done at the end of the write that made it necessary.
+//!
+//! Time is a sequence of events: between two of them the writers' rate and the jobs' speeds are
+//! constant ([`Machine`]).
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use firn_kv::internals::compaction::{
+    Action, CompactionJob, LsmShape, RunShape, TableShape, delay, fill_delay, least_flushed,
+    pieces_of, pressure,
+};
+use firn_kv::internals::memtable::Memtable;
+use firn_kv::{Error, ErrorKind, Result, TreeOptions};
+use firn_workload::rng::Rng;
+
+use crate::model::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
+use crate::model::division::cut_merge;
+use crate::model::exact::{Exact, ExactTtl};
+use crate::model::filters::TableFilters;
+use crate::model::latency::CountOdds;
+use crate::model::machine::{Load, Machine, MachineCost, WorkBytes, side_by_side};
+use crate::model::meter::{Moment, SimMeter, SimOutcome};
+use crate::model::ssd::{Ssd, SsdShape};
+use crate::model::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
+use crate::model::summary::{RunSummary, normal};
+use crate::policy::idea::SimPolicy;
+use crate::workload::SimWorkload;
+
+/// Interval, in nanoseconds, at which a time-driven policy is called while there are no other
+/// events: that of the engine's idle workers.
+const TICK: f64 = 1e9;
+
+/// Smaller remaining shares of a job count as zero: they are rounding errors.
+const LEAST_LEFT: f64 = 1e-9;
+
+/// Everything that defines a simulation.
+#[derive(Clone)]
+pub struct Setup {
+    /// Options of the tree.
+    pub options: TreeOptions,
+    /// A policy outside the engine, instead of that of the options.
+    pub idea: Option<Arc<dyn SimPolicy>>,
+    /// The workload.
+    pub workload: SimWorkload,
+    /// The machine.
+    pub machine: Machine,
+    /// Cost factors of the flushes, in their order; 1 for later ones.
+    pub flush_factors: Arc<[f64]>,
+    /// The device, if its own garbage collection is simulated.
+    pub ssd: Option<SsdShape>,
+    /// Whether to simulate every key; otherwise only numbers.
+    pub exact: bool,
+    /// Whether to record frames of an animation.
+    pub picture: bool,
+}
+
+impl Setup {
+    /// Creates a simulation of the options' policy with a workload on a machine: only with numbers,
+    /// without frames.
+    pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
+        Setup {
+            options,
+            idea: None,
+            workload,
+            machine,
+            flush_factors: Arc::default(),
+            ssd: None,
+            exact: false,
+            picture: false,
+        }
+    }
+}
+
+/// Progress callback: called now and then with the share that is done.
+pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
+
+/// Runs a simulation to its end.
+///
+/// # Errors
+/// Options out of bounds, and errors of the engine's parts.
+pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<SimOutcome> {
+    let (outcome, _) = run_to_shape(setup, progress)?;
+    Ok(outcome)
+}
+
+/// Does the same as [`run`], and also returns the final tables.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutcome, LsmShape)> {
+    let ttl = ExactTtl(setup.workload.ttl_micros);
+    let options = if ttl.0 > 0 { ttl.hooked(&setup.options) } else { setup.options.clone() };
+    options.check()?;
+    let options = Arc::new(options);
+    if setup.exact {
+        Sim::new(setup, options.clone(), Exact::new(options, &setup.workload)?)?.run(progress)
+    } else {
+        Sim::new(setup, options.clone(), RunSummary::new(options, &setup.workload)?)?.run(progress)
+    }
+}
+
+/// Work of a thread.
+enum SimWork {
+    Flush,
+    Compaction(CompactionJob),
+    /// Files of obsolete tables are removed.
+    Removal,
+}
+
+/// A step of a compaction that runs in several.
+struct SimStep {
+    job: CompactionJob,
+    /// Largest number of bytes that it or a later step rewrites.
+    most: u64,
+}
+
+/// A running job.
+struct RunningJob {
+    work: SimWork,
+    /// Steps after it, if it has several.
+    rest: VecDeque<SimStep>,
+    /// Largest number of bytes that any of its steps rewrites.
+    most: u64,
+    /// Tables that earlier steps have written, which no other job may take yet.
+    held: HashSet<u64>,
+    /// Filter bits per key in the output of all steps.
+    filter_bits: f64,
+    made: MadeRuns,
+    /// Bytes of the input tables.
+    bytes_in: u64,
+    cost: MachineCost,
+    /// Number of pieces in which it runs.
+    pieces: usize,
+    /// Number of threads that help its owner at present.
+    hands: usize,
+    /// Whether its threads yield to writers, as compacting threads do.
+    gives_way: bool,
+    /// Nanoseconds that it would take alone and without jitter.
+    alone: f64,
+    /// Nanoseconds at its end, when its tables are written and no thread helps any more.
+    closing: f64,
+    /// Share of the job that these are.
+    tail: f64,
+    /// Remaining share, 1 to 0.
+    left: f64,
+    /// Start time, without waiting.
+    since: f64,
+    /// Bytes of its tables that have reached the device.
+    stored: f64,
+}
+
+impl RunningJob {
+    fn new(work: SimWork, made: MadeRuns, cost: MachineCost, since: f64) -> RunningJob {
+        RunningJob {
+            work,
+            rest: VecDeque::new(),
+            most: 0,
+            held: HashSet::new(),
+            filter_bits: 0.0,
+            made,
+            bytes_in: 0,
+            cost,
+            pieces: 1,
+            hands: 0,
+            gives_way: false,
+            alone: 0.0,
+            closing: 0.0,
+            tail: 0.0,
+            left: 1.0,
+            since,
+            stored: 0.0,
+        }
+    }
+
+    fn is_flush(&self) -> bool {
+        matches!(self.work, SimWork::Flush)
+    }
+
+    /// Reports whether other threads may help: until its tables are written.
+    fn is_divided(&self) -> bool {
+        self.pieces > 1 && self.left > self.tail + LEAST_LEFT
+    }
+
+    /// Returns its present cost: without helpers it is that of one thread.
+    fn present_cost(&self) -> MachineCost {
+        let threads = if self.is_divided() { self.cost.threads } else { 1.0 };
+        MachineCost { threads, ..self.cost }
+    }
+
+    fn bytes_out(&self) -> u64 {
+        self.made.bytes()
+    }
+}
+
+/// Fill and flush speeds of memtables for the engine's slowdown; times in nanoseconds.
+struct SimFill {
+    /// Delay per KiB of memtable.
+    delay: u64,
+    /// Time per KiB of the last flush; 0 before the first.
+    flush_per_kib: u64,
+    /// Start time of the present memtable, and time that writers had been slowed or stalled until
+    /// then.
+    begun: f64,
+    stood: f64,
+}
+
+struct Sim<'a, S> {
+    setup: &'a Setup,
+    options: Arc<TreeOptions>,
+    store: S,
+    values: SimBlobFiles,
+    filters: TableFilters,
+    ssd: Option<Ssd>,
+    shape: LsmShape,
+    /// Bytes of the shape's tables.
+    bytes: u64,
+    running: Vec<RunningJob>,
+    now: f64,
+    /// Whether the shape may need a job that the policy was not asked for yet.
+    dirty: bool,
+    delay: u64,
+    fill: SimFill,
+    /// Bytes per operation in the engine's slowdown.
+    memory_per_op: f64,
+    flushes_begun: usize,
+    /// Times since when the immutable memtables could be flushed, oldest first, and since when no
+    /// other flush delays them.
+    due: VecDeque<f64>,
+    flushed_at: f64,
+    /// Number of random draws so far.
+    chances: u64,
+    meter: SimMeter,
+    total: u64,
+    /// Number of changes, in debug builds, until the whole shape is checked again.
+    until_check: usize,
+}
+
+impl<'a, S: SimStore> Sim<'a, S> {
+    fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Result<Self> {
+        let shape = LsmShape {
+            now_micros: EPOCH_MICROS,
+            memtable_size: options.memtable_size as u64,
+            table_size: options.table_size,
+            tombstone_age_secs: options.tombstone_age_secs,
+            has_compaction_filter: options.compaction_filter.is_some(),
+            // There are no reads here.
+            read_debt: 0,
+            read_compaction_bytes: 0,
+            runs: vec![],
+            next_run: u64::MAX,
+        };
+        let total = setup.workload.ops();
+        let mut meter = SimMeter::new(total, setup.picture, setup.machine);
+        meter.outcome.seed = setup.workload.seed;
+        let content = &setup.workload.content;
+        let memory_per_op = match setup.workload.per_memtable {
+            Some(n) => options.memtable_size as f64 / n.max(1) as f64,
+            None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
+        };
+        // The start of the first memtable does not count.
+        let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
+        let ssd = setup.ssd.map(Ssd::new).transpose().map_err(of_device)?;
+        Ok(Sim {
+            setup,
+            ssd,
+            filters: TableFilters::new(options.clone()),
+            values: SimBlobFiles::new(options.clone()),
+            options,
+            store,
+            shape,
+            bytes: 0,
+            running: vec![],
+            now: 0.0,
+            dirty: false,
+            delay: 0,
+            fill,
+            memory_per_op,
+            flushes_begun: 0,
+            due: VecDeque::new(),
+            flushed_at: 0.0,
+            chances: 0,
+            meter,
+            total,
+            until_check: 0,
+        })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.setup.machine
+    }
+
+    fn policy(&self) -> &'a dyn SimPolicy {
+        self.setup.idea.as_deref().unwrap_or(&self.setup.options.policy)
+    }
+
+    /// Reports whether the policy may want a job only because time has passed.
+    fn is_clocked(&self) -> bool {
+        self.options.tombstone_age_secs > 0 || self.policy().is_clocked()
+    }
+
+    fn wall(&self) -> u64 {
+        SimClock { nanos: self.now, interval: 0.0 }.wall(0)
+    }
+
+    fn run(mut self, progress: OnProgress<'_>) -> Result<(SimOutcome, LsmShape)> {
+        let written = if self.machine().threads == 0 {
+            self.run_inline(progress)
+        } else {
+            self.run_beside(progress)
+        }?;
+        if let Some(why) = self.policy().failed() {
+            return Err(Error::new(ErrorKind::InvalidArgument, why));
+        }
+        self.meter.outcome.ops_per_second =
+            self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
+        if cfg!(debug_assertions) {
+            self.check_shape();
+        }
+        let left = self.store.tombstones(self.wall());
+        let live = self.store.live(self.wall());
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            filters: &self.filters,
+            bytes: self.bytes + self.values.bytes(),
+            making: 0,
+            live,
+        };
+        self.meter.outcome.value_files = self.values.count();
+        self.meter.outcome.value_bytes = self.values.bytes();
+        let entry = self.setup.workload.put_bytes() + 4.0;
+        // A block's entry in the index, and two words for its decoded form.
+        let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
+        let mut outcome = self.meter.finish(&moment, written / 1e9, left, per_entry);
+        outcome.wear = self.ssd.as_ref().map(|ssd| ssd.wear(outcome.seconds));
+        Ok((outcome, self.shape))
+    }
+
+    /// Returns the nanoseconds by which the engine slows an operation at present.
+    fn slowed(&self) -> f64 {
+        self.delay.max(self.fill.delay) as f64 * self.memory_per_op / 1024.0
+    }
+
+    /// Returns the nanoseconds between two operations at present.
+    fn interval(&self) -> f64 {
+        self.machine().interval(self.setup.workload.put_bytes(), self.slowed(), self.load(true))
+    }
+
+    /// Returns the present load.
+    fn load(&self, writing: bool) -> Load {
+        let writers = if writing {
+            self.machine().writers(self.setup.workload.put_bytes(), self.slowed())
+        } else {
+            0.0
+        };
+        let mut load = Load { writers, ..Load::default() };
+        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
+            load.add(r.present_cost(), r.gives_way);
+        }
+        load
+    }
+
+    /// Seals the memtable and sets the pace at which the next one may fill.
+    fn seal(&mut self) -> Result<()> {
+        self.store.seal()?;
+        self.due.push_back(self.now);
+        let stood =
+            (self.meter.outcome.slowdown_seconds + self.meter.outcome.stalled_seconds) * 1e9;
+        let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
+        let done = self.running.iter().find(|r| r.is_flush()).map_or(0.0, |r| self.now - r.since);
+        let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        self.fill.delay = if wait {
+            // The casts saturate.
+            fill_delay(
+                self.options.memtable_size,
+                self.fill.flush_per_kib,
+                done as u64,
+                (elapsed - idle) as u64,
+            )
+        } else {
+            0
+        };
+        (self.fill.begun, self.fill.stood) = (self.now, stood);
+        Ok(())
+    }
+
+    fn write(&mut self, ops: u64, interval: f64) -> Result<crate::model::store::Written> {
+        let w = self.store.write(ops, SimClock { nanos: self.now, interval })?;
+        let bytes = self.setup.workload.put_bytes();
+        let took = self.machine().service(bytes, self.slowed(), self.load(true));
+        self.meter.writes.add(w.ops as f64, took / 1e9);
+        self.now += w.ops as f64 * interval;
+        self.meter.outcome.ops += w.ops;
+        self.meter.outcome.user_bytes += w.bytes;
+        Ok(w)
+    }
+
+    /// Alternates between writes and work. Returns the time of the last write.
+    fn run_inline(&mut self, progress: OnProgress<'_>) -> Result<f64> {
+        loop {
+            let interval = self.interval();
+            // The engine calls its policy after every write; that makes a difference only if time
+            // counts.
+            let most = match (self.is_clocked(), self.setup.exact) {
+                (false, _) => u64::MAX,
+                (true, true) => 1,
+                (true, false) => (TICK / interval).max(1.0) as u64,
+            };
+            let w = self.write(most, interval)?;
+            if w.full {
+                self.store.seal()?;
+                self.due.push_back(self.now);
+                self.write(1, interval)?;
+            }
+            self.meter.busy.mix(w.ops as f64 * interval, &CountOdds::default());
+            self.dirty |= self.is_clocked();
+            let before = self.now;
+            self.work_inline()?;
+            if self.now > before {
+                self.meter.stalled(self.now - before, 0.0);
+            }
+            if w.full {
+                progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
+            }
+            if w.ended {
+                return Ok(self.now);
+            }
+        }
+    }
+
+    fn work_inline(&mut self) -> Result<()> {
+        let mut next = None;
+        loop {
+            let work = match next.take() {
+                None if self.store.sealed() > 0 => Some(self.start_flush()?),
+                None => self.start_job()?,
+                step => step,
+            };
+            let Some(work) = work else { return Ok(()) };
+            let mut load = Load::default();
+            load.add(work.cost, work.gives_way);
+            let nanos = self.machine().nanos(work.cost, work.gives_way, load);
+            let mut busy = CountOdds::default();
+            busy.and(self.machine().device_share(work.cost, work.gives_way, load));
+            self.meter.busy.mix(nanos, &busy);
+            self.now += nanos;
+            next = self.finish(work)?;
+        }
+    }
+
+    /// Writes while background threads work. Returns the time of the last write.
+    fn run_beside(&mut self, progress: OnProgress<'_>) -> Result<f64> {
+        let (mut ended, mut stalled) = (None, None);
+        let arrival = self.machine().arrival(self.setup.workload.put_bytes());
+        loop {
+            self.start_work()?;
+            self.lend_hands();
+            let writing = ended.is_none() && stalled.is_none();
+            let next = self.next_end(writing);
+            if !writing {
+                let left = ended
+                    .map_or(f64::INFINITY, |at| self.machine().stays_open * 1e9 - (self.now - at));
+                match next {
+                    Some(nanos) if nanos > left => {
+                        self.close(left)?;
+                        return Ok(ended.unwrap_or(self.now));
+                    }
+                    Some(nanos) => self.advance(nanos, false)?,
+                    None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
+                    None => {
+                        return Err(Error::new(
+                            ErrorKind::InvalidArgument,
+                            "writers wait and nobody works",
+                        ));
+                    }
+                }
+                if let Some(since) = stalled {
+                    self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
+                    if self.store.sealed() + self.flushing() < self.machine().max_sealed {
+                        self.meter.stalled(self.now - since, arrival);
+                        stalled = None;
+                        // The end of the flush wakes workers and waiting writers. A random draw
+                        // decides which is first. A worker flushes only memtables that are sealed
+                        // by then.
+                        if self.one_of(2) == 0 {
+                            self.start_work()?;
+                        }
+                        self.seal()?;
+                    }
+                }
+                continue;
+            }
+            let interval = self.interval();
+            let span =
+                next.unwrap_or(f64::MAX).min(if self.is_clocked() { TICK } else { f64::MAX });
+            let before = self.now;
+            let w = self.write((span / interval).ceil().max(1.0) as u64, interval)?;
+            let unpaced =
+                self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
+            self.meter.outcome.slowdown_seconds +=
+                w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
+            let passed = self.now - before;
+            self.now = before;
+            self.advance(passed, true)?;
+            self.now = before + passed;
+            self.dirty |= self.is_clocked();
+            if w.full {
+                if self.store.sealed() + self.flushing() >= self.machine().max_sealed {
+                    stalled = Some(self.now);
+                } else {
+                    self.seal()?;
+                }
+                progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
+            }
+            if w.ended {
+                ended = Some(self.now);
+            }
+        }
+    }
+
+    /// Closes the store after these nanoseconds. Whether a nearly finished job was done is unknown:
+    /// it counts from one half on.
+    fn close(&mut self, nanos: f64) -> Result<()> {
+        self.advance(nanos.max(0.0), false)?;
+        self.running.retain(|r| r.left < 0.5);
+        while let Some(work) = self.running.pop() {
+            // The close does not wait for the removal of files.
+            let _ = self.finish(work)?;
+        }
+        Ok(())
+    }
+
+    fn flushing(&self) -> usize {
+        self.running.iter().filter(|r| r.is_flush()).count()
+    }
+
+    /// Returns the number of threads that compact.
+    fn compacting(&self) -> usize {
+        self.running.iter().filter(|r| r.gives_way || !r.is_flush()).count()
+    }
+
+    /// Gives free threads work: flushes first. At most all threads but one compact.
+    fn start_work(&mut self) -> Result<()> {
+        loop {
+            let (flushing, threads) = (self.flushing(), self.machine().threads);
+            // A single thread interrupts its compaction for a flush, so a flush always finds a
+            // thread; but not while it removes files.
+            let removes = |r: &RunningJob| matches!(r.work, SimWork::Removal);
+            let is_away = threads == 1 && self.running.iter().any(removes);
+            if flushing == 0 && self.store.sealed() > 0 && !is_away {
+                let work = self.start_flush()?;
+                self.running.push(work);
+                continue;
+            }
+            if self.compacting() >= threads.saturating_sub(1).max(1)
+                || self.running.len() >= threads
+            {
+                return Ok(());
+            }
+            match self.start_job()? {
+                Some(work) => self.running.push(work),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Reports whether a running job waits for a flush, because the only thread does both. It
+    /// continues until the flush begins.
+    fn is_paused(&self, r: &RunningJob) -> bool {
+        let begun = |f: &RunningJob| f.is_flush() && f.since <= self.now;
+        self.machine().threads == 1 && !r.is_flush() && self.running.iter().any(begun)
+    }
+
+    fn speed(&self, r: &RunningJob, load: Load) -> f64 {
+        if self.is_paused(r) {
+            0.0
+        } else {
+            1.0 / self.machine().nanos(r.cost, r.gives_way, load).max(1.0)
+        }
+    }
+
+    /// Returns the nanoseconds until the next job ends.
+    fn next_end(&self, writing: bool) -> Option<f64> {
+        let load = self.load(writing);
+        let ends = self
+            .running
+            .iter()
+            .filter(|r| !self.is_paused(r))
+            .map(|r| r.left / self.speed(r, load));
+        // Helpers are free when the tables are written.
+        let freed = self.running.iter().filter(|r| r.hands > 0 && r.is_divided());
+        let freed = freed.map(|r| (r.left - r.tail) / self.speed(r, load));
+        // A flush that begins may interrupt a compaction.
+        let begins = self.running.iter().map(|r| r.since - self.now).filter(|&nanos| nanos > 0.0);
+        let begins = begins.filter(|_| self.machine().threads == 1);
+        ends.chain(freed).chain(begins).min_by(f64::total_cmp)
+    }
+
+    /// Lets time pass and finishes jobs that are done then.
+    fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
+        let load = self.load(writing);
+        let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
+        let mut busy = CountOdds::default();
+        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
+            busy.and(self.machine().device_share(r.cost, r.gives_way, load));
+        }
+        self.meter.busy.mix(nanos, &busy);
+        for (r, speed) in self.running.iter_mut().zip(speeds) {
+            r.left -= nanos * speed;
+            put_on(&mut self.ssd, r)?;
+        }
+        self.now += nanos;
+        while let Some(i) = self.running.iter().position(|r| r.left <= LEAST_LEFT) {
+            let work = self.running.remove(i);
+            let next = self.finish(work)?;
+            self.running.extend(next);
+        }
+        Ok(())
+    }
+
+    /// Assigns helper threads, one less than there are threads, to the running jobs. Flushes take
+    /// them from compactions, and compactions retain theirs before others get any.
+    fn lend_hands(&mut self) {
+        let machine = &self.setup.machine;
+        let mut free = machine.threads.saturating_sub(1);
+        let mut lend = |most: usize| {
+            let hands = free.min(most);
+            free -= hands;
+            hands
+        };
+        let divided = |r: &&mut RunningJob| r.is_divided();
+        let (mut flushes, mut merges): (Vec<_>, Vec<_>) =
+            self.running.iter_mut().filter(divided).partition(|r| r.is_flush());
+        flushes.iter_mut().for_each(|r| r.hands = lend(r.pieces - 1));
+        merges.iter_mut().for_each(|r| r.hands = lend(r.hands));
+        merges.iter_mut().for_each(|r| r.hands += lend(r.pieces - 1 - r.hands));
+        for r in flushes.into_iter().chain(merges) {
+            r.cost.threads = side_by_side(r.pieces, r.hands + 1);
+            r.tail = (r.closing / machine.alone(r.cost).max(1.0)).min(1.0);
+        }
+    }
+
+    /// Returns the number of pieces of a job over this many bytes, each of at least `least`.
+    fn pieces_of(&self, bytes: u64, least: u64) -> usize {
+        pieces_of(bytes, least, self.machine().threads)
+    }
+
+    fn start_flush(&mut self) -> Result<RunningJob> {
+        let is_waited_for = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        let pieces = if is_waited_for {
+            let least = least_flushed(self.options.table_size);
+            self.pieces_of(self.options.memtable_size as u64, least)
+        } else {
+            1
+        };
+        let gives_way = self.is_flushed_by_chance();
+        let filter_bits = self.filters.flushed(&self.shape.runs, self.store.next_entries());
+        let made = self.store.flush(filter_bits, self.wall(), pieces)?;
+        self.filters.note(&made.tables, filter_bits);
+        let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
+        let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
+        self.flushes_begun += 1;
+        let before = self.machine().before_flush;
+        let due = self.due.pop_front().unwrap_or(self.now).max(self.flushed_at);
+        self.meter.outcome.flush_waited_seconds += (self.now - due + before) / 1e9;
+        let work = WorkBytes { read: 0, written: made.bytes(), tables: made.tables.len() };
+        let cost = self.machine().flush_cost(made.entries, work).times(factor);
+        let cost = MachineCost { wait: cost.wait + before, ..cost };
+        let alone = self.alone(cost, pieces);
+        let closing = (self.machine().install + self.machine().flush_wait) * 1e9;
+        let flush = RunningJob::new(SimWork::Flush, made, cost, self.now + before);
+        Ok(RunningJob { pieces, gives_way, alone, closing, ..flush })
+    }
+
+    /// Draws whether a yielding thread runs the next flush. Any free thread may be the first to see
+    /// the memtable, and all but one of them yield.
+    fn is_flushed_by_chance(&mut self) -> bool {
+        let free = self.machine().threads.saturating_sub(self.compacting());
+        free > 1 && self.one_of(free as u64) > 0
+    }
+
+    /// Returns a random number below `n`.
+    fn one_of(&mut self, n: u64) -> u64 {
+        self.chances += 1;
+        Rng::new(self.setup.workload.seed, !self.chances).below(n)
+    }
+
+    /// Returns the nanoseconds of a job in this many pieces alone.
+    fn alone(&self, cost: MachineCost, pieces: usize) -> f64 {
+        let threads = side_by_side(pieces, pieces.min(self.machine().threads));
+        self.machine().alone(MachineCost { threads, ..cost })
+    }
+
+    /// Returns a random factor for the cost of the next job.
+    fn jitter(&mut self, spread: f64) -> f64 {
+        self.chances += 1;
+        if spread > 0.0 {
+            let normal = normal(self.setup.workload.seed, self.chances);
+            // Its mean is 1.
+            (spread * normal - spread * spread / 2.0).exp()
+        } else {
+            1.0
+        }
+    }
+
+    /// Starts the most urgent job, if there is one.
+    fn start_job(&mut self) -> Result<Option<RunningJob>> {
+        if !self.dirty {
+            return Ok(None);
+        }
+        self.shape.now_micros = self.wall();
+        let merging: Vec<u64> =
+            self.running.iter().map(|r| r.most).filter(|&bytes| bytes > 0).collect();
+        let policy = self.policy();
+        let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
+        let Some(job) = policy.choose(&self.shape).filter(has_room) else {
+            // A job without room waits for another to end, and that changes the shape.
+            self.dirty = false;
+            return Ok(None);
+        };
+        // The policy checks the job that it returns.
+        debug_assert_eq!(job.check(&self.shape), Ok(()));
+        let filter_bits = self.filters.merged(&self.shape.runs, &job);
+        let (mut steps, mut most) = (VecDeque::new(), 0);
+        for job in self.policy().steps(&self.shape, job).into_iter().rev() {
+            most = job.rewritten(&self.shape).max(most);
+            mark(&mut self.shape, &job, true);
+            steps.push_front(SimStep { job, most });
+        }
+        self.next_step(steps, HashSet::new(), filter_bits)
+    }
+
+    /// Starts the first of these steps, if nothing blocks it. The inputs of all steps are marked as
+    /// busy, and so are the outputs of earlier steps: the tables in `held`.
+    fn next_step(
+        &mut self,
+        mut rest: VecDeque<SimStep>,
+        held: HashSet<u64>,
+        filter_bits: f64,
+    ) -> Result<Option<RunningJob>> {
+        let Some(SimStep { job, most }) = rest.pop_front() else { return Ok(None) };
+        mark(&mut self.shape, &job, false);
+        // The job of the first step has just been checked.
+        if !held.is_empty() && job.check(&self.shape).is_err() {
+            rest.iter().for_each(|step| _ = mark(&mut self.shape, &step.job, false));
+            hold(&mut self.shape, &job, &held, false);
+            return Ok(None);
+        }
+        let bytes_in = mark(&mut self.shape, &job, true);
+        let mut made = MadeRuns::default();
+        let mut pieces = 0;
+        for mut part in job.parts(&self.shape) {
+            // A compaction filter must see all of a part, in order.
+            let bytes =
+                if self.shape.has_compaction_filter { 0 } else { part.rewritten(&self.shape) };
+            let most = self.pieces_of(bytes, self.options.table_size);
+            pieces += cut_merge(&self.shape, &mut part, most);
+            let (shape, values) = (&self.shape, &self.values);
+            made.append(self.store.merge(shape, &part, values, filter_bits, self.wall())?);
+        }
+        self.filters.note(&made.tables, filter_bits);
+        let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
+        let merged = job.inputs.iter().flat_map(|i| &i.tables).filter(|id| !adopted.contains(id));
+        let stale_in = match job.action {
+            Action::Merge => self.values.stale(merged.copied()),
+            Action::Move | Action::Drop => 0,
+        };
+        let work = WorkBytes {
+            read: bytes_in + stale_in,
+            written: made.bytes(),
+            tables: made.tables.len(),
+        };
+        let usual = match job.action {
+            Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, work),
+            Action::Move | Action::Drop => self.machine().move_cost(),
+        };
+        let alone = self.alone(usual, pieces);
+        let closing = self.machine().install * 1e9;
+        let cost = usual.times(self.jitter(self.machine().jitter.1));
+        let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
+        let gives_way = self.machine().threads > 1;
+        let started = RunningJob { pieces, gives_way, alone, closing, ..started };
+        Ok(Some(RunningJob { rest, most, held, filter_bits, bytes_in, ..started }))
+    }
+
+    fn making(&self) -> u64 {
+        self.running
+            .iter()
+            .map(|r| (r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0)) as u64)
+            .sum()
+    }
+
+    /// Asserts that the shape and the counts about it are consistent.
+    fn check_shape(&self) {
+        assert_eq!(self.shape.check(), Ok(()));
+        assert_eq!(self.bytes, self.shape.size());
+    }
+
+    /// Does the same after a change; with many tables only now and then, because it checks all of
+    /// them.
+    fn check_change(&mut self) {
+        if self.until_check > 0 {
+            self.until_check -= 1;
+        } else {
+            self.until_check = self.shape.tables().count() / 256;
+            self.check_shape();
+        }
+    }
+
+    /// Finishes a job, or a step of one. Returns the work that its thread must do next.
+    fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
+        work.left = 0.0;
+        put_on(&mut self.ssd, &mut work)?;
+        let out = work.bytes_out();
+        let (made_values, uses) =
+            (std::mem::take(&mut work.made.values), std::mem::take(&mut work.made.uses));
+        let of_values = made_values.iter().map(|v| v.size).sum::<u64>();
+        self.meter.outcome.value_bytes_written += of_values;
+        let live = self.store.live(self.wall());
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            filters: &self.filters,
+            bytes: self.bytes + self.values.bytes(),
+            making: self.making() + out,
+            live,
+        };
+        self.meter.space(&moment);
+        let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
+        let o = &mut self.meter.outcome;
+        let mut removal = None;
+        let words = match work.work {
+            SimWork::Removal => return self.next_step(work.rest, work.held, work.filter_bits),
+            SimWork::Flush => {
+                o.flush_spread.add(took / work.made.entries.max(1.0));
+                o.writing_seconds = self.now / 1e9 - o.slowdown_seconds - o.stalled_seconds;
+                o.flush_seconds += took;
+                o.flush_cpu_seconds += cpu;
+                let kib = (self.options.memtable_size / 1024).max(1) as f64;
+                self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
+                self.flushed_at = self.now;
+                self.add_run(work.made, out - of_values, out);
+                self.change_values(made_values, uses, &[]);
+                None
+            }
+            SimWork::Compaction(job) => {
+                if job.action == Action::Merge {
+                    o.merge_spread.add(took * 1e9 / work.alone.max(1.0));
+                    o.merge_seconds += took;
+                    o.merge_cpu_seconds += cpu;
+                }
+                self.note_job(&job, work.bytes_in, &work.made, out);
+                let in_steps = !work.rest.is_empty() || !work.held.is_empty();
+                if in_steps {
+                    let moved = if job.action == Action::Move { &job.inputs[..] } else { &[] };
+                    work.held.extend(moved.iter().flat_map(|input| &input.tables));
+                    work.held.extend(work.made.tables.iter().map(|t| t.id));
+                    work.held.extend(&job.adopted);
+                }
+                let gone = apply(&mut self.shape, &job, work.made.tables);
+                let removed = gone.iter().map(|t| t.1).sum::<u64>();
+                self.bytes = self.bytes + (out - of_values) - removed;
+                if removed > 0 {
+                    let cost = self.machine().removal_cost(removed);
+                    let made = MadeRuns::default();
+                    let next = RunningJob::new(SimWork::Removal, made, cost, self.now);
+                    removal = Some(RunningJob { gives_way: work.gives_way, ..next });
+                }
+                if let Some(ssd) = &mut self.ssd {
+                    gone.iter().for_each(|t| ssd.trim(t.0));
+                }
+                self.change_values(made_values, uses, &gone);
+                self.filters.forget(gone.iter().map(|t| t.0));
+                self.store.forget(gone.into_iter().map(|t| t.0));
+                if in_steps {
+                    hold(&mut self.shape, &job, &work.held, !work.rest.is_empty());
+                }
+                Some(job)
+            }
+        };
+        if cfg!(debug_assertions) {
+            self.check_change();
+        }
+        self.dirty = true;
+        self.delay = delay(pressure(self.policy().limits(&self.shape), self.shape.runs.len()));
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            filters: &self.filters,
+            bytes: self.bytes + self.values.bytes(),
+            making: self.making(),
+            live,
+        };
+        if words.is_none() {
+            self.meter.after_flush(&moment);
+        }
+        self.meter
+            .frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
+        match removal {
+            Some(removal) => {
+                let RunningJob { rest, held, filter_bits, .. } = work;
+                let most = rest.front().map_or(0, |step| step.most);
+                Ok(Some(RunningJob { rest, most, held, filter_bits, ..removal }))
+            }
+            None => self.next_step(work.rest, work.held, work.filter_bits),
+        }
+    }
+
+    /// Applies new blob files with their references, and removed tables.
+    fn change_values(
+        &mut self,
+        made: Vec<SimBlobOutput>,
+        uses: Vec<(u64, Vec<BlobShare>)>,
+        gone: &[(u64, u64)],
+    ) {
+        if self.options.blob_threshold == 0 {
+            return;
+        }
+        let files = self.values.change(made, uses, gone.iter().map(|t| t.0));
+        if let Some(ssd) = &mut self.ssd {
+            files.iter().for_each(|id| ssd.trim(*id));
+        }
+        self.values.mark(&mut self.shape);
+    }
+
+    fn add_run(&mut self, made: MadeRuns, bytes: u64, written: u64) {
+        let o = &mut self.meter.outcome;
+        o.flushes += 1;
+        o.flush_bytes += written;
+        o.flush_raw_bytes += made.raw_bytes;
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
+        self.bytes += bytes;
+        let number = made.tables.first().map_or(0, |t| t.id);
+        if !made.tables.is_empty() {
+            let run = RunShape { level: 0, number, tables: made.tables.into() };
+            self.shape.runs.insert(0, Arc::new(run));
+        }
+    }
+
+    fn note_job(&mut self, job: &CompactionJob, bytes_in: u64, made: &MadeRuns, out: u64) {
+        let o = &mut self.meter.outcome;
+        match job.action {
+            Action::Merge => o.merges += 1,
+            Action::Move => o.moves += 1,
+            Action::Drop => o.drops += 1,
+        }
+        o.merge_read += bytes_in;
+        o.merge_written += out;
+        let reason = o.reasons.entry(job.reason.name().to_owned()).or_default();
+        reason[0] += 1;
+        reason[1] += bytes_in;
+        reason[2] += out;
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
+    }
+}
+
+/// Writes the job's progress to the device, table by table.
+fn put_on(ssd: &mut Option<Ssd>, r: &mut RunningJob) -> Result<()> {
+    let Some(ssd) = ssd else { return Ok(()) };
+    let until = r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0);
+    let mut begins = 0.0;
+    let values = r.made.values.iter().map(|v| (v.id, v.size));
+    for (id, size) in values.chain(r.made.tables.iter().map(|t| (t.id, t.size))) {
+        let ends = begins + size as f64;
+        let (from, to) = (r.stored.max(begins), until.min(ends));
+        if to > from {
+            ssd.write(id, to - from).map_err(of_device)?;
+        }
+        begins = ends;
+    }
+    r.stored = r.stored.max(until);
+    Ok(())
+}
+
+fn of_device(why: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, why)
+}
+
+/// Marks the inputs of a job as busy or free, and returns the bytes that it rewrites. Equals
+/// [`LsmShape::set_busy`] and [`CompactionJob::rewritten`], without visiting every table.
+fn mark(shape: &mut LsmShape, job: &CompactionJob, busy: bool) -> u64 {
+    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
+    let mut bytes = 0;
+    for input in &job.inputs {
+        let Some(run) =
+            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
+        else {
+            continue;
+        };
+        let mut wanted = input.tables.iter().peekable();
+        for t in &mut Arc::make_mut(run).tables {
+            if wanted.next_if(|id| **id == t.id).is_some() {
+                t.busy = busy;
+                if job.action == Action::Merge && !adopted.contains(&t.id) {
+                    bytes += t.size;
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// Marks the tables in `held` that a step has left in its output run as busy or free.
+fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
+    if let Some(run) = shape.runs.iter_mut().find(|r| r.place() == step.output()) {
+        let tables = Arc::make_mut(run).tables.iter_mut();
+        tables.filter(|t| held.contains(&t.id)).for_each(|t| t.busy = busy);
+    }
+}
+
+/// Applies the job to the shape in place, and returns the removed tables with their sizes. Equals
+/// the engine's own [`apply`](firn_kv::internals::compaction::job::apply), which copies and checks
+/// the whole shape: too slow for a hundred thousand tables.
+fn apply(shape: &mut LsmShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
+    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
+    let mut out = outputs;
+    let mut gone = vec![];
+    for input in &job.inputs {
+        let Some(run) =
+            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
+        else {
+            continue;
+        };
+        let taken: HashSet<u64> = input.tables.iter().copied().collect();
+        let stays = |id: &u64| job.action == Action::Move || adopted.contains(id);
+        let kept = |t: &&TableShape| taken.contains(&t.id) && stays(&t.id);
+        out.extend(run.tables.iter().filter(kept).cloned());
+        let leaves = |t: &&TableShape| taken.contains(&t.id) && !stays(&t.id);
+        gone.extend(run.tables.iter().filter(leaves).map(|t| (t.id, t.size)));
+        Arc::make_mut(run).tables.retain(|t| !taken.contains(&t.id));
+    }
+    if !out.is_empty() {
+        out.iter_mut().for_each(|t| t.busy = false);
+        let place = job.output();
+        let at = shape.runs.partition_point(|r| r.place() < place);
+        if shape.runs.get(at).is_none_or(|r| r.place() != place) {
+            let run = RunShape { level: place.level, number: place.number, ..RunShape::default() };
+            shape.runs.insert(at, Arc::new(run));
+        }
+        let tables = &mut Arc::make_mut(&mut shape.runs[at]).tables;
+        tables.append(&mut out);
+        tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+    }
+    shape.runs.retain(|r| !r.tables.is_empty());
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::size::ContentSize;
+    use crate::workload::SimOpKind;
+
+    #[test]
+    fn flushes_take_hands_and_merges_keep_theirs() {
+        let content =
+            ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+        let workload = SimWorkload::of(SimOpKind::Insert, 1000, 1000, content);
+        let machine = Machine { threads: 4, ..Machine::default() };
+        let setup = Setup::new(TreeOptions::default(), workload, machine);
+        let options = Arc::new(setup.options.clone());
+        let store = RunSummary::new(options.clone(), &setup.workload).unwrap();
+        let mut sim = Sim::new(&setup, options, store).unwrap();
+        let job = |work, pieces| {
+            let cost = MachineCost { cpu: 1e6, ..MachineCost::default() };
+            let started = RunningJob::new(work, MadeRuns::default(), cost, 0.0);
+            RunningJob { pieces, closing: 1e5, ..started }
+        };
+        let lent = |sim: &mut Sim<'_, RunSummary>| {
+            sim.lend_hands();
+            sim.running.iter().map(|r| (r.hands, r.cost.threads)).collect::<Vec<_>>()
+        };
+        sim.running = vec![job(SimWork::Removal, 3), job(SimWork::Removal, 4)];
+        assert_eq!(lent(&mut sim), [(2, 3.0), (1, 2.0)], "the older merge first");
+        sim.running.push(job(SimWork::Flush, 3));
+        assert_eq!(lent(&mut sim), [(1, 1.5), (0, 1.0), (2, 3.0)], "a flush before both");
+        sim.running[2].left = sim.running[2].tail / 2.0;
+        assert_eq!(lent(&mut sim)[..2], [(2, 3.0), (1, 2.0)], "its tables are written");
+        sim.running.swap(0, 1);
+        assert_eq!(lent(&mut sim)[..2], [(1, 2.0), (2, 3.0)], "a job with helpers retains them");
+    }
+}
