@@ -61,6 +61,12 @@ impl Rng {
     pub fn unit_above_zero(&mut self) -> f64 {
         1.0 - self.unit()
     }
+
+    /// Returns a nearly normal number with mean 0 and deviation 1: the sum of twelve even ones.
+    #[inline]
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
 }
 
 #[cfg(test)]

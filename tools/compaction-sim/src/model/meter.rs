@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use firn_kv::internals::base::key::head;
-use firn_kv::internals::compaction::{LsmShape, RunShape, TableShape};
+use firn_kv::internals::compaction::{Action, CompactionJob, LsmShape, RunShape, TableShape};
 use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::model::filters::TableFilters;
 use crate::model::latency::{CountOdds, Percentiles, ReadCosts, ReadRun, WeightedTimes};
 use crate::model::machine::{LogSpread, Machine};
 use crate::model::ssd::SsdWear;
-use crate::model::store::LiveKeys;
+use crate::model::store::{LiveKeys, MadeRuns};
 
 /// Maximum number of points of a curve; beyond it every second one is dropped.
 const MOST_POINTS: usize = 1024;
@@ -284,7 +284,38 @@ impl SimMeter {
         }
     }
 
-    /// Records a flush.
+    /// Records the output of a flush, with the bytes that it wrote.
+    pub fn flushed(&mut self, made: &MadeRuns, written: u64) {
+        let o = &mut self.outcome;
+        o.flushes += 1;
+        o.flush_bytes += written;
+        o.flush_raw_bytes += made.raw_bytes;
+        self.vanished(made);
+    }
+
+    /// Records the output of a compaction job, with the bytes that it read and wrote.
+    pub fn compacted(&mut self, job: &CompactionJob, read: u64, made: &MadeRuns, written: u64) {
+        let o = &mut self.outcome;
+        match job.action {
+            Action::Merge => o.merges += 1,
+            Action::Move => o.moves += 1,
+            Action::Drop => o.drops += 1,
+        }
+        o.merge_read += read;
+        o.merge_written += written;
+        let reason = o.reasons.entry(job.reason.name().to_owned()).or_default();
+        reason[0] += 1;
+        reason[1] += read;
+        reason[2] += written;
+        self.vanished(made);
+    }
+
+    /// Records the ages of dropped deletes.
+    fn vanished(&mut self, made: &MadeRuns) {
+        made.vanished.iter().for_each(|&(n, age)| self.ages.add(n, age as f64 / 1e6));
+    }
+
+    /// Records the tree after a flush.
     pub fn after_flush(&mut self, now: &Moment<'_>) {
         let o = &mut self.outcome;
         let runs = now.shape.runs.len();

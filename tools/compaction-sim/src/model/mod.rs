@@ -7,11 +7,16 @@ mod division;
 #[doc(hidden)]
 pub mod exact;
 pub mod filters;
+mod jobs;
 pub mod latency;
 pub mod machine;
 pub mod meter;
+#[doc(hidden)]
+pub mod setup;
+mod shape;
 pub mod sim;
 pub mod size;
+mod slowdown;
 pub mod ssd;
 #[doc(hidden)]
 pub mod store;

@@ -18,8 +18,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, CompactionJob, LsmShape, RunShape, TableShape, delay, fill_delay, least_flushed,
-    pieces_of, pressure,
+    Action, CompactionJob, LsmShape, RunShape, least_flushed, pieces_of,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
@@ -29,59 +28,21 @@ use crate::model::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 use crate::model::division::cut_merge;
 use crate::model::exact::{Exact, ExactTtl};
 use crate::model::filters::TableFilters;
+use crate::model::jobs::{LEAST_LEFT, RunningJob, RunningJobs, SimStep, SimWork, put_on};
 use crate::model::latency::CountOdds;
 use crate::model::machine::{Load, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::model::meter::{Moment, SimMeter, SimOutcome};
-use crate::model::ssd::{Ssd, SsdShape};
+pub use crate::model::setup::Setup;
+use crate::model::shape::{apply, hold, mark};
+use crate::model::slowdown::SimSlowdown;
+use crate::model::ssd::Ssd;
 use crate::model::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
-use crate::model::summary::{RunSummary, normal};
+use crate::model::summary::RunSummary;
 use crate::policy::idea::SimPolicy;
-use crate::workload::SimWorkload;
 
 /// Interval, in nanoseconds, at which a time-driven policy is called while there are no other
 /// events: that of the engine's idle workers.
 const TICK: f64 = 1e9;
-
-/// Smaller remaining shares of a job count as zero: they are rounding errors.
-const LEAST_LEFT: f64 = 1e-9;
-
-/// Everything that defines a simulation.
-#[derive(Clone)]
-pub struct Setup {
-    /// Options of the tree.
-    pub options: TreeOptions,
-    /// A policy outside the engine, instead of that of the options.
-    pub idea: Option<Arc<dyn SimPolicy>>,
-    /// The workload.
-    pub workload: SimWorkload,
-    /// The machine.
-    pub machine: Machine,
-    /// Cost factors of the flushes, in their order; 1 for later ones.
-    pub flush_factors: Arc<[f64]>,
-    /// The device, if its own garbage collection is simulated.
-    pub ssd: Option<SsdShape>,
-    /// Whether to simulate every key; otherwise only numbers.
-    pub exact: bool,
-    /// Whether to record frames of an animation.
-    pub picture: bool,
-}
-
-impl Setup {
-    /// Creates a simulation of the options' policy with a workload on a machine: only with numbers,
-    /// without frames.
-    pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
-        Setup {
-            options,
-            idea: None,
-            workload,
-            machine,
-            flush_factors: Arc::default(),
-            ssd: None,
-            exact: false,
-            picture: false,
-        }
-    }
-}
 
 /// Progress callback: called now and then with the share that is done.
 pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
@@ -111,111 +72,6 @@ pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutco
     }
 }
 
-/// Work of a thread.
-enum SimWork {
-    Flush,
-    Compaction(CompactionJob),
-    /// Files of obsolete tables are removed.
-    Removal,
-}
-
-/// A step of a compaction that runs in several.
-struct SimStep {
-    job: CompactionJob,
-    /// Largest number of bytes that it or a later step rewrites.
-    most: u64,
-}
-
-/// A running job.
-struct RunningJob {
-    work: SimWork,
-    /// Steps after it, if it has several.
-    rest: VecDeque<SimStep>,
-    /// Largest number of bytes that any of its steps rewrites.
-    most: u64,
-    /// Tables that earlier steps have written, which no other job may take yet.
-    held: HashSet<u64>,
-    /// Filter bits per key in the output of all steps.
-    filter_bits: f64,
-    made: MadeRuns,
-    /// Bytes of the input tables.
-    bytes_in: u64,
-    cost: MachineCost,
-    /// Number of pieces in which it runs.
-    pieces: usize,
-    /// Number of threads that help its owner at present.
-    hands: usize,
-    /// Whether its threads yield to writers, as compacting threads do.
-    gives_way: bool,
-    /// Nanoseconds that it would take alone and without jitter.
-    alone: f64,
-    /// Nanoseconds at its end, when its tables are written and no thread helps any more.
-    closing: f64,
-    /// Share of the job that these are.
-    tail: f64,
-    /// Remaining share, 1 to 0.
-    left: f64,
-    /// Start time, without waiting.
-    since: f64,
-    /// Bytes of its tables that have reached the device.
-    stored: f64,
-}
-
-impl RunningJob {
-    fn new(work: SimWork, made: MadeRuns, cost: MachineCost, since: f64) -> RunningJob {
-        RunningJob {
-            work,
-            rest: VecDeque::new(),
-            most: 0,
-            held: HashSet::new(),
-            filter_bits: 0.0,
-            made,
-            bytes_in: 0,
-            cost,
-            pieces: 1,
-            hands: 0,
-            gives_way: false,
-            alone: 0.0,
-            closing: 0.0,
-            tail: 0.0,
-            left: 1.0,
-            since,
-            stored: 0.0,
-        }
-    }
-
-    fn is_flush(&self) -> bool {
-        matches!(self.work, SimWork::Flush)
-    }
-
-    /// Reports whether other threads may help: until its tables are written.
-    fn is_divided(&self) -> bool {
-        self.pieces > 1 && self.left > self.tail + LEAST_LEFT
-    }
-
-    /// Returns its present cost: without helpers it is that of one thread.
-    fn present_cost(&self) -> MachineCost {
-        let threads = if self.is_divided() { self.cost.threads } else { 1.0 };
-        MachineCost { threads, ..self.cost }
-    }
-
-    fn bytes_out(&self) -> u64 {
-        self.made.bytes()
-    }
-}
-
-/// Fill and flush speeds of memtables for the engine's slowdown; times in nanoseconds.
-struct SimFill {
-    /// Delay per KiB of memtable.
-    delay: u64,
-    /// Time per KiB of the last flush; 0 before the first.
-    flush_per_kib: u64,
-    /// Start time of the present memtable, and time that writers had been slowed or stalled until
-    /// then.
-    begun: f64,
-    stood: f64,
-}
-
 struct Sim<'a, S> {
     setup: &'a Setup,
     options: Arc<TreeOptions>,
@@ -226,14 +82,11 @@ struct Sim<'a, S> {
     shape: LsmShape,
     /// Bytes of the shape's tables.
     bytes: u64,
-    running: Vec<RunningJob>,
+    running: RunningJobs<'a>,
     now: f64,
     /// Whether the shape may need a job that the policy was not asked for yet.
     dirty: bool,
-    delay: u64,
-    fill: SimFill,
-    /// Bytes per operation in the engine's slowdown.
-    memory_per_op: f64,
+    slowdown: SimSlowdown,
     flushes_begun: usize,
     /// Times since when the immutable memtables could be flushed, oldest first, and since when no
     /// other flush delays them.
@@ -269,9 +122,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
             Some(n) => options.memtable_size as f64 / n.max(1) as f64,
             None => Memtable::cost(content.key_len, content.mean_value() as usize) as f64,
         };
-        // The start of the first memtable does not count.
-        let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
-        let ssd = setup.ssd.map(Ssd::new).transpose().map_err(of_device)?;
+        let slowdown = SimSlowdown::new(options.memtable_size, memory_per_op);
+        let ssd = setup.ssd.map(Ssd::new).transpose().map_err(refused)?;
         Ok(Sim {
             setup,
             ssd,
@@ -281,12 +133,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
             store,
             shape,
             bytes: 0,
-            running: vec![],
+            running: RunningJobs::new(&setup.machine),
             now: 0.0,
             dirty: false,
-            delay: 0,
-            fill,
-            memory_per_op,
+            slowdown,
             flushes_begun: 0,
             due: VecDeque::new(),
             flushed_at: 0.0,
@@ -321,7 +171,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.run_beside(progress)
         }?;
         if let Some(why) = self.policy().failed() {
-            return Err(Error::new(ErrorKind::InvalidArgument, why));
+            return Err(refused(why));
         }
         self.meter.outcome.ops_per_second =
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
@@ -330,14 +180,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         let left = self.store.tombstones(self.wall());
         let live = self.store.live(self.wall());
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            filters: &self.filters,
-            bytes: self.bytes + self.values.bytes(),
-            making: 0,
-            live,
-        };
+        let (seconds, bytes) = (self.now / 1e9, self.bytes + self.values.bytes());
+        let making = 0;
+        let (shape, filters) = (&self.shape, &self.filters);
+        let moment = Moment { seconds, shape, filters, bytes, making, live };
         self.meter.outcome.value_files = self.values.count();
         self.meter.outcome.value_bytes = self.values.bytes();
         let entry = self.setup.workload.put_bytes() + 4.0;
@@ -348,28 +194,23 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok((outcome, self.shape))
     }
 
-    /// Returns the nanoseconds by which the engine slows an operation at present.
-    fn slowed(&self) -> f64 {
-        self.delay.max(self.fill.delay) as f64 * self.memory_per_op / 1024.0
-    }
-
     /// Returns the nanoseconds between two operations at present.
     fn interval(&self) -> f64 {
-        self.machine().interval(self.setup.workload.put_bytes(), self.slowed(), self.load(true))
+        self.machine().interval(
+            self.setup.workload.put_bytes(),
+            self.slowdown.nanos(),
+            self.load(true),
+        )
     }
 
     /// Returns the present load.
     fn load(&self, writing: bool) -> Load {
         let writers = if writing {
-            self.machine().writers(self.setup.workload.put_bytes(), self.slowed())
+            self.machine().writers(self.setup.workload.put_bytes(), self.slowdown.nanos())
         } else {
             0.0
         };
-        let mut load = Load { writers, ..Load::default() };
-        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
-            load.add(r.present_cost(), r.gives_way);
-        }
-        load
+        self.running.load(writers, self.now)
     }
 
     /// Seals the memtable and sets the pace at which the next one may fill.
@@ -378,28 +219,19 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.due.push_back(self.now);
         let stood =
             (self.meter.outcome.slowdown_seconds + self.meter.outcome.stalled_seconds) * 1e9;
-        let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
-        let done = self.running.iter().find(|r| r.is_flush()).map_or(0.0, |r| self.now - r.since);
-        let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
-        self.fill.delay = if wait {
-            // The casts saturate.
-            fill_delay(
-                self.options.memtable_size,
-                self.fill.flush_per_kib,
-                done as u64,
-                (elapsed - idle) as u64,
-            )
-        } else {
-            0
+        let is_full = self.store.sealed() + self.running.flushing() >= self.machine().max_sealed;
+        let flushing = || {
+            let flush = self.running.jobs.iter().find(|r| r.is_flush());
+            flush.map_or(0.0, |r| self.now - r.since)
         };
-        (self.fill.begun, self.fill.stood) = (self.now, stood);
+        self.slowdown.sealed(self.now, stood, is_full.then(flushing));
         Ok(())
     }
 
     fn write(&mut self, ops: u64, interval: f64) -> Result<crate::model::store::Written> {
         let w = self.store.write(ops, SimClock { nanos: self.now, interval })?;
         let bytes = self.setup.workload.put_bytes();
-        let took = self.machine().service(bytes, self.slowed(), self.load(true));
+        let took = self.machine().service(bytes, self.slowdown.nanos(), self.load(true));
         self.meter.writes.add(w.ops as f64, took / 1e9);
         self.now += w.ops as f64 * interval;
         self.meter.outcome.ops += w.ops;
@@ -466,9 +298,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let arrival = self.machine().arrival(self.setup.workload.put_bytes());
         loop {
             self.start_work()?;
-            self.lend_hands();
+            self.running.lend_hands();
             let writing = ended.is_none() && stalled.is_none();
-            let next = self.next_end(writing);
+            let next = self.running.next_end(self.load(writing), self.now);
             if !writing {
                 let left = ended
                     .map_or(f64::INFINITY, |at| self.machine().stays_open * 1e9 - (self.now - at));
@@ -480,15 +312,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     Some(nanos) => self.advance(nanos, false)?,
                     None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
                     None => {
-                        return Err(Error::new(
-                            ErrorKind::InvalidArgument,
-                            "writers wait and nobody works",
-                        ));
+                        return Err(refused("writers wait and nobody works".to_owned()));
                     }
                 }
                 if let Some(since) = stalled {
                     self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
-                    if self.store.sealed() + self.flushing() < self.machine().max_sealed {
+                    if self.store.sealed() + self.running.flushing() < self.machine().max_sealed {
                         self.meter.stalled(self.now - since, arrival);
                         stalled = None;
                         // The end of the flush wakes workers and waiting writers. A random draw
@@ -517,7 +346,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.now = before + passed;
             self.dirty |= self.is_clocked();
             if w.full {
-                if self.store.sealed() + self.flushing() >= self.machine().max_sealed {
+                if self.store.sealed() + self.running.flushing() >= self.machine().max_sealed {
                     stalled = Some(self.now);
                 } else {
                     self.seal()?;
@@ -534,122 +363,60 @@ impl<'a, S: SimStore> Sim<'a, S> {
     /// it counts from one half on.
     fn close(&mut self, nanos: f64) -> Result<()> {
         self.advance(nanos.max(0.0), false)?;
-        self.running.retain(|r| r.left < 0.5);
-        while let Some(work) = self.running.pop() {
+        self.running.jobs.retain(|r| r.left < 0.5);
+        while let Some(work) = self.running.jobs.pop() {
             // The close does not wait for the removal of files.
             let _ = self.finish(work)?;
         }
         Ok(())
     }
 
-    fn flushing(&self) -> usize {
-        self.running.iter().filter(|r| r.is_flush()).count()
-    }
-
-    /// Returns the number of threads that compact.
-    fn compacting(&self) -> usize {
-        self.running.iter().filter(|r| r.gives_way || !r.is_flush()).count()
-    }
-
     /// Gives free threads work: flushes first. At most all threads but one compact.
     fn start_work(&mut self) -> Result<()> {
         loop {
-            let (flushing, threads) = (self.flushing(), self.machine().threads);
+            let (flushing, threads) = (self.running.flushing(), self.machine().threads);
             // A single thread interrupts its compaction for a flush, so a flush always finds a
             // thread; but not while it removes files.
             let removes = |r: &RunningJob| matches!(r.work, SimWork::Removal);
-            let is_away = threads == 1 && self.running.iter().any(removes);
+            let is_away = threads == 1 && self.running.jobs.iter().any(removes);
             if flushing == 0 && self.store.sealed() > 0 && !is_away {
                 let work = self.start_flush()?;
-                self.running.push(work);
+                self.running.jobs.push(work);
                 continue;
             }
-            if self.compacting() >= threads.saturating_sub(1).max(1)
-                || self.running.len() >= threads
+            if self.running.compacting() >= threads.saturating_sub(1).max(1)
+                || self.running.jobs.len() >= threads
             {
                 return Ok(());
             }
             match self.start_job()? {
-                Some(work) => self.running.push(work),
+                Some(work) => self.running.jobs.push(work),
                 None => return Ok(()),
             }
         }
     }
 
-    /// Reports whether a running job waits for a flush, because the only thread does both. It
-    /// continues until the flush begins.
-    fn is_paused(&self, r: &RunningJob) -> bool {
-        let begun = |f: &RunningJob| f.is_flush() && f.since <= self.now;
-        self.machine().threads == 1 && !r.is_flush() && self.running.iter().any(begun)
-    }
-
-    fn speed(&self, r: &RunningJob, load: Load) -> f64 {
-        if self.is_paused(r) {
-            0.0
-        } else {
-            1.0 / self.machine().nanos(r.cost, r.gives_way, load).max(1.0)
-        }
-    }
-
-    /// Returns the nanoseconds until the next job ends.
-    fn next_end(&self, writing: bool) -> Option<f64> {
-        let load = self.load(writing);
-        let ends = self
-            .running
-            .iter()
-            .filter(|r| !self.is_paused(r))
-            .map(|r| r.left / self.speed(r, load));
-        // Helpers are free when the tables are written.
-        let freed = self.running.iter().filter(|r| r.hands > 0 && r.is_divided());
-        let freed = freed.map(|r| (r.left - r.tail) / self.speed(r, load));
-        // A flush that begins may interrupt a compaction.
-        let begins = self.running.iter().map(|r| r.since - self.now).filter(|&nanos| nanos > 0.0);
-        let begins = begins.filter(|_| self.machine().threads == 1);
-        ends.chain(freed).chain(begins).min_by(f64::total_cmp)
-    }
-
     /// Lets time pass and finishes jobs that are done then.
     fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
         let load = self.load(writing);
-        let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
+        let speeds: Vec<f64> =
+            self.running.jobs.iter().map(|r| self.running.speed(r, load, self.now)).collect();
         let mut busy = CountOdds::default();
-        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
+        for r in self.running.jobs.iter().filter(|r| !self.running.is_paused(r, self.now)) {
             busy.and(self.machine().device_share(r.cost, r.gives_way, load));
         }
         self.meter.busy.mix(nanos, &busy);
-        for (r, speed) in self.running.iter_mut().zip(speeds) {
+        for (r, speed) in self.running.jobs.iter_mut().zip(speeds) {
             r.left -= nanos * speed;
-            put_on(&mut self.ssd, r)?;
+            put_on(&mut self.ssd, r).map_err(refused)?;
         }
         self.now += nanos;
-        while let Some(i) = self.running.iter().position(|r| r.left <= LEAST_LEFT) {
-            let work = self.running.remove(i);
+        while let Some(i) = self.running.jobs.iter().position(|r| r.left <= LEAST_LEFT) {
+            let work = self.running.jobs.remove(i);
             let next = self.finish(work)?;
-            self.running.extend(next);
+            self.running.jobs.extend(next);
         }
         Ok(())
-    }
-
-    /// Assigns helper threads, one less than there are threads, to the running jobs. Flushes take
-    /// them from compactions, and compactions retain theirs before others get any.
-    fn lend_hands(&mut self) {
-        let machine = &self.setup.machine;
-        let mut free = machine.threads.saturating_sub(1);
-        let mut lend = |most: usize| {
-            let hands = free.min(most);
-            free -= hands;
-            hands
-        };
-        let divided = |r: &&mut RunningJob| r.is_divided();
-        let (mut flushes, mut merges): (Vec<_>, Vec<_>) =
-            self.running.iter_mut().filter(divided).partition(|r| r.is_flush());
-        flushes.iter_mut().for_each(|r| r.hands = lend(r.pieces - 1));
-        merges.iter_mut().for_each(|r| r.hands = lend(r.hands));
-        merges.iter_mut().for_each(|r| r.hands += lend(r.pieces - 1 - r.hands));
-        for r in flushes.into_iter().chain(merges) {
-            r.cost.threads = side_by_side(r.pieces, r.hands + 1);
-            r.tail = (r.closing / machine.alone(r.cost).max(1.0)).min(1.0);
-        }
     }
 
     /// Returns the number of pieces of a job over this many bytes, each of at least `least`.
@@ -658,7 +425,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 
     fn start_flush(&mut self) -> Result<RunningJob> {
-        let is_waited_for = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        let is_waited_for =
+            self.store.sealed() + self.running.flushing() >= self.machine().max_sealed;
         let pieces = if is_waited_for {
             let least = least_flushed(self.options.table_size);
             self.pieces_of(self.options.memtable_size as u64, least)
@@ -687,7 +455,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     /// Draws whether a yielding thread runs the next flush. Any free thread may be the first to see
     /// the memtable, and all but one of them yield.
     fn is_flushed_by_chance(&mut self) -> bool {
-        let free = self.machine().threads.saturating_sub(self.compacting());
+        let free = self.machine().threads.saturating_sub(self.running.compacting());
         free > 1 && self.one_of(free as u64) > 0
     }
 
@@ -707,7 +475,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn jitter(&mut self, spread: f64) -> f64 {
         self.chances += 1;
         if spread > 0.0 {
-            let normal = normal(self.setup.workload.seed, self.chances);
+            let normal = Rng::new(self.setup.workload.seed, self.chances).normal();
             // Its mean is 1.
             (spread * normal - spread * spread / 2.0).exp()
         } else {
@@ -722,7 +490,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         self.shape.now_micros = self.wall();
         let merging: Vec<u64> =
-            self.running.iter().map(|r| r.most).filter(|&bytes| bytes > 0).collect();
+            self.running.jobs.iter().map(|r| r.most).filter(|&bytes| bytes > 0).collect();
         let policy = self.policy();
         let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
         let Some(job) = policy.choose(&self.shape).filter(has_room) else {
@@ -795,13 +563,6 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(Some(RunningJob { rest, most, held, filter_bits, bytes_in, ..started }))
     }
 
-    fn making(&self) -> u64 {
-        self.running
-            .iter()
-            .map(|r| (r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0)) as u64)
-            .sum()
-    }
-
     /// Asserts that the shape and the counts about it are consistent.
     fn check_shape(&self) {
         assert_eq!(self.shape.check(), Ok(()));
@@ -822,21 +583,17 @@ impl<'a, S: SimStore> Sim<'a, S> {
     /// Finishes a job, or a step of one. Returns the work that its thread must do next.
     fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
         work.left = 0.0;
-        put_on(&mut self.ssd, &mut work)?;
+        put_on(&mut self.ssd, &mut work).map_err(refused)?;
         let out = work.bytes_out();
         let (made_values, uses) =
             (std::mem::take(&mut work.made.values), std::mem::take(&mut work.made.uses));
         let of_values = made_values.iter().map(|v| v.size).sum::<u64>();
         self.meter.outcome.value_bytes_written += of_values;
         let live = self.store.live(self.wall());
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            filters: &self.filters,
-            bytes: self.bytes + self.values.bytes(),
-            making: self.making() + out,
-            live,
-        };
+        let (seconds, bytes) = (self.now / 1e9, self.bytes + self.values.bytes());
+        let making = self.running.making() + out;
+        let (shape, filters) = (&self.shape, &self.filters);
+        let moment = Moment { seconds, shape, filters, bytes, making, live };
         self.meter.space(&moment);
         let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
         let o = &mut self.meter.outcome;
@@ -848,10 +605,15 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 o.writing_seconds = self.now / 1e9 - o.slowdown_seconds - o.stalled_seconds;
                 o.flush_seconds += took;
                 o.flush_cpu_seconds += cpu;
-                let kib = (self.options.memtable_size / 1024).max(1) as f64;
-                self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
+                self.slowdown.flushed(self.now - work.since);
                 self.flushed_at = self.now;
-                self.add_run(work.made, out - of_values, out);
+                self.meter.flushed(&work.made, out);
+                self.bytes += out - of_values;
+                let tables = work.made.tables;
+                if let Some(first) = tables.first() {
+                    let run = RunShape { level: 0, number: first.id, tables: tables.into() };
+                    self.shape.runs.insert(0, Arc::new(run));
+                }
                 self.change_values(made_values, uses, &[]);
                 None
             }
@@ -861,7 +623,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     o.merge_seconds += took;
                     o.merge_cpu_seconds += cpu;
                 }
-                self.note_job(&job, work.bytes_in, &work.made, out);
+                self.meter.compacted(&job, work.bytes_in, &work.made, out);
                 let in_steps = !work.rest.is_empty() || !work.held.is_empty();
                 if in_steps {
                     let moved = if job.action == Action::Move { &job.inputs[..] } else { &[] };
@@ -894,15 +656,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.check_change();
         }
         self.dirty = true;
-        self.delay = delay(pressure(self.policy().limits(&self.shape), self.shape.runs.len()));
-        let moment = Moment {
-            seconds: self.now / 1e9,
-            shape: &self.shape,
-            filters: &self.filters,
-            bytes: self.bytes + self.values.bytes(),
-            making: self.making(),
-            live,
-        };
+        self.slowdown.runs_changed(self.policy().limits(&self.shape), self.shape.runs.len());
+        let (seconds, bytes) = (self.now / 1e9, self.bytes + self.values.bytes());
+        let making = self.running.making();
+        let (shape, filters) = (&self.shape, &self.filters);
+        let moment = Moment { seconds, shape, filters, bytes, making, live };
         if words.is_none() {
             self.meter.after_flush(&moment);
         }
@@ -934,161 +692,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         self.values.mark(&mut self.shape);
     }
-
-    fn add_run(&mut self, made: MadeRuns, bytes: u64, written: u64) {
-        let o = &mut self.meter.outcome;
-        o.flushes += 1;
-        o.flush_bytes += written;
-        o.flush_raw_bytes += made.raw_bytes;
-        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
-        self.bytes += bytes;
-        let number = made.tables.first().map_or(0, |t| t.id);
-        if !made.tables.is_empty() {
-            let run = RunShape { level: 0, number, tables: made.tables.into() };
-            self.shape.runs.insert(0, Arc::new(run));
-        }
-    }
-
-    fn note_job(&mut self, job: &CompactionJob, bytes_in: u64, made: &MadeRuns, out: u64) {
-        let o = &mut self.meter.outcome;
-        match job.action {
-            Action::Merge => o.merges += 1,
-            Action::Move => o.moves += 1,
-            Action::Drop => o.drops += 1,
-        }
-        o.merge_read += bytes_in;
-        o.merge_written += out;
-        let reason = o.reasons.entry(job.reason.name().to_owned()).or_default();
-        reason[0] += 1;
-        reason[1] += bytes_in;
-        reason[2] += out;
-        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
-    }
 }
 
-/// Writes the job's progress to the device, table by table.
-fn put_on(ssd: &mut Option<Ssd>, r: &mut RunningJob) -> Result<()> {
-    let Some(ssd) = ssd else { return Ok(()) };
-    let until = r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0);
-    let mut begins = 0.0;
-    let values = r.made.values.iter().map(|v| (v.id, v.size));
-    for (id, size) in values.chain(r.made.tables.iter().map(|t| (t.id, t.size))) {
-        let ends = begins + size as f64;
-        let (from, to) = (r.stored.max(begins), until.min(ends));
-        if to > from {
-            ssd.write(id, to - from).map_err(of_device)?;
-        }
-        begins = ends;
-    }
-    r.stored = r.stored.max(until);
-    Ok(())
-}
-
-fn of_device(why: String) -> Error {
+fn refused(why: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, why)
-}
-
-/// Marks the inputs of a job as busy or free, and returns the bytes that it rewrites. Equals
-/// [`LsmShape::set_busy`] and [`CompactionJob::rewritten`], without visiting every table.
-fn mark(shape: &mut LsmShape, job: &CompactionJob, busy: bool) -> u64 {
-    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
-    let mut bytes = 0;
-    for input in &job.inputs {
-        let Some(run) =
-            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
-        else {
-            continue;
-        };
-        let mut wanted = input.tables.iter().peekable();
-        for t in &mut Arc::make_mut(run).tables {
-            if wanted.next_if(|id| **id == t.id).is_some() {
-                t.busy = busy;
-                if job.action == Action::Merge && !adopted.contains(&t.id) {
-                    bytes += t.size;
-                }
-            }
-        }
-    }
-    bytes
-}
-
-/// Marks the tables in `held` that a step has left in its output run as busy or free.
-fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
-    if let Some(run) = shape.runs.iter_mut().find(|r| r.place() == step.output()) {
-        let tables = Arc::make_mut(run).tables.iter_mut();
-        tables.filter(|t| held.contains(&t.id)).for_each(|t| t.busy = busy);
-    }
-}
-
-/// Applies the job to the shape in place, and returns the removed tables with their sizes. Equals
-/// the engine's own [`apply`](firn_kv::internals::compaction::job::apply), which copies and checks
-/// the whole shape: too slow for a hundred thousand tables.
-fn apply(shape: &mut LsmShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
-    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
-    let mut out = outputs;
-    let mut gone = vec![];
-    for input in &job.inputs {
-        let Some(run) =
-            shape.runs.iter_mut().find(|r| r.level == input.level && r.number == input.run)
-        else {
-            continue;
-        };
-        let taken: HashSet<u64> = input.tables.iter().copied().collect();
-        let stays = |id: &u64| job.action == Action::Move || adopted.contains(id);
-        let kept = |t: &&TableShape| taken.contains(&t.id) && stays(&t.id);
-        out.extend(run.tables.iter().filter(kept).cloned());
-        let leaves = |t: &&TableShape| taken.contains(&t.id) && !stays(&t.id);
-        gone.extend(run.tables.iter().filter(leaves).map(|t| (t.id, t.size)));
-        Arc::make_mut(run).tables.retain(|t| !taken.contains(&t.id));
-    }
-    if !out.is_empty() {
-        out.iter_mut().for_each(|t| t.busy = false);
-        let place = job.output();
-        let at = shape.runs.partition_point(|r| r.place() < place);
-        if shape.runs.get(at).is_none_or(|r| r.place() != place) {
-            let run = RunShape { level: place.level, number: place.number, ..RunShape::default() };
-            shape.runs.insert(at, Arc::new(run));
-        }
-        let tables = &mut Arc::make_mut(&mut shape.runs[at]).tables;
-        tables.append(&mut out);
-        tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
-    }
-    shape.runs.retain(|r| !r.tables.is_empty());
-    gone
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::size::ContentSize;
-    use crate::workload::SimOpKind;
-
-    #[test]
-    fn flushes_take_hands_and_merges_keep_theirs() {
-        let content =
-            ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
-        let workload = SimWorkload::of(SimOpKind::Insert, 1000, 1000, content);
-        let machine = Machine { threads: 4, ..Machine::default() };
-        let setup = Setup::new(TreeOptions::default(), workload, machine);
-        let options = Arc::new(setup.options.clone());
-        let store = RunSummary::new(options.clone(), &setup.workload).unwrap();
-        let mut sim = Sim::new(&setup, options, store).unwrap();
-        let job = |work, pieces| {
-            let cost = MachineCost { cpu: 1e6, ..MachineCost::default() };
-            let started = RunningJob::new(work, MadeRuns::default(), cost, 0.0);
-            RunningJob { pieces, closing: 1e5, ..started }
-        };
-        let lent = |sim: &mut Sim<'_, RunSummary>| {
-            sim.lend_hands();
-            sim.running.iter().map(|r| (r.hands, r.cost.threads)).collect::<Vec<_>>()
-        };
-        sim.running = vec![job(SimWork::Removal, 3), job(SimWork::Removal, 4)];
-        assert_eq!(lent(&mut sim), [(2, 3.0), (1, 2.0)], "the older merge first");
-        sim.running.push(job(SimWork::Flush, 3));
-        assert_eq!(lent(&mut sim), [(1, 1.5), (0, 1.0), (2, 3.0)], "a flush before both");
-        sim.running[2].left = sim.running[2].tail / 2.0;
-        assert_eq!(lent(&mut sim)[..2], [(2, 3.0), (1, 2.0)], "its tables are written");
-        sim.running.swap(0, 1);
-        assert_eq!(lent(&mut sim)[..2], [(1, 2.0), (2, 3.0)], "a job with helpers retains them");
-    }
 }

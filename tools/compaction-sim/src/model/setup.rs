@@ -1,0 +1,48 @@
+//! The parts of a simulation.
+
+use std::sync::Arc;
+
+use firn_kv::TreeOptions;
+
+use crate::model::machine::Machine;
+use crate::model::ssd::SsdShape;
+use crate::policy::idea::SimPolicy;
+use crate::workload::SimWorkload;
+
+/// Everything that defines a simulation.
+#[derive(Clone)]
+pub struct Setup {
+    /// Options of the tree.
+    pub options: TreeOptions,
+    /// A policy outside the engine, instead of that of the options.
+    pub idea: Option<Arc<dyn SimPolicy>>,
+    /// The workload.
+    pub workload: SimWorkload,
+    /// The machine.
+    pub machine: Machine,
+    /// Cost factors of the flushes, in their order; 1 for later ones.
+    pub flush_factors: Arc<[f64]>,
+    /// The device, if its own garbage collection is simulated.
+    pub ssd: Option<SsdShape>,
+    /// Whether to simulate every key; otherwise only numbers.
+    pub exact: bool,
+    /// Whether to record frames of an animation.
+    pub picture: bool,
+}
+
+impl Setup {
+    /// Creates a simulation of the options' policy with a workload on a machine: only with numbers,
+    /// without frames.
+    pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
+        Setup {
+            options,
+            idea: None,
+            workload,
+            machine,
+            flush_factors: Arc::default(),
+            ssd: None,
+            exact: false,
+            picture: false,
+        }
+    }
+}
