@@ -1,6 +1,6 @@
 //! Times as text.
 
-use firn_tools::output::nanos;
+use firn_tools::output::{Style, nanos};
 
 use crate::model::latency::Percentiles;
 
@@ -25,4 +25,24 @@ pub fn time(s: f64) -> String {
 pub fn percentiles(p: &Percentiles) -> String {
     let Percentiles { p50, p99, p999, most } = *p;
     format!("{}, {}, {}, {}", time(p50), time(p99), time(p999), time(most))
+}
+
+/// Lines of text, each with a heading.
+pub struct HeadedLines {
+    style: Style,
+    /// The lines so far.
+    pub text: String,
+}
+
+impl HeadedLines {
+    /// Creates it without lines.
+    pub fn new(style: Style) -> HeadedLines {
+        HeadedLines { style, text: String::new() }
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, head: &str, body: impl AsRef<str>) {
+        let head = self.style.heading(format_args!("{head:<9}"));
+        self.text += &format!("{head}  {}\n", body.as_ref());
+    }
 }
