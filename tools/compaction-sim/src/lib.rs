@@ -6,7 +6,7 @@
 //!
 //! | part | type |
 //! |---|---|
-//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](policy::idea::SimPolicy)), or a [script](policy::script) |
+//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](policy::custom::SimPolicy)), or a [script](policy::script) |
 //! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), from a [trace](workload::trace), or from a store's event log ([`history`]) |
 //! | machine | a [`Machine`](model::machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](model::ssd) with its wear |
 //! | simulation | a [`Setup`](model::sim::Setup) of these, which [`run`](model::sim::run) executes: with numbers per table, or with [`Setup::exact`](model::sim::Setup::exact) key by key |
@@ -41,7 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/compare.rs` runs a custom workload under several policies, `examples/idea.rs` a custom
+//! `examples/compare.rs` runs a custom workload under several policies, `examples/custom_policy.rs` a custom
 //! policy. Hidden modules serve the commands and are not stable.
 
 #[doc(hidden)]

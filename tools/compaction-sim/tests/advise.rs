@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use compaction_sim::advise::candidates::{PolicyCandidate, candidates};
-use compaction_sim::advise::question::{KnownStore, StoreQuestion};
+use compaction_sim::advise::profile::{RecordedStore, StoreProfile};
 use compaction_sim::cli::commands::execute;
 use compaction_sim::cli::{SimCli, SimCommand};
 use firn_cql::Session;
@@ -26,12 +26,12 @@ fn chosen(advice: &Value) -> &Value {
     &advice["costs"][advice["chosen"].as_u64().unwrap() as usize]
 }
 
-fn question(args: &str) -> Result<StoreQuestion, String> {
+fn profile(args: &str) -> Result<StoreProfile, String> {
     let cli =
         SimCli::try_parse_from(["compaction-sim", "advise"].into_iter().chain(args.split(' ')))
             .map_err(|e| e.to_string())?;
     let SimCommand::Advise(args) = cli.command else { unreachable!() };
-    args.question(None).map_err(|e| format!("{e:?}"))
+    args.profile(None).map_err(|e| format!("{e:?}"))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn windows_are_considered_where_everything_expires() {
     assert!(windows["unfit"].as_array().unwrap().is_empty());
     assert!(chosen(&advice)["unfit"].as_array().unwrap().is_empty());
     // Without an age they are not.
-    let updates = question("--live 2T --ingest 20M/s").unwrap();
+    let updates = profile("--live 2T --ingest 20M/s").unwrap();
     assert!(candidates(&updates).iter().all(|c| !matches!(c.policy, Policy::TimeWindow(_))));
 }
 
@@ -159,7 +159,7 @@ fn what_a_refusal_names_is_taken() {
         "--live 9M --ingest 5M/s --memtable-size 4M",
         "--live 300K --ingest 5M/s",
     ] {
-        let refused = question(args).unwrap_err();
+        let refused = profile(args).unwrap_err();
         let hints = refused.split("give ").nth(1).unwrap();
         let mut words = hints.split([' ', ',', '"']).filter(|w| !w.is_empty());
         let mut taken = 0;
@@ -173,7 +173,7 @@ fn what_a_refusal_names_is_taken() {
             let others = args.split(' ').collect::<Vec<_>>();
             let others = others.chunks(2).filter(|o| o[0] != option).flatten();
             let args = others.copied().chain([option, value]).collect::<Vec<_>>().join(" ");
-            question(&args).unwrap_or_else(|e| panic!("{args}: {e}"));
+            profile(&args).unwrap_or_else(|e| panic!("{args}: {e}"));
             taken += 1;
         }
         assert!(taken >= 1, "{refused}");
@@ -183,14 +183,14 @@ fn what_a_refusal_names_is_taken() {
     let SimCommand::Advise(args) = SimCli::try_parse_from(cli).unwrap().command else {
         unreachable!()
     };
-    let known = KnownStore {
+    let known = RecordedStore {
         held: Some(1e8),
         ingest: 1e6,
         memtable: Some(64e6),
         seconds: 3.0,
-        ..KnownStore::default()
+        ..RecordedStore::default()
     };
-    let q = args.question(Some(known)).unwrap();
+    let q = args.profile(Some(known)).unwrap();
     assert_eq!((q.memtable, q.seconds), (1048576.0, Some(3.0)));
 }
 
@@ -200,9 +200,9 @@ fn what_is_to_be_pasted_is_what_the_engine_and_cql_take() {
     let session = Session::in_memory().unwrap();
     let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     session.execute(&format!("CREATE KEYSPACE k WITH replication = {replication}"), ()).unwrap();
-    let series = question("--ingest 50M/s --ttl 30d").unwrap();
-    let minutes = question("--ingest 1M/s --ttl 20min").unwrap();
-    let updates = question("--live 2T --ingest 20M/s --workload zipfian:0.9").unwrap();
+    let series = profile("--ingest 50M/s --ttl 30d").unwrap();
+    let minutes = profile("--ingest 1M/s --ttl 20min").unwrap();
+    let updates = profile("--live 2T --ingest 20M/s --workload zipfian:0.9").unwrap();
     let mut in_cql = 0;
     let all: Vec<PolicyCandidate> =
         [&series, &minutes, &updates].into_iter().flat_map(candidates).collect();
@@ -242,15 +242,15 @@ fn a_device_is_simulated_where_it_is_named() {
     let tight = advice(&args.replace("400M", "100M"));
     let costs = tight["costs"].as_array().unwrap();
     assert!(costs.iter().any(|c| !c["unfit"].as_array().unwrap().is_empty() && wear(c).is_none()));
-    let refused = question(&format!("{args} --over-provisioning 9")).unwrap_err();
+    let refused = profile(&format!("{args} --over-provisioning 9")).unwrap_err();
     assert!(refused.contains("over-provisioning"), "{refused}");
 }
 
 #[test]
 fn a_large_store_is_carried_on_from_smaller_ones() {
-    let q = question("--live 2T --ingest 20M/s").unwrap();
+    let q = profile("--live 2T --ingest 20M/s").unwrap();
     assert_eq!(q.scales().len(), 2);
-    let small = question("--live 1G --ingest 20M/s").unwrap();
+    let small = profile("--live 1G --ingest 20M/s").unwrap();
     assert_eq!(small.scales(), [1.0]);
 }
 
@@ -264,13 +264,13 @@ fn a_question_that_says_too_little_is_refused() {
         ("--ingest 5M/s --live 1T --key-size 2", "8 to 524287"),
         ("--ingest 5M/s --live 1T --deletes 2", "is no share"),
     ] {
-        let refused = question(args).unwrap_err();
+        let refused = profile(args).unwrap_err();
         assert!(refused.contains(said), "{args}: {refused}");
     }
     // Facts of a log replace missing options.
     let cli = SimCli::try_parse_from(["compaction-sim", "advise", "--reads", "5k/s"]).unwrap();
     let SimCommand::Advise(args) = cli.command else { unreachable!() };
-    let known = KnownStore { held: Some(1e12), ingest: 1e6, ..KnownStore::default() };
-    let q = args.question(Some(known)).unwrap();
+    let known = RecordedStore { held: Some(1e12), ingest: 1e6, ..RecordedStore::default() };
+    let q = args.profile(Some(known)).unwrap();
     assert_eq!((q.held, q.ingest, q.reads), (1e12, 1e6, 5000.0));
 }

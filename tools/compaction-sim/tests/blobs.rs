@@ -106,25 +106,25 @@ fn numbers_alone_come_near() {
 
 #[test]
 fn merges_write_little_of_values_apart_and_garbage_stays_bounded() {
-    let apart = options(Policy::default(), Compression::None, 30);
-    let together = TreeOptions { blob_threshold: 0, ..apart.clone() };
+    let blob = options(Policy::default(), Compression::None, 30);
+    let together = TreeOptions { blob_threshold: 0, ..blob.clone() };
     for exact in [true, false] {
         let workload = workload("uniform", 20_000, (800, 800));
-        let [apart, together] =
-            [&apart, &together].map(|options| simulate(options, &workload, exact));
+        let [blob, together] =
+            [&blob, &together].map(|options| simulate(options, &workload, exact));
         assert_eq!(together.value_bytes, 0);
-        assert!(apart.value_files > 1 && apart.value_bytes_written > 0);
+        assert!(blob.value_files > 1 && blob.value_bytes_written > 0);
         assert!(
-            apart.write_amplification < 0.7 * together.write_amplification,
+            blob.write_amplification < 0.7 * together.write_amplification,
             "{} and {}",
-            apart.write_amplification,
+            blob.write_amplification,
             together.write_amplification
         );
         // Garbage that no compaction has found yet comes in addition to the bound.
         assert!(
-            apart.space_amplification < 3.0 && apart.peak_bytes >= apart.bytes,
+            blob.space_amplification < 3.0 && blob.peak_bytes >= blob.bytes,
             "{}",
-            apart.space_amplification
+            blob.space_amplification
         );
     }
 }

@@ -91,9 +91,9 @@ fn compared(policy: &str, allocation: FilterAllocation) -> Compared {
     let (db, env) = written_in_memory(&options, &workload, INTERVAL).unwrap();
     let errors = errors(&db, &options);
     db.close().unwrap();
-    let told = |o: SimOutcome| (o.filter_bytes, o.blocks_per_miss);
+    let costs = |o: SimOutcome| (o.filter_bytes, o.blocks_per_miss);
     let [exact, numbers] = [true, false]
-        .map(|exact| told(simulated_in_memory(&options, &workload, INTERVAL, exact).unwrap().0));
+        .map(|exact| costs(simulated_in_memory(&options, &workload, INTERVAL, exact).unwrap().0));
     Compared { engine: (memory(&env) as f64, errors), exact, numbers }
 }
 

@@ -6,12 +6,12 @@ mod closed;
 #[path = "../examples/compare.rs"]
 #[allow(dead_code, reason = "a program, of which the tests are run here")]
 mod compare;
+#[path = "../examples/custom_policy.rs"]
+#[allow(dead_code, reason = "a program, of which the tests are run here")]
+mod custom;
 mod exact;
 mod filters;
 mod floors;
-#[path = "../examples/idea.rs"]
-#[allow(dead_code, reason = "a program, of which the tests are run here")]
-mod idea;
 mod invariants;
 mod latency;
 mod output;

@@ -152,8 +152,8 @@ fn json_csv_and_pages_hold_every_case() {
         let of_case = format!("{},", o["case"].as_str().unwrap());
         let peaks = space.lines().filter(|l| l.starts_with(&of_case));
         let highest = peaks.map(|l| l.rsplit(',').next().unwrap().parse().unwrap());
-        let told = o["max_space_amplification"].as_f64().unwrap();
-        assert!((highest.fold(0.0, f64::max) / told - 1.0).abs() < 1e-12, "{of_case} {told}");
+        let value = o["max_space_amplification"].as_f64().unwrap();
+        assert!((highest.fold(0.0, f64::max) / value - 1.0).abs() < 1e-12, "{of_case} {value}");
     }
     // By default the machine sustains the write rate easily: the course of the rate is flat to its
     // end.
@@ -166,14 +166,14 @@ fn json_csv_and_pages_hold_every_case() {
 
 /// A metric is one entry of a list, and appears wherever metrics do.
 #[test]
-fn every_metric_is_told_everywhere() {
+fn every_metric_is_printed_everywhere() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("metrics");
     let csv = dir.join("run.csv");
     let device = ["--ssd", "600M", "--erase-block", "8M", "--endurance", "1T"];
     let files = ["--csv", csv.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
     firn_tools::io::make_dirs(&dir).unwrap();
-    let apart = ["--blob-threshold", "64"];
-    let all = [&RUN[..], &device, &apart, &files].concat();
+    let blob = ["--blob-threshold", "64"];
+    let all = [&RUN[..], &device, &blob, &files].concat();
     let table = print(&all);
     let json: serde_json::Value =
         serde_json::from_str(&print(&[&["--json"], &all[..]].concat())).unwrap();
@@ -184,8 +184,8 @@ fn every_metric_is_told_everywhere() {
     for m in METRICS {
         assert!(json[0][m.name].is_number(), "{} in JSON", m.name);
         let at = columns.iter().position(|c| *c == m.name).unwrap();
-        let told = csv.lines().nth(1).unwrap().split(',').nth(at).unwrap();
-        assert_eq!(told.parse::<f64>().ok(), json[0][m.name].as_f64(), "{} in CSV", m.name);
+        let value = csv.lines().nth(1).unwrap().split(',').nth(at).unwrap();
+        assert_eq!(value.parse::<f64>().ok(), json[0][m.name].as_f64(), "{} in CSV", m.name);
         assert!(table.lines().any(|l| l.starts_with(m.line().0)), "{} in the table", m.name);
         assert!(listed.contains(m.name) && listed.contains(m.unit.name()));
         let is_drawn = drawn.lines().next().unwrap().split(',').any(|c| c == m.name);
@@ -204,7 +204,7 @@ fn every_workload_is_in_the_help() {
 }
 
 #[test]
-fn seeds_are_told_one_by_one_and_drawn_as_one_case() {
+fn seeds_are_listed_one_by_one_and_drawn_as_one_case() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("seeds");
     let (svg, html) = (dir.to_str().unwrap(), dir.join("seeds.html"));
     let args = ["--policies", "tiered", "--data", "20M", "--memtable-size", "1M", "--seeds", "3"];

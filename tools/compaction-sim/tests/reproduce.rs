@@ -23,7 +23,7 @@ fn papers_come_out_as_they_are_known_to() {
 }
 
 #[test]
-fn a_paper_is_told_in_words_and_as_json() {
+fn a_paper_is_printed_as_text_and_as_json() {
     let print = |args: &[&str]| {
         let cli = SimCli::try_parse_from([&["compaction-sim"], args].concat()).unwrap();
         let mut out = vec![];

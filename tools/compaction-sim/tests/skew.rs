@@ -66,14 +66,16 @@ fn a_skewed_load_is_replayed_as_the_engine_does_it() {
         let real = parse(&real_log, None).unwrap().outcome();
         let real = [written / (OPS as f64 * ENTRY), real.mean_runs, real.bytes as f64];
 
-        let (told, untold) = (parse(&log, None).unwrap(), parse(&older(&log), None).unwrap());
+        let (full_log, older_log) =
+            (parse(&log, None).unwrap(), parse(&older(&log), None).unwrap());
         let other = other.parse().unwrap();
         let off = |found: [f64; 3]| [0, 1, 2].map(|i| 100.0 * (found[i] / real[i] - 1.0));
-        let ((told, found), (untold, _)) = (replayed(&told, &other), replayed(&untold, &other));
-        let (told, untold) = (off(told), off(untold));
+        let ((full_log, found), (older_log, _)) =
+            (replayed(&full_log, &other), replayed(&older_log, &other));
+        let (full_log, older_log) = (off(full_log), off(older_log));
         println!(
-            "{kind}, {of}: {:?} of {} keys; write amplification, runs, bytes off by {told:.1?} %, \
-             without versions by {untold:.1?} %",
+            "{kind}, {of}: {:?} of {} keys; write amplification, runs, bytes off by {full_log:.1?} %, \
+             without versions by {older_log:.1?} %",
             found.phases, found.keys
         );
         assert_eq!(found.phases.len(), 1 + usize::from(has_load), "{kind}");
@@ -84,7 +86,10 @@ fn a_skewed_load_is_replayed_as_the_engine_does_it() {
         assert!((found_skew - skew).abs() < 0.06, "{kind}: {found_skew}");
         assert!((found.keys as f64 / KEYS as f64 - 1.0).abs() < 0.15, "{kind}: {}", found.keys);
         let sum = |off: [f64; 3]| off.map(f64::abs).iter().sum::<f64>();
-        assert!(sum(told) < 20.0, "{kind}: {told:?}");
-        assert!(skew == 0.0 || 2.5 * sum(told) < sum(untold), "{kind}: {told:?}, {untold:?}");
+        assert!(sum(full_log) < 20.0, "{kind}: {full_log:?}");
+        assert!(
+            skew == 0.0 || 2.5 * sum(full_log) < sum(older_log),
+            "{kind}: {full_log:?}, {older_log:?}"
+        );
     }
 }

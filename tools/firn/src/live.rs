@@ -484,7 +484,7 @@ const HEAD: [(&str, &str); 7] = [
     ("on disk", "Bytes of these tables."),
     ("flushed", "Entries that were flushed since this began."),
     ("by flushes", "Bytes that flushes have written since then."),
-    ("by merges", "Bytes that merges have written since then."),
+    ("by compactions", "Bytes that compactions have written since then."),
 ];
 
 fn tables(tree: &TreeState) -> LiveTables {

@@ -6,7 +6,7 @@ use firn_kv::policy::{
     Unified, Universal,
 };
 
-use crate::advise::question::StoreQuestion;
+use crate::advise::profile::StoreProfile;
 
 /// A candidate policy with its notations.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl PolicyCandidate {
 }
 
 /// Returns the policies that are considered for a store.
-pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
+pub fn candidates(q: &StoreProfile) -> Vec<PolicyCandidate> {
     const TABLE: u64 = 64 << 20;
     let base = (10.0 * q.memtable) as u64;
     let mut all = vec![

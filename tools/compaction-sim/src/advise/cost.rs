@@ -5,7 +5,7 @@ use firn_tools::output::bytes;
 use serde::Serialize;
 
 use crate::advise::candidates::PolicyCandidate;
-use crate::advise::question::{CarriedOutcome, HELD_UP, StoreQuestion};
+use crate::advise::profile::{ExtrapolatedOutcome, HELD_UP, StoreProfile};
 use crate::model::latency::{CountOdds, Percentiles, ReadCosts, ReadRun};
 use crate::model::meter::READ_CPU;
 use crate::report::text::seconds;
@@ -66,9 +66,9 @@ pub struct PolicyCost {
 
 impl PolicyCost {
     pub(super) fn of(
-        q: &StoreQuestion,
+        q: &StoreProfile,
         candidate: &PolicyCandidate,
-        o: &CarriedOutcome,
+        o: &ExtrapolatedOutcome,
     ) -> PolicyCost {
         let cost = PolicyCost::at(q, candidate, o, 1.0);
         let unfit = cost.limits(q, 1.0).into_iter().filter(|(_, used)| *used > 1.0);
@@ -77,9 +77,9 @@ impl PolicyCost {
 
     /// Calculates the cost at this multiple of the load.
     pub(super) fn at(
-        q: &StoreQuestion,
+        q: &StoreProfile,
         candidate: &PolicyCandidate,
-        o: &CarriedOutcome,
+        o: &ExtrapolatedOutcome,
         load: f64,
     ) -> PolicyCost {
         let (m, ingest) = (&q.machine, q.ingest * load);
@@ -127,7 +127,7 @@ impl PolicyCost {
 
     /// Returns the used share of each resource, with a sentence that states it. Figures have the
     /// digits of the table.
-    pub(super) fn limits(&self, q: &StoreQuestion, load: f64) -> Vec<(String, f64)> {
+    pub(super) fn limits(&self, q: &StoreProfile, load: f64) -> Vec<(String, f64)> {
         let mut all = vec![
             (format!("the device is busy for {} of its time", percent(self.device)), self.device),
             (
@@ -173,7 +173,7 @@ impl PolicyCost {
     }
 
     /// Returns the costs that a policy trades; less is better.
-    pub(super) fn traded(&self, q: &StoreQuestion) -> [f64; 3] {
+    pub(super) fn traded(&self, q: &StoreProfile) -> [f64; 3] {
         let asked = q.reads + q.scans;
         let blocks = if asked > 0.0 {
             (q.reads * self.blocks_per_read + q.scans * self.blocks_per_scan) / asked
@@ -185,14 +185,14 @@ impl PolicyCost {
 
     /// Returns the resource with the largest used share: the words of
     /// [`limits`](PolicyCost::limits), and the share.
-    pub(super) fn scarcest(&self, q: &StoreQuestion) -> (String, f64) {
+    pub(super) fn scarcest(&self, q: &StoreProfile) -> (String, f64) {
         let all = self.limits(q, 1.0).into_iter();
         all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
     }
 
     /// Returns the shares that decide between policies with equally used resources: device,
     /// processor, and space. There is enough space if no disk size is given.
-    pub(super) fn shares(&self, q: &StoreQuestion) -> [(String, f64); 3] {
+    pub(super) fn shares(&self, q: &StoreProfile) -> [(String, f64); 3] {
         let room = self.peak_bytes / q.disk.unwrap_or(ROOM * q.held);
         [
             (
@@ -206,7 +206,7 @@ impl PolicyCost {
 
     /// Returns the share of the most used resource. Among equals, less total use gives a lower
     /// value.
-    pub(super) fn strain(&self, q: &StoreQuestion) -> f64 {
+    pub(super) fn strain(&self, q: &StoreProfile) -> f64 {
         self.scarcest(q).1 + REST * self.shares(q).iter().map(|s| s.1).sum::<f64>()
     }
 }

@@ -1,6 +1,6 @@
 //! `advise`: recommends a policy for a store, with its cost and the first limit that breaks.
 //!
-//! It simulates the candidates ([`question`](crate::advise::question)) and compares bytes written, space,
+//! It simulates the candidates ([`profile`](crate::advise::profile)) and compares bytes written, space,
 //! and blocks read: the three costs that a policy can trade. It discards candidates that another
 //! one beats in all three. The others must keep up, and fit the disk and the latency bound. Of
 //! these it recommends the policy whose most used resource is used the least. Space is a resource
@@ -10,11 +10,11 @@
 //! Reads are calculated, not simulated ([`latency`](crate::model::latency)). The time of the device per
 //! block grows with its load, which includes these reads, as in a queue with one server.
 
-mod answer;
 pub mod candidates;
 mod cost;
-pub mod question;
+pub mod profile;
 mod reason;
+mod recommend;
 mod seen;
 mod text;
 
@@ -24,8 +24,8 @@ use std::path::Path;
 use firn_tools::output::{Done, Failure, Style};
 use firn_tools::shell;
 
-pub use answer::{Advice, answer};
 pub use cost::PolicyCost;
+pub use recommend::{Advice, recommend};
 pub use seen::{SeenLoad, SetPolicy};
 
 use crate::cli::AdviseArgs;
@@ -64,8 +64,8 @@ pub fn run(
     }
     let history = store.map(|path| replay::load(path, args.tree.as_deref())).transpose()?;
     let known = history.as_ref().map(|h| h.known(args.key_size)).transpose()?;
-    let q = args.question(known)?;
-    let advice = answer(&q)?;
+    let q = args.profile(known)?;
+    let advice = recommend(&q)?;
     let seen = history.as_ref().map(|h| SeenLoad::of(h, &q));
     if json {
         let mut answer = serde_json::json!(advice);

@@ -3,10 +3,10 @@
 use firn_tools::output::bytes;
 
 use crate::advise::cost::{PolicyCost, percent};
-use crate::advise::question::StoreQuestion;
+use crate::advise::profile::StoreProfile;
 
 /// Returns the reason why a candidate is the recommended one.
-pub(super) fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) -> String {
+pub(super) fn because(costs: &[PolicyCost], chosen: usize, q: &StoreProfile) -> String {
     let c = &costs[chosen];
     if !c.unfit.is_empty() {
         return format!("no policy fits; this one lacks the least: {}", c.unfit.join("; "));
@@ -33,7 +33,7 @@ pub(super) fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) ->
 }
 
 /// Returns the reason why `c` was chosen among the fitting candidates.
-fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
+fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreProfile) -> String {
     let (words, mine) = c.scarcest(q);
     let others = fit.iter().filter(|o| o.policy != c.policy);
     let Some(next) = others.clone().min_by(|a, b| a.strain(q).total_cmp(&b.strain(q))) else {
@@ -70,7 +70,7 @@ pub(super) fn short(policy: &str) -> String {
 }
 
 /// Returns the first limit that breaks at twice the load, which this cost has.
-pub(super) fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
+pub(super) fn doubled_text(cost: &PolicyCost, q: &StoreProfile) -> String {
     let mut limits = cost.limits(q, 2.0);
     limits.sort_by(|a, b| b.1.total_cmp(&a.1));
     match limits.first() {

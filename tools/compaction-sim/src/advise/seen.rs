@@ -4,8 +4,8 @@ use firn_kv::Policy;
 use firn_tools::output::{Style, bytes, count};
 use serde::Serialize;
 
-use crate::advise::answer::Advice;
-use crate::advise::question::StoreQuestion;
+use crate::advise::profile::StoreProfile;
+use crate::advise::recommend::Advice;
 use crate::history::RecordedHistory;
 use crate::report::text::{HeadedLines, seconds};
 
@@ -38,7 +38,7 @@ pub struct SeenLoad {
 }
 
 impl SeenLoad {
-    pub(super) fn of(h: &RecordedHistory, q: &StoreQuestion) -> SeenLoad {
+    pub(super) fn of(h: &RecordedHistory, q: &StoreProfile) -> SeenLoad {
         let o = h.outcome();
         let seconds = (h.elapsed as f64 / 1e6).max(1e-6);
         let [entries, deletes, ..] = h.flushed.map(|n| n as f64);

@@ -2,10 +2,10 @@
 
 use firn_tools::output::{Style, bytes, print_table, row, table};
 
-use crate::advise::answer::Advice;
 use crate::advise::cost::{PolicyCost, percent};
-use crate::advise::question::StoreQuestion;
+use crate::advise::profile::StoreProfile;
 use crate::advise::reason::short;
+use crate::advise::recommend::Advice;
 use crate::report::text::{HeadedLines, percentiles, seconds, time};
 
 /// Smallest disk that is bought for a store. For a smaller one the number of full writes a day
@@ -15,7 +15,7 @@ const LEAST_DISK: f64 = (16u64 << 30) as f64;
 const DAY_FROM: f64 = 3600.0;
 
 /// Returns the bytes written to the device, and its endurance, as text.
-fn wear(c: &PolicyCost, q: &StoreQuestion) -> String {
+fn wear(c: &PolicyCost, q: &StoreProfile) -> String {
     let mut text = match q.seconds {
         Some(s) if s < DAY_FROM => format!(
             "{}/s; the log covers {}, too little for a daily figure",
@@ -40,7 +40,7 @@ fn wear(c: &PolicyCost, q: &StoreQuestion) -> String {
 }
 
 /// Returns an answer as text.
-pub(super) fn advice_text(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
+pub(super) fn advice_text(advice: &Advice, q: &StoreProfile, style: Style) -> String {
     let c = &advice.costs[advice.chosen];
     let mut out = HeadedLines::new(style);
     let ttl =
@@ -93,7 +93,7 @@ pub(super) fn advice_text(advice: &Advice, q: &StoreQuestion, style: Style) -> S
 }
 
 /// Adds the lines about reads, writes and deletes.
-fn read_lines(c: &PolicyCost, q: &StoreQuestion, out: &mut HeadedLines) {
+fn read_lines(c: &PolicyCost, q: &StoreProfile, out: &mut HeadedLines) {
     if q.reads + q.scans > 0.0 {
         out.line(
             "reads",
@@ -125,7 +125,7 @@ fn read_lines(c: &PolicyCost, q: &StoreQuestion, out: &mut HeadedLines) {
 }
 
 /// Returns the CQL of the chosen policy, or else of the best one that CQL has.
-fn cql_text(advice: &Advice, q: &StoreQuestion) -> Option<String> {
+fn cql_text(advice: &Advice, q: &StoreProfile) -> Option<String> {
     if let Some(cql) = &advice.costs[advice.chosen].cql {
         return Some(format!("WITH {cql}"));
     }

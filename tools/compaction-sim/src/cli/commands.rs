@@ -15,7 +15,7 @@ use crate::model::machine::JITTER;
 use crate::model::meter::SimOutcome;
 use crate::model::sim::Setup;
 use crate::policy;
-use crate::report::output::tell;
+use crate::report::output::write_outcomes;
 use crate::{advise, report, reproduce, validate};
 
 /// Runs a command line.
@@ -43,15 +43,15 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
 }
 
 fn trace(args: &TraceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let told = crate::workload::trace::read(&args.trace)?;
-    let options = (told.writes > 0).then(|| told.options());
+    let sketch = crate::workload::trace::read(&args.trace)?;
+    let options = (sketch.writes > 0).then(|| sketch.options());
     if cli.json {
-        let mut v = serde_json::json!(told);
+        let mut v = serde_json::json!(sketch);
         v["options"] = serde_json::json!(options);
         return Ok(writeln!(out, "{v}")?);
     }
     let file = args.trace.display();
-    write!(out, "{}", told.words(cli.style()))?;
+    write!(out, "{}", sketch.words(cli.style()))?;
     if let Some(options) = options {
         writeln!(out, "\ncompaction-sim run --trace {file}\ncompaction-sim run {options}")?;
     }
@@ -68,7 +68,7 @@ fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let mut outcome = simulate(&args.policy, &setup)?;
     (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.words());
     let all = vec![(args.policy.clone(), outcome)];
-    tell(&all, cli.json, &args.pictures, cli.style(), out)
+    write_outcomes(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
 /// Returns a case with each of this many seeds.
@@ -94,7 +94,7 @@ fn run_seeds(args: &RunArgs, setup: &Setup, cli: &SimCli, out: &mut dyn Write) -
     };
     let all: Vec<(String, SimOutcome)> = cases.iter().zip(outcomes).map(named).collect();
     if cli.json {
-        return tell(&all, cli.json, &args.pictures, cli.style(), out);
+        return write_outcomes(&all, cli.json, &args.pictures, cli.style(), out);
     }
     write!(out, "{}", report::spread(&all, cli.style()))?;
     Ok(())
@@ -109,7 +109,7 @@ fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         (name.clone(), o)
     };
     let all: Vec<(String, SimOutcome)> = cases.iter().zip(all).map(named).collect();
-    tell(&all, cli.json, &args.pictures, cli.style(), out)
+    write_outcomes(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
 /// Returns the cases of a sweep: every policy with every ratio, memtable, table size and filter.

@@ -26,7 +26,7 @@ use crate::workload::{SimOpKind, SimPhase, SimWorkload};
 const EXAMPLES: &str = "\
 Exit codes: 0 success, 1 findings (a wrong prediction), 2 the command could not run.
 Policies: those of the engine (below), and strategies of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr
-lo+2 tsa tier 1-lvl. For your own policy use script:FILE, a script in rhai with a function `wishes(runs, tree)` (docs/simulate.md).
+lo+2 tsa tier 1-lvl. For your own policy use script:FILE, a script in rhai with a function `compactions(runs, tree)` (docs/simulate.md).
 
 Examples:
   compaction-sim run --policy lazy-leveled:4 --workload uniform --data 100G --html lazy.html
@@ -645,8 +645,8 @@ impl CostModel {
         }
         let mut machine = self.machine.machine();
         if self.machine.ingest.is_none() {
-            let told = sketch.and_then(TraceSketch::ingest);
-            machine.ingest = told.unwrap_or_else(|| machine.calm_rate(put_bytes));
+            let recorded = sketch.and_then(TraceSketch::ingest);
+            machine.ingest = recorded.unwrap_or_else(|| machine.calm_rate(put_bytes));
         }
         let workload = SimWorkload {
             keys,
@@ -667,7 +667,7 @@ impl CostModel {
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
         Ok(Setup {
-            idea: named.idea.clone(),
+            custom: named.custom.clone(),
             ssd: self.machine.ssd(),
             exact: self.exact,
             picture,

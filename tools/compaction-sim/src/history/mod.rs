@@ -20,7 +20,7 @@ use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure};
 use serde_json::Value;
 
-use crate::advise::question::KnownStore;
+use crate::advise::profile::RecordedStore;
 use crate::history::course::CourseMoment;
 use crate::model::machine::{LogSpread, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::model::meter::SimOutcome;
@@ -316,13 +316,13 @@ impl RecordedHistory {
     ///
     /// # Errors
     /// As [`choice`](RecordedHistory::choice).
-    pub fn known(&self, key_size: usize) -> Done<KnownStore> {
+    pub fn known(&self, key_size: usize) -> Done<RecordedStore> {
         let [entries, deletes, _, user] = self.flushed.map(|n| n as f64);
         let each = user / entries.max(1.0);
         let choice = self.choice(&self.policy.clone().unwrap_or_default())?;
         // Not more than the writes, however many keys there are to choose from.
         let held = choice.keys.max(choice.load as f64).min(entries) * each;
-        Ok(KnownStore {
+        Ok(RecordedStore {
             held: Some(held),
             ingest: user * self.versions_per_entry() / (self.elapsed as f64 / 1e6).max(1e-6),
             skew: choice.skew,

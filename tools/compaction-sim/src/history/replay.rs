@@ -16,7 +16,7 @@ use crate::model::meter::SimOutcome;
 use crate::model::sim;
 use crate::policy;
 use crate::report::metric::{METRICS, Metric, MetricUnit};
-use crate::report::output::tell;
+use crate::report::output::write_outcomes;
 use crate::report::text::percentiles;
 
 /// Reads the log of a store's directory, or the file itself.
@@ -48,7 +48,7 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     for name in &args.policies {
         let mut setup = base.clone();
         let named = policy::parse(name, &base.options).map_err(Failure::new)?;
-        (setup.options.policy, setup.idea) = (named.policy, named.idea);
+        (setup.options.policy, setup.custom) = (named.policy, named.custom);
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;
@@ -62,7 +62,7 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         (name, o)
     };
     let all: Vec<_> = std::iter::once(recorded).chain(simulated).map(named).collect();
-    tell(&all, cli.json, &args.pictures, cli.style(), out)
+    write_outcomes(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
 /// Number of phases in which a history is compared.

@@ -61,7 +61,7 @@ struct ExactEntry {
     stamp: u64,
     len: u32,
     /// Position of its value in a blob file.
-    apart: Option<BlobHandle>,
+    blob: Option<BlobHandle>,
 }
 
 impl ExactEntry {
@@ -203,7 +203,7 @@ impl Exact {
             content.sample.clear();
         }
         let bottom = Sizes::measure(&options, &content, 1, 1, workload.series())?.bottom;
-        let per_raw = (bottom.put + bottom.apart) / workload.put_bytes().max(1.0);
+        let per_raw = (bottom.put + bottom.blob) / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,
             content,
@@ -251,7 +251,7 @@ impl Exact {
             id,
             stamp,
             len: len as u32,
-            apart: None,
+            blob: None,
         });
         self.next_seq += 1;
         let raw = (self.key.len() + len) as u64;
@@ -581,13 +581,13 @@ impl Outputs for Counting<'_> {
 
     fn added(&mut self, _key: &[u8], trailer: Trailer) {
         let now = self.now.get();
-        let (trailer, apart) = match (self.put_blob.take(), trailer.kind()) {
+        let (trailer, blob) = match (self.put_blob.take(), trailer.kind()) {
             (Some(place), _) => (Trailer::new(trailer.seq(), Kind::Blob), Some(place)),
-            (None, Some(Kind::Blob)) => (trailer, now.apart),
+            (None, Some(Kind::Blob)) => (trailer, now.blob),
             (None, _) => (trailer, None),
         };
         if let Some(table) = self.tables.last_mut() {
-            table.push(ExactEntry { trailer: trailer.0, apart, ..now });
+            table.push(ExactEntry { trailer: trailer.0, blob, ..now });
         }
     }
 }
@@ -613,7 +613,7 @@ impl ExactWalk {
             self.now.set(*e);
             self.content.key(e.place, &mut self.key);
             self.value.clear();
-            match &e.apart {
+            match &e.blob {
                 _ if e.is_delete() => {}
                 Some(place) => place.encode(&mut self.value),
                 None => self.content.value(e.id, e.len as usize, e.stamp, &mut self.value),

@@ -44,9 +44,9 @@ pub(super) struct RunningJob {
     /// Number of pieces in which it runs.
     pub(super) pieces: usize,
     /// Number of threads that help its owner at present.
-    pub(super) hands: usize,
+    pub(super) helpers: usize,
     /// Whether its threads yield to writers, as compacting threads do.
-    pub(super) gives_way: bool,
+    pub(super) yields: bool,
     /// Nanoseconds that it would take alone and without jitter.
     pub(super) alone: f64,
     /// Nanoseconds at its end, when its tables are written and no thread helps any more.
@@ -73,8 +73,8 @@ impl RunningJob {
             bytes_in: 0,
             cost,
             pieces: 1,
-            hands: 0,
-            gives_way: false,
+            helpers: 0,
+            yields: false,
             alone: 0.0,
             closing: 0.0,
             tail: 0.0,
@@ -119,7 +119,7 @@ impl<'a> RunningJobs<'a> {
     pub(super) fn load(&self, writers: f64, now: f64) -> Load {
         let mut load = Load { writers, ..Load::default() };
         for r in self.jobs.iter().filter(|r| !self.is_paused(r, now)) {
-            load.add(r.present_cost(), r.gives_way);
+            load.add(r.present_cost(), r.yields);
         }
         load
     }
@@ -130,7 +130,7 @@ impl<'a> RunningJobs<'a> {
 
     /// Returns the number of threads that compact.
     pub(super) fn compacting(&self) -> usize {
-        self.jobs.iter().filter(|r| r.gives_way || !r.is_flush()).count()
+        self.jobs.iter().filter(|r| r.yields || !r.is_flush()).count()
     }
 
     /// Reports whether a running job waits for a flush, because the only thread does both. It
@@ -144,7 +144,7 @@ impl<'a> RunningJobs<'a> {
         if self.is_paused(r, now) {
             0.0
         } else {
-            1.0 / self.machine.nanos(r.cost, r.gives_way, load).max(1.0)
+            1.0 / self.machine.nanos(r.cost, r.yields, load).max(1.0)
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> RunningJobs<'a> {
             .filter(|r| !self.is_paused(r, now))
             .map(|r| r.left / self.speed(r, load, now));
         // Helpers are free when the tables are written.
-        let freed = self.jobs.iter().filter(|r| r.hands > 0 && r.is_divided());
+        let freed = self.jobs.iter().filter(|r| r.helpers > 0 && r.is_divided());
         let freed = freed.map(|r| (r.left - r.tail) / self.speed(r, load, now));
         // A flush that begins may interrupt a compaction.
         let begins = self.jobs.iter().map(|r| r.since - now).filter(|&nanos| nanos > 0.0);
@@ -166,22 +166,22 @@ impl<'a> RunningJobs<'a> {
 
     /// Assigns helper threads, one less than there are threads, to the running jobs. Flushes take
     /// them from compactions, and compactions retain theirs before others get any.
-    pub(super) fn lend_hands(&mut self) {
+    pub(super) fn assign_helpers(&mut self) {
         let machine = self.machine;
         let mut free = machine.threads.saturating_sub(1);
         let mut lend = |most: usize| {
-            let hands = free.min(most);
-            free -= hands;
-            hands
+            let helpers = free.min(most);
+            free -= helpers;
+            helpers
         };
         let divided = |r: &&mut RunningJob| r.is_divided();
         let (mut flushes, mut merges): (Vec<_>, Vec<_>) =
             self.jobs.iter_mut().filter(divided).partition(|r| r.is_flush());
-        flushes.iter_mut().for_each(|r| r.hands = lend(r.pieces - 1));
-        merges.iter_mut().for_each(|r| r.hands = lend(r.hands));
-        merges.iter_mut().for_each(|r| r.hands += lend(r.pieces - 1 - r.hands));
+        flushes.iter_mut().for_each(|r| r.helpers = lend(r.pieces - 1));
+        merges.iter_mut().for_each(|r| r.helpers = lend(r.helpers));
+        merges.iter_mut().for_each(|r| r.helpers += lend(r.pieces - 1 - r.helpers));
         for r in flushes.into_iter().chain(merges) {
-            r.cost.threads = side_by_side(r.pieces, r.hands + 1);
+            r.cost.threads = side_by_side(r.pieces, r.helpers + 1);
             r.tail = (r.closing / machine.alone(r.cost).max(1.0)).min(1.0);
         }
     }
@@ -230,8 +230,8 @@ mod tests {
             RunningJob { pieces, closing: 1e5, ..started }
         };
         let lent = |running: &mut RunningJobs<'_>| {
-            running.lend_hands();
-            running.jobs.iter().map(|r| (r.hands, r.cost.threads)).collect::<Vec<_>>()
+            running.assign_helpers();
+            running.jobs.iter().map(|r| (r.helpers, r.cost.threads)).collect::<Vec<_>>()
         };
         running.jobs = vec![job(SimWork::Removal, 3), job(SimWork::Removal, 4)];
         assert_eq!(lent(&mut running), [(2, 3.0), (1, 2.0)], "the older merge first");

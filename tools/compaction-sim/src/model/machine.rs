@@ -222,22 +222,22 @@ pub const JITTER: (f64, f64) = (0.6, 0.3);
 const SYNCS_BESIDE: f64 = 0.25;
 
 /// Weight of a yielding thread, as the engine's compactions are, relative to another one.
-const GIVES_WAY: f64 = 0.1;
+const YIELDING_WEIGHT: f64 = 0.1;
 
 impl Load {
     /// Adds a job.
-    pub fn add(&mut self, cost: MachineCost, gives_way: bool) {
+    pub fn add(&mut self, cost: MachineCost, yields: bool) {
         self.threads += cost.threads;
-        let kind = if gives_way { &mut self.yielding } else { &mut self.firm };
+        let kind = if yields { &mut self.yielding } else { &mut self.firm };
         *kind += cost.cores();
     }
 
     /// Returns the share of its demand that a firm thread gets, and that a yielding one gets.
     fn shares(&self, cores: f64) -> (f64, f64) {
         let (first, last) = (self.writers + self.firm, self.yielding);
-        let share = (cores / (first + GIVES_WAY * last).max(1e-9)).min(1.0);
+        let share = (cores / (first + YIELDING_WEIGHT * last).max(1e-9)).min(1.0);
         let rest = if last > 0.0 {
-            ((cores - share * first) / last).clamp(GIVES_WAY * share, 1.0)
+            ((cores - share * first) / last).clamp(YIELDING_WEIGHT * share, 1.0)
         } else {
             1.0
         };
@@ -290,9 +290,9 @@ impl Machine {
     }
 
     /// Returns the nanoseconds of a job under this load, which includes the job.
-    pub fn nanos(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
+    pub fn nanos(&self, cost: MachineCost, yields: bool, load: Load) -> f64 {
         let (first, last) = load.shares(self.cores);
-        let cpu = cost.cpu / if gives_way { last } else { first };
+        let cpu = cost.cpu / if yields { last } else { first };
         let beside = (load.threads - cost.threads).max(0.0);
         let slower = 1.0 + SYNCS_BESIDE * beside;
         cost.wait * slower
@@ -330,8 +330,8 @@ impl Machine {
 
     /// Returns the share of its time that a job uses the device, under this load, which includes
     /// the job.
-    pub fn device_share(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
-        let all = self.nanos(cost, gives_way, load);
+    pub fn device_share(&self, cost: MachineCost, yields: bool, load: Load) -> f64 {
+        let all = self.nanos(cost, yields, load);
         if all > 0.0 { cost.device * load.threads.max(1.0) / cost.threads / all } else { 0.0 }
     }
 
@@ -409,7 +409,10 @@ mod tests {
         assert_eq!(shares(1.0, 0.0, 1.0), (1.0, 1.0));
         assert_eq!(shares(0.5, 1.0, 1.0), (1.0, 0.5));
         let (first, last) = shares(1.0, 1.0, 1.0);
-        assert!((last / first - GIVES_WAY).abs() < 1e-9 && (first * 2.0 + last - 2.0).abs() < 1e-9);
+        assert!(
+            (last / first - YIELDING_WEIGHT).abs() < 1e-9
+                && (first * 2.0 + last - 2.0).abs() < 1e-9
+        );
         assert_eq!(shares(2.0, 1.0, 0.0).0, 2.0 / 3.0);
     }
 

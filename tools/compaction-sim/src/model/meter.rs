@@ -475,8 +475,8 @@ fn keep_rate(points: &mut [MeterPoint], written: f64) {
     for p in points {
         if p.seconds > written {
             let (ops, seconds) = (p.ops - before.ops, written - before.seconds);
-            let is_told = ops > 0 && seconds > 0.0;
-            p.rate = if is_told { ops as f64 / seconds } else { before.rate };
+            let is_known = ops > 0 && seconds > 0.0;
+            p.rate = if is_known { ops as f64 / seconds } else { before.rate };
         }
         before = *p;
     }

@@ -6,7 +6,7 @@ use firn_kv::TreeOptions;
 
 use crate::model::machine::Machine;
 use crate::model::ssd::SsdShape;
-use crate::policy::idea::SimPolicy;
+use crate::policy::custom::SimPolicy;
 use crate::workload::SimWorkload;
 
 /// Everything that defines a simulation.
@@ -15,7 +15,7 @@ pub struct Setup {
     /// Options of the tree.
     pub options: TreeOptions,
     /// A policy outside the engine, instead of that of the options.
-    pub idea: Option<Arc<dyn SimPolicy>>,
+    pub custom: Option<Arc<dyn SimPolicy>>,
     /// The workload.
     pub workload: SimWorkload,
     /// The machine.
@@ -36,7 +36,7 @@ impl Setup {
     pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
         Setup {
             options,
-            idea: None,
+            custom: None,
             workload,
             machine,
             flush_factors: Arc::default(),

@@ -38,7 +38,7 @@ use crate::model::slowdown::SimSlowdown;
 use crate::model::ssd::Ssd;
 use crate::model::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
 use crate::model::summary::RunSummary;
-use crate::policy::idea::SimPolicy;
+use crate::policy::custom::SimPolicy;
 
 /// Interval, in nanoseconds, at which a time-driven policy is called while there are no other
 /// events: that of the engine's idle workers.
@@ -152,7 +152,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 
     fn policy(&self) -> &'a dyn SimPolicy {
-        self.setup.idea.as_deref().unwrap_or(&self.setup.options.policy)
+        self.setup.custom.as_deref().unwrap_or(&self.setup.options.policy)
     }
 
     /// Reports whether the policy may want a job only because time has passed.
@@ -168,7 +168,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let written = if self.machine().threads == 0 {
             self.run_inline(progress)
         } else {
-            self.run_beside(progress)
+            self.run_threaded(progress)
         }?;
         if let Some(why) = self.policy().failed() {
             return Err(refused(why));
@@ -217,14 +217,14 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn seal(&mut self) -> Result<()> {
         self.store.seal()?;
         self.due.push_back(self.now);
-        let stood =
+        let waited =
             (self.meter.outcome.slowdown_seconds + self.meter.outcome.stalled_seconds) * 1e9;
         let is_full = self.store.sealed() + self.running.flushing() >= self.machine().max_sealed;
         let flushing = || {
             let flush = self.running.jobs.iter().find(|r| r.is_flush());
             flush.map_or(0.0, |r| self.now - r.since)
         };
-        self.slowdown.sealed(self.now, stood, is_full.then(flushing));
+        self.slowdown.sealed(self.now, waited, is_full.then(flushing));
         Ok(())
     }
 
@@ -282,10 +282,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
             };
             let Some(work) = work else { return Ok(()) };
             let mut load = Load::default();
-            load.add(work.cost, work.gives_way);
-            let nanos = self.machine().nanos(work.cost, work.gives_way, load);
+            load.add(work.cost, work.yields);
+            let nanos = self.machine().nanos(work.cost, work.yields, load);
             let mut busy = CountOdds::default();
-            busy.and(self.machine().device_share(work.cost, work.gives_way, load));
+            busy.and(self.machine().device_share(work.cost, work.yields, load));
             self.meter.busy.mix(nanos, &busy);
             self.now += nanos;
             next = self.finish(work)?;
@@ -293,12 +293,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 
     /// Writes while background threads work. Returns the time of the last write.
-    fn run_beside(&mut self, progress: OnProgress<'_>) -> Result<f64> {
+    fn run_threaded(&mut self, progress: OnProgress<'_>) -> Result<f64> {
         let (mut ended, mut stalled) = (None, None);
         let arrival = self.machine().arrival(self.setup.workload.put_bytes());
         loop {
             self.start_work()?;
-            self.running.lend_hands();
+            self.running.assign_helpers();
             let writing = ended.is_none() && stalled.is_none();
             let next = self.running.next_end(self.load(writing), self.now);
             if !writing {
@@ -403,7 +403,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.running.jobs.iter().map(|r| self.running.speed(r, load, self.now)).collect();
         let mut busy = CountOdds::default();
         for r in self.running.jobs.iter().filter(|r| !self.running.is_paused(r, self.now)) {
-            busy.and(self.machine().device_share(r.cost, r.gives_way, load));
+            busy.and(self.machine().device_share(r.cost, r.yields, load));
         }
         self.meter.busy.mix(nanos, &busy);
         for (r, speed) in self.running.jobs.iter_mut().zip(speeds) {
@@ -433,7 +433,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         } else {
             1
         };
-        let gives_way = self.is_flushed_by_chance();
+        let yields = self.is_flushed_by_chance();
         let filter_bits = self.filters.flushed(&self.shape.runs, self.store.next_entries());
         let made = self.store.flush(filter_bits, self.wall(), pieces)?;
         self.filters.note(&made.tables, filter_bits);
@@ -449,7 +449,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let alone = self.alone(cost, pieces);
         let closing = (self.machine().install + self.machine().flush_wait) * 1e9;
         let flush = RunningJob::new(SimWork::Flush, made, cost, self.now + before);
-        Ok(RunningJob { pieces, gives_way, alone, closing, ..flush })
+        Ok(RunningJob { pieces, yields, alone, closing, ..flush })
     }
 
     /// Draws whether a yielding thread runs the next flush. Any free thread may be the first to see
@@ -558,8 +558,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let closing = self.machine().install * 1e9;
         let cost = usual.times(self.jitter(self.machine().jitter.1));
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
-        let gives_way = self.machine().threads > 1;
-        let started = RunningJob { pieces, gives_way, alone, closing, ..started };
+        let yields = self.machine().threads > 1;
+        let started = RunningJob { pieces, yields, alone, closing, ..started };
         Ok(Some(RunningJob { rest, most, held, filter_bits, bytes_in, ..started }))
     }
 
@@ -638,7 +638,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     let cost = self.machine().removal_cost(removed);
                     let made = MadeRuns::default();
                     let next = RunningJob::new(SimWork::Removal, made, cost, self.now);
-                    removal = Some(RunningJob { gives_way: work.gives_way, ..next });
+                    removal = Some(RunningJob { yields: work.yields, ..next });
                 }
                 if let Some(ssd) = &mut self.ssd {
                     gone.iter().for_each(|t| ssd.trim(t.0));

@@ -166,7 +166,7 @@ pub struct EntrySize {
     /// A put of an average value, or of its reference if the value is in a blob file.
     pub put: f64,
     /// Bytes of blob files per put.
-    pub apart: f64,
+    pub blob: f64,
     /// A delete.
     pub delete: f64,
     /// Filter bits per key.
@@ -219,10 +219,10 @@ impl Sizes {
             / (content.mean_value() + content.key_len as f64 + 4.0))
             .max(1.0);
         let at = |level: u8, spread: u64| -> Result<EntrySize> {
-            let (put, apart) = sample(options, content, level, spread, series, Kind::Put)?;
+            let (put, blob) = sample(options, content, level, spread, series, Kind::Put)?;
             let (delete, _) = sample(options, content, level, spread, series, Kind::Delete)?;
             let filter_bits = options.filter_at(level.into()).bits().into();
-            Ok(EntrySize { put, apart, delete, filter_bits, index: 41.0 / per_block })
+            Ok(EntrySize { put, blob, delete, filter_bits, index: 41.0 / per_block })
         };
         let (flushed, merged, bottom) = (at(0, memtable)?, at(1, total)?, at(2, 0)?);
         // If no other entries are between those of a block, compactions copy it.
@@ -289,8 +289,8 @@ fn sample(
             writer.add(&key, Trailer::new(seq, kind), &value)?;
         }
     }
-    let apart = values.size() as f64 / entries as f64;
-    Ok((writer.finish()?.size as f64 / entries as f64, apart))
+    let blob = values.size() as f64 / entries as f64;
+    Ok((writer.finish()?.size as f64 / entries as f64, blob))
 }
 
 #[cfg(test)]

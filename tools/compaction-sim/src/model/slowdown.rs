@@ -17,7 +17,7 @@ pub(super) struct SimSlowdown {
     /// Start time of the present memtable, and time that writers had been slowed or stalled until
     /// then.
     begun: f64,
-    stood: f64,
+    waited: f64,
 }
 
 impl SimSlowdown {
@@ -30,7 +30,7 @@ impl SimSlowdown {
             flush_per_kib: 0,
             // The start of the first memtable does not count.
             begun: f64::NEG_INFINITY,
-            stood: 0.0,
+            waited: 0.0,
         }
     }
 
@@ -40,16 +40,16 @@ impl SimSlowdown {
     }
 
     /// Records that a memtable was sealed, and sets the pace at which the next one may fill.
-    /// `stood` is the time that writers were slowed or stalled so far. `flushing` is the time that
+    /// `waited` is the time that writers were slowed or stalled so far. `flushing` is the time that
     /// the running flush has taken, if the next memtable would have to wait for a flush.
-    pub(super) fn sealed(&mut self, now: f64, stood: f64, flushing: Option<f64>) {
-        let (elapsed, idle) = (now - self.begun, stood - self.stood);
+    pub(super) fn sealed(&mut self, now: f64, waited: f64, flushing: Option<f64>) {
+        let (elapsed, idle) = (now - self.begun, waited - self.waited);
         self.fill_delay = flushing.map_or(0, |done| {
             // The casts saturate.
             let filled = (elapsed - idle) as u64;
             fill_delay(self.memtable_size, self.flush_per_kib, done as u64, filled)
         });
-        (self.begun, self.stood) = (now, stood);
+        (self.begun, self.waited) = (now, waited);
     }
 
     /// Records the duration of a flush.

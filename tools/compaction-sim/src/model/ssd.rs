@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn wear_is_told_against_endurance() {
+    fn wear_is_compared_with_endurance() {
         let mut ssd = Ssd::new(SsdShape { endurance: 1e9, ..shape(100.0, 0.1) }).unwrap();
         ssd.write(1, 1e6).unwrap();
         let wear = ssd.wear(86_400.0);

@@ -23,7 +23,7 @@
 //! *Coldest* uses writes: the engine does not count reads per table. Round robin stores no cursor:
 //! it continues after the last written range of the next level.
 
-pub mod idea;
+pub mod custom;
 pub mod script;
 
 use std::io::Read;
@@ -34,7 +34,7 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Unified};
 use firn_kv::{Policy, TreeOptions};
 
-use crate::policy::idea::SimPolicy;
+use crate::policy::custom::SimPolicy;
 use crate::policy::script::ScriptPolicy;
 
 /// The ten strategies, in the paper's order.
@@ -49,7 +49,7 @@ pub struct NamedPolicy {
     /// The engine's policy.
     pub policy: Policy,
     /// A policy outside the engine, used instead.
-    pub idea: Option<Arc<dyn SimPolicy>>,
+    pub custom: Option<Arc<dyn SimPolicy>>,
     /// Whether to bound the age of deletes although the tree's options do not.
     pub ages: bool,
 }
@@ -63,11 +63,11 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     let (name, ratio) =
         text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
     if let ("script", Some(path)) = (name, ratio) {
-        let idea = Some(Arc::new(script(Path::new(path))?) as Arc<dyn SimPolicy>);
+        let custom = Some(Arc::new(script(Path::new(path))?) as Arc<dyn SimPolicy>);
         return Ok(NamedPolicy {
             name: text.to_owned(),
             policy: of.policy.clone(),
-            idea,
+            custom,
             ages: false,
         });
     }
@@ -80,7 +80,7 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
         })?
     };
     policy.check().map_err(|e| e.to_string())?;
-    Ok(NamedPolicy { name: text.to_owned(), policy, idea: None, ages: name == "tsa" })
+    Ok(NamedPolicy { name: text.to_owned(), policy, custom: None, ages: name == "tsa" })
 }
 
 fn script(path: &Path) -> Result<ScriptPolicy, String> {

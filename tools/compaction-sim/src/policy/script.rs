@@ -1,6 +1,6 @@
-//! A policy as a script in rhai, to try an idea without a compiler.
+//! A policy as a script in rhai, to try one without a compiler.
 //!
-//! The script has a function `wishes(runs, tree)` that returns an array of compactions, the most
+//! The script has a function `requests(runs, tree)` that returns an array of compactions, the most
 //! urgent first. `runs` are the sorted runs, newest first. Each is a map of `level`, `size` and
 //! `entries`, and `tables`, an array of maps of `size`, `entries`, `deletes` and `age` (seconds
 //! since its newest entry was flushed). `tree` is a map of `memtable`, `table` (sizes in bytes),
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, RunShape, TableShape};
 use rhai::{AST, Array, Dynamic, Engine, Map, Scope};
 
-use crate::policy::idea::{SimPolicy, Wish};
+use crate::policy::custom::{CompactionRequest, SimPolicy};
 
 /// Maximum steps of one call.
 const MAX_STEPS: u64 = 5_000_000;
@@ -53,8 +53,8 @@ impl ScriptPolicy {
     ///
     /// ```
     /// use compaction_sim::policy::script::ScriptPolicy;
-    /// ScriptPolicy::read("fn wishes(runs, tree) { [] }").unwrap();
-    /// assert!(ScriptPolicy::read("fn wishes(runs) { [] }").is_err());
+    /// ScriptPolicy::read("fn compactions(runs, tree) { [] }").unwrap();
+    /// assert!(ScriptPolicy::read("fn compactions(runs) { [] }").is_err());
     /// ```
     pub fn read(text: &str) -> Result<ScriptPolicy, String> {
         if text.len() > MAX_SCRIPT_BYTES {
@@ -81,8 +81,8 @@ impl ScriptPolicy {
         let has = |name: &str, params: usize| {
             script.iter_functions().any(|f| f.name == name && f.params.len() == params)
         };
-        if !has("wishes", 2) {
-            return Err("there is no function `wishes(runs, tree)`".to_owned());
+        if !has("compactions", 2) {
+            return Err("there is no function `compactions(runs, tree)`".to_owned());
         }
         if !has("most_runs", 1) && script.iter_functions().any(|f| f.name == "most_runs") {
             return Err("most_runs takes one argument, most_runs(tree)".to_owned());
@@ -110,19 +110,20 @@ impl ScriptPolicy {
         done.map_err(|e| format!("{name}: {e}"))
     }
 
-    fn read_wishes(&self, shape: &LsmShape) -> Result<Vec<Wish>, String> {
+    fn read_requests(&self, shape: &LsmShape) -> Result<Vec<CompactionRequest>, String> {
         if shape.runs.iter().any(|run| run.tables.len() > MAX_SCRIPT_ELEMENTS) {
             return Err(format!(
                 "a run has more than {MAX_SCRIPT_ELEMENTS} tables: give a larger --table-size"
             ));
         }
         let runs: Array = shape.runs.iter().map(|run| run_map(run, shape.now_micros)).collect();
-        let wishes: Array = self.call("wishes", vec![runs.into(), tree_map(shape).into()])?;
-        let read = |(i, wish): (usize, Dynamic)| {
-            let map = wish.try_cast::<Map>().ok_or_else(|| format!("entry {i} is no map"))?;
-            wish_of(&map).map_err(|e| format!("entry {i}: {e}"))
+        let requests: Array =
+            self.call("compactions", vec![runs.into(), tree_map(shape).into()])?;
+        let read = |(i, request): (usize, Dynamic)| {
+            let map = request.try_cast::<Map>().ok_or_else(|| format!("entry {i} is no map"))?;
+            request_of(&map).map_err(|e| format!("entry {i}: {e}"))
         };
-        wishes.into_iter().enumerate().map(read).collect()
+        requests.into_iter().enumerate().map(read).collect()
     }
 
     fn fail(&self, why: String) {
@@ -138,9 +139,9 @@ impl SimPolicy for ScriptPolicy {
         if self.failed().is_some() {
             return None;
         }
-        let wishes = self.read_wishes(shape).map_err(|why| self.fail(why)).ok()?;
-        for (i, wish) in wishes.iter().enumerate() {
-            match wish.job(shape) {
+        let requests = self.read_requests(shape).map_err(|why| self.fail(why)).ok()?;
+        for (i, request) in requests.iter().enumerate() {
+            match request.job(shape) {
                 Ok(job) => return Some(job),
                 Err(_) if shape.tables().any(|t| t.busy) => {}
                 Err(why) => self.fail(format!("entry {i}: {why}")),
@@ -212,17 +213,17 @@ fn tree_map(shape: &LsmShape) -> Map {
     ])
 }
 
-fn wish_of(wish: &Map) -> Result<Wish, String> {
+fn request_of(request: &Map) -> Result<CompactionRequest, String> {
     let index = |value: &Dynamic, name: &str| {
         let n = value.as_int().ok().and_then(|n| usize::try_from(n).ok());
         n.ok_or_else(|| format!("{name} is {value}, which is no index"))
     };
-    let entry = |name: &str| wish.get(name);
+    let entry = |name: &str| request.get(name);
     let needed = |name: &str| {
         entry(name).ok_or_else(|| format!("there is no {name}")).and_then(|v| index(v, name))
     };
     if let Some(odd) =
-        wish.keys().find(|k| !["from", "to", "level", "tables"].contains(&k.as_str()))
+        request.keys().find(|k| !["from", "to", "level", "tables"].contains(&k.as_str()))
     {
         return Err(format!("{odd:?} is no entry of a merge"));
     }
@@ -244,7 +245,7 @@ fn wish_of(wish: &Map) -> Result<Wish, String> {
             Some(first..last.saturating_add(1))
         }
     };
-    Ok(Wish { runs: needed("from")?..=needed("to")?, tables, level })
+    Ok(CompactionRequest { runs: needed("from")?..=needed("to")?, tables, level })
 }
 
 #[cfg(test)]
@@ -254,10 +255,10 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_script_is_said() {
         for (text, said) in [
-            ("fn wishes(runs, tree) { [", "(line 1, position 26)"),
-            ("fn other(runs, tree) { [] }", "there is no function `wishes"),
-            ("fn wishes(runs, tree) { [] } fn most_runs() { 3 }", "most_runs takes one"),
-            ("import \"x\" as x; fn wishes(runs, tree) { [] }", "import"),
+            ("fn compactions(runs, tree) { [", "(line 1, position 26)"),
+            ("fn other(runs, tree) { [] }", "there is no function `compactions"),
+            ("fn compactions(runs, tree) { [] } fn most_runs() { 3 }", "most_runs takes one"),
+            ("import \"x\" as x; fn compactions(runs, tree) { [] }", "import"),
         ] {
             let refused = ScriptPolicy::read(text).err().unwrap_or_default();
             assert!(refused.contains(said), "{text}: {refused}");
@@ -271,10 +272,10 @@ mod tests {
             ("[#{ from: 0, to: -1 }]", "entry 0: to is -1"),
             ("[#{ from: 0, to: 1, mode: 2 }]", "is no entry of a merge"),
             ("[#{ from: 0, to: 1 }]", "entry 0: runs 0 to 1 of 0 are none"),
-            ("runs[9]", "wishes: "),
-            ("let a = []; loop { a.push(1) }", "wishes: "),
+            ("runs[9]", "compactions: "),
+            ("let a = []; loop { a.push(1) }", "compactions: "),
         ] {
-            let script = format!("fn wishes(runs, tree) {{ {body} }}");
+            let script = format!("fn compactions(runs, tree) {{ {body} }}");
             let policy = ScriptPolicy::read(&script).unwrap();
             assert_eq!(policy.choose(&LsmShape::default()), None);
             let failed = policy.failed().unwrap_or_default();

@@ -144,7 +144,7 @@ fn simulated(o: &SimOutcome, figure: f64) -> Option<f64> {
 }
 
 /// Returns a figure that exists only with blob files.
-fn apart(o: &SimOutcome, figure: f64) -> Option<f64> {
+fn with_blobs(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.value_bytes_written > 0).then_some(figure)
 }
 
@@ -464,17 +464,17 @@ pub const METRICS: &[Metric] = &[
         "of these to blob files",
         Bytes,
         "Bytes of blob files among those that flushes and compactions wrote.",
-        |o| apart(o, o.value_bytes_written as f64),
+        |o| with_blobs(o, o.value_bytes_written as f64),
     ),
     Metric::new(
         "value_bytes",
         "blob files: bytes",
         Bytes,
         "Bytes of blob files at the end.",
-        |o| apart(o, o.value_bytes as f64),
+        |o| with_blobs(o, o.value_bytes as f64),
     ),
     Metric::new("value_files", "blob files: number", Count, "Blob files at the end.", |o| {
-        apart(o, o.value_files as f64)
+        with_blobs(o, o.value_files as f64)
     }),
     Metric::new(
         "rewrite_amplification",

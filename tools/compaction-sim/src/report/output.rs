@@ -17,7 +17,7 @@ use crate::report::{html, plot};
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn tell(
+pub fn write_outcomes(
     all: &[(String, SimOutcome)],
     as_json: bool,
     pictures: &Pictures,

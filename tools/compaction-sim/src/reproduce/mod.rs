@@ -52,7 +52,7 @@ pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
             };
             rows.extend(paper.claims.iter().zip(&found).map(claim));
         } else {
-            write!(out, "{}", tell(paper, &found))?;
+            write!(out, "{}", paper_text(paper, &found))?;
         }
     }
     if cli.json {
@@ -62,7 +62,7 @@ pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
 }
 
 /// Returns a paper as text: set-up, command lines, and each claim.
-fn tell(paper: &Paper, found: &[ClaimFinding]) -> String {
+fn paper_text(paper: &Paper, found: &[ClaimFinding]) -> String {
     let mut text = format!("{}\n\n", paper.title);
     let mut part = |head: &str, body: &str| {
         for (i, line) in wrap(body, 92).into_iter().enumerate() {

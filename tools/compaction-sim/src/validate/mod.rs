@@ -41,7 +41,7 @@ pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         good &= compressed(&sample, cli, out)?;
     }
     if wanted("drawn") {
-        good &= drawn_cases(args, cli, out)?;
+        good &= random_cases(args, cli, out)?;
     }
     if wanted("sweep") {
         good &= sweep(cli, out)?;
@@ -188,7 +188,7 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
 
 /// Compares the engine's figures for random configurations with the predictions. The machine
 /// determines how long writers are held up, so it should do nothing else.
-fn drawn_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
+fn random_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let (machine, all) = random::results(args.seed, args.draws, args.logs.as_deref())?;
     let (text, good) = random::table_of(&all, cli.style());
     if cli.json {

@@ -49,7 +49,7 @@ const HELD_UP: f64 = 0.02;
 
 /// A configuration.
 #[derive(Clone, Debug)]
-pub struct DrawnCase {
+pub struct RandomCase {
     /// Description.
     pub name: String,
     /// Options of the tree.
@@ -65,7 +65,7 @@ pub struct DrawnCase {
 /// Result of a configuration: the engine's figures, and median, minimum and maximum of the
 /// simulations.
 #[derive(Clone, Debug, Serialize)]
-pub struct DrawnResult {
+pub struct RandomResult {
     /// Description of the configuration.
     pub case: String,
     /// Bytes written to tables, average runs after a flush, seconds that writers were held up, peak
@@ -81,7 +81,7 @@ pub struct DrawnResult {
     pub took: f64,
 }
 
-impl DrawnResult {
+impl RandomResult {
     /// Returns the error of a prediction in percent; stalls below the noise count as none.
     fn off(&self, ours: [f64; 4], i: usize) -> f64 {
         let (real, ours) = (self.measured[i], ours[i]);
@@ -106,7 +106,7 @@ fn any<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 ///
 /// # Errors
 /// A policy out of bounds, as text.
-pub fn draw(number: u64) -> Done<DrawnCase> {
+pub fn draw(number: u64) -> Done<RandomCase> {
     let mut rng = Rng::new(number, 16);
     let memtable = any(&mut rng, &[1u64, 2, 4, 8]) << 20;
     let table = any(&mut rng, &[1u64, 2, 4, 8]) << 20;
@@ -156,7 +156,7 @@ pub fn draw(number: u64) -> Done<DrawnCase> {
     );
     let workload =
         SimWorkload { keys, phases, content, ttl_micros: 0, seed: number, per_memtable: None };
-    Ok(DrawnCase { name, options, workload, threads, ingest })
+    Ok(RandomCase { name, options, workload, threads, ingest })
 }
 
 /// A temporary directory that is removed on drop.
@@ -187,7 +187,7 @@ impl Drop for OwnDir {
 
 /// Returns the log of the engine's run of a case, until all work was done. `logs` is the directory
 /// of stored logs that need not be made again; `name` is the log's name there.
-fn measure(case: &DrawnCase, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
+fn measure(case: &RandomCase, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
     let kept = logs.map(|dir| dir.join(format!("{name}.jsonl")));
     let log = match &kept {
         Some(path) if firn_tools::io::is_file(path) => read(path)?,
@@ -202,7 +202,7 @@ fn measure(case: &DrawnCase, logs: Option<&Path>, name: &str) -> Done<RecordedHi
     history::parse(&String::from_utf8_lossy(&log), None)
 }
 
-fn done_by_engine(case: &DrawnCase) -> Done<Vec<u8>> {
+fn done_by_engine(case: &RandomCase) -> Done<Vec<u8>> {
     let dir = OwnDir::new()?;
     let db_options = DbOptions {
         memory_budget: MEMORY,
@@ -231,7 +231,7 @@ fn done_by_engine(case: &DrawnCase) -> Done<Vec<u8>> {
     read(&dir.0.join("EVENTS.jsonl"))
 }
 
-impl DrawnCase {
+impl RandomCase {
     /// Returns the nanoseconds between two writes; 0 for the maximum rate.
     fn ingest_nanos(&self) -> f64 {
         if self.ingest > 0 { self.workload.put_bytes() / self.ingest as f64 * 1e9 } else { 0.0 }
@@ -283,7 +283,7 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
             ..TreeOptions::default()
         };
         let policy = Policy::default();
-        let case = DrawnCase {
+        let case = RandomCase {
             name: format!("values of {value}"),
             options: TreeOptions { policy: policy.clone(), ..options },
             workload: SimWorkload {
@@ -333,7 +333,7 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
 ///
 /// # Errors
 /// Errors of the engine and the simulator.
-pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<(Machine, Vec<DrawnResult>)> {
+pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<(Machine, Vec<RandomResult>)> {
     if let Some(dir) = logs {
         OsEnv::new().create_dir_all(dir)?;
     }
@@ -358,7 +358,7 @@ pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<(Machine, Vec
         let own = Machine { jitter, stays_open: f64::INFINITY, ..fitted.machine };
         let interval = case.predict(own)?;
         let middle = |of: [[f64; SEEDS]; 4]| of.map(|sorted| sorted[SEEDS / 2]);
-        all.push(DrawnResult {
+        all.push(RandomResult {
             case: case.name.clone(),
             measured,
             predicted: middle(interval),
@@ -381,7 +381,7 @@ fn figures(o: &SimOutcome) -> Done<[f64; 4]> {
 }
 
 /// Returns the table, and whether every prediction is within its allowed error.
-pub fn table_of(all: &[DrawnResult], style: Style) -> (String, bool) {
+pub fn table_of(all: &[RandomResult], style: Style) -> (String, bool) {
     let mut t = table(&["drawn", "written", "", "runs", "", "held up", "", "peak", ""]);
     let figure = |i: usize, v: f64| match i {
         1 => format!("{v:.1}"),
@@ -409,9 +409,9 @@ pub fn table_of(all: &[DrawnResult], style: Style) -> (String, bool) {
     for (i, word) in words.into_iter().enumerate() {
         let within = all.iter().filter(|r| r.is_within(i)).count();
         let covered =
-            |r: &DrawnResult| (r.interval[i][0]..=r.interval[i][1]).contains(&r.measured[i]);
-        let between = |r: &&DrawnResult| r.is_within(i) || covered(r);
-        let offs = |ours: fn(&DrawnResult) -> [f64; 4]| {
+            |r: &RandomResult| (r.interval[i][0]..=r.interval[i][1]).contains(&r.measured[i]);
+        let between = |r: &&RandomResult| r.is_within(i) || covered(r);
+        let offs = |ours: fn(&RandomResult) -> [f64; 4]| {
             let mut offs: Vec<f64> = all.iter().map(|r| r.off(ours(r), i).abs()).collect();
             offs.sort_by(f64::total_cmp);
             [offs.len() / 2, offs.len().saturating_sub(1)]

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_with_its_place() {
+    fn damage_is_reported_with_its_place() {
         for bytes in REAL {
             for len in rocksdb_trace::FIRST..bytes.len() {
                 // A prefix of whole records is a trace.
@@ -395,8 +395,8 @@ mod tests {
         let mut long = REAL[0].to_vec();
         long.truncate(0x68);
         long.extend([0; 8].iter().chain(&[3, 0xff, 0xff, 0xff, 0xff]));
-        let told = taken(&long).err().unwrap_or_default();
-        assert!(told.contains("at byte 104, after 1 records"), "{told}");
+        let refused = taken(&long).err().unwrap_or_default();
+        assert!(refused.contains("at byte 104, after 1 records"), "{refused}");
     }
 
     #[test]

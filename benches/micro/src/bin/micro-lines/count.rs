@@ -235,7 +235,7 @@ impl OperationCount {
         out
     }
 
-    /// Returns the counts as JSON, which [`told`](OperationCount::told) parses.
+    /// Returns the counts as JSON, which [`from_json`](OperationCount::from_json) parses.
     pub fn json(&self) -> Value {
         let lines = self.lines.iter().map(|l| {
             json!({ "moves": l.moves, "locked": l.locked, "true": l.is_true, "places": l.places })
@@ -254,7 +254,7 @@ impl OperationCount {
     }
 
     /// Parses the output of [`json`](OperationCount::json). Returns `None` for any other value.
-    pub fn told(of: &Value) -> Option<OperationCount> {
+    pub fn from_json(of: &Value) -> Option<OperationCount> {
         let text = |v: &Value| v.as_str().map(str::to_owned);
         let line = |l: &Value| {
             Some(ContendedLine {

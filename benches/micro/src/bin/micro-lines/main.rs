@@ -223,8 +223,8 @@ fn told(counts: &Path, times: &Path, near: f64, far: f64, json: bool) -> Result<
             return Err(format!("{}: not of `time --json`: {of}", times.display()));
         };
         let Some(count) = counts.iter().find(|c| c["operation"] == *name) else { continue };
-        let count =
-            OperationCount::told(count).ok_or_else(|| format!("not of `count --json`: {count}"))?;
+        let count = OperationCount::from_json(count)
+            .ok_or_else(|| format!("not of `count --json`: {count}"))?;
         let rates = COLUMNS.map(|n| model::rate(&count, alone, n, near));
         let across = model::rate(&count, alone, 64.0, far);
         let bounds = [near, far].map(|t| model::bound(&count, alone, t));

@@ -23,7 +23,7 @@ impl KeyModel {
     }
 
     /// Returns the parts of operations `from` to `to` of a phase: ranges, draws, puts and deletes.
-    pub(super) fn drawn(
+    pub(super) fn written_parts(
         &self,
         phase: usize,
         from: u64,
@@ -156,8 +156,8 @@ impl KeyModel {
     pub(super) fn stored_value(&self) -> f64 {
         let (lo, hi) = self.workload.content.value_len;
         let lengths = (hi - lo + 1) as f64;
-        let apart = (hi + 1).saturating_sub(self.options.blob_from().max(lo)) as f64;
-        (self.sizes.flushed.apart * lengths / apart.max(1.0)).max(1.0)
+        let blob = (hi + 1).saturating_sub(self.options.blob_from().max(lo)) as f64;
+        (self.sizes.flushed.blob * lengths / blob.max(1.0)).max(1.0)
     }
 
     /// Drops entries that a compaction may drop if no older run is below: deletes, and expired

@@ -200,7 +200,7 @@ impl SimStore for RunSummary {
                 break;
             }
             let at = (clock.wall(done.ops + 1) as f64, clock.wall(done.ops + n) as f64);
-            for p in self.model().drawn(self.phase, self.done, self.done + n, at) {
+            for p in self.model().written_parts(self.phase, self.done, self.done + n, at) {
                 remember(&mut self.active.parts, p);
                 remember(&mut self.whole, p);
             }
@@ -245,7 +245,7 @@ impl SimStore for RunSummary {
         };
         let mut made = self.tables.tables_of(stretches, &cut, place);
         let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
-            * self.model().sizes.flushed.apart;
+            * self.model().sizes.flushed.blob;
         self.tables.put_blob(&mut made, bytes, &[]);
         Ok(made)
     }
@@ -368,8 +368,8 @@ impl SimStore for RunSummary {
             keys +=
                 self.model().merge_piece(&runs, lo, hi, |_| ()).iter().map(|p| p.puts).sum::<f64>();
         }
-        let EntrySize { put, apart, .. } = self.model().sizes.bottom;
-        LiveKeys { keys, bytes: keys * (put + apart) }
+        let EntrySize { put, blob, .. } = self.model().sizes.bottom;
+        LiveKeys { keys, bytes: keys * (put + blob) }
     }
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {

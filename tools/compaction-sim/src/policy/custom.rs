@@ -1,11 +1,11 @@
 //! Policies outside the engine: the interface that a simulation needs, and the shortest notation
 //! for a policy.
 //!
-//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. An idea returns
-//! [`Wish`]es. This module decides which can start, and in which order, and rejects those that
-//! break the order of versions, using the engine's own [`CompactionJob::check`]. So an idea can be
+//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. A custom policy returns
+//! [`CompactionRequest`]es. This module decides which can start, and in which order, and rejects those that
+//! break the order of versions, using the engine's own [`CompactionJob::check`]. So a custom policy can be
 //! slow, but not wrong. Features that the engine adds to all its policies (overdue deletes, expired
-//! tables) are not available to an idea.
+//! tables) are not available to a custom policy.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -17,11 +17,11 @@ use firn_kv::internals::compaction::{
     fits, pick, run_limits, steps,
 };
 
-/// The interface of a simulated policy. [`Policy`] implements it and chooses jobs by itself; an
-/// idea only requests compactions.
+/// The interface of a simulated policy. [`Policy`] implements it and chooses jobs by itself; a
+/// custom policy only requests compactions.
 ///
 /// ```
-/// use compaction_sim::policy::idea::{SimPolicy, Wish};
+/// use compaction_sim::policy::custom::{CompactionRequest, SimPolicy};
 /// use firn_kv::internals::compaction::LsmShape;
 ///
 /// /// Allows as many runs as the square root of the number of memtables in the tree.
@@ -29,23 +29,23 @@ use firn_kv::internals::compaction::{
 /// struct SquareRoot;
 ///
 /// impl SimPolicy for SquareRoot {
-///     fn wishes(&self, shape: &LsmShape) -> Vec<Wish> {
+///     fn requests(&self, shape: &LsmShape) -> Vec<CompactionRequest> {
 ///         let most = (shape.size() as f64 / shape.memtable_size as f64).sqrt() as usize;
 ///         let few = shape.runs.len() <= most.max(2);
-///         if few { vec![] } else { vec![Wish::whole(0..=most.max(2) / 2)] }
+///         if few { vec![] } else { vec![CompactionRequest::whole(0..=most.max(2) / 2)] }
 ///     }
 /// }
 /// ```
 pub trait SimPolicy: fmt::Debug + Send + Sync {
     /// Returns all compactions that it wants, the most urgent first. Those that cannot start now
     /// are ignored.
-    fn wishes(&self, _: &LsmShape) -> Vec<Wish> {
+    fn requests(&self, _: &LsmShape) -> Vec<CompactionRequest> {
         Vec::new()
     }
 
-    /// Returns the job that starts now: for an idea the first of its requests that can.
+    /// Returns the job that starts now: for a custom policy the first of its requests that can.
     fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
-        self.wishes(shape).iter().find_map(|wish| wish.job(shape).ok())
+        self.requests(shape).iter().find_map(|request| request.job(shape).ok())
     }
 
     /// Reports whether the job may start while compactions with these input sizes run; by default
@@ -99,9 +99,9 @@ impl SimPolicy for Policy {
     }
 }
 
-/// A compaction that an idea wants: adjacent runs by their indexes, 0 the newest.
+/// A compaction that a custom policy wants: adjacent runs by their indexes, 0 the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct CompactionRequest {
     /// The runs.
     pub runs: RangeInclusive<usize>,
     /// Tables of the newest run that take part, together with the overlapping tables of the others.
@@ -112,10 +112,10 @@ pub struct Wish {
     pub level: Option<u8>,
 }
 
-impl Wish {
+impl CompactionRequest {
     /// Creates the compaction of whole runs.
-    pub fn whole(runs: RangeInclusive<usize>) -> Wish {
-        Wish { runs, tables: None, level: None }
+    pub fn whole(runs: RangeInclusive<usize>) -> CompactionRequest {
+        CompactionRequest { runs, tables: None, level: None }
     }
 
     /// Returns the engine's job.
@@ -222,36 +222,37 @@ mod tests {
     }
 
     #[test]
-    fn wishes_become_jobs_that_the_engine_would_take() {
+    fn requests_become_jobs_that_the_engine_would_take() {
         let shape = shape(&[
             (0, &[("a", "m"), ("n", "z")]),
             (0, &[("a", "z")]),
             (1, &[("a", "k"), ("l", "p"), ("q", "z")]),
         ]);
-        let text = |wish: Wish| wish.job(&shape).map(|job| job.to_string());
+        let text = |request: CompactionRequest| request.job(&shape).map(|job| job.to_string());
         assert_eq!(
-            text(Wish::whole(0..=1)).as_deref(),
+            text(CompactionRequest::whole(0..=1)).as_deref(),
             Ok("merge (level-runs 1.00) L0#3[0 1] + L0#2[10] -> L1#2")
         );
         assert_eq!(
-            text(Wish { level: Some(2), ..Wish::whole(0..=2) }).as_deref(),
+            text(CompactionRequest { level: Some(2), ..CompactionRequest::whole(0..=2) })
+                .as_deref(),
             Ok("merge (level-runs 1.00) L0#3[0 1] + L0#2[10] + L1#1[20..22] -> L2#1")
         );
         assert_eq!(
-            text(Wish::whole(2..=2)).as_deref(),
+            text(CompactionRequest::whole(2..=2)).as_deref(),
             Ok("move (level-runs 1.00) L1#1[20..22] -> L2#1")
         );
         for wrong in [
-            Wish::whole(0..=3),
-            Wish { level: Some(1), ..Wish::whole(2..=2) },
-            Wish { level: Some(63), ..Wish::whole(0..=2) },
-            Wish { tables: Some(3..4), ..Wish::whole(0..=2) },
+            CompactionRequest::whole(0..=3),
+            CompactionRequest { level: Some(1), ..CompactionRequest::whole(2..=2) },
+            CompactionRequest { level: Some(63), ..CompactionRequest::whole(0..=2) },
+            CompactionRequest { tables: Some(3..4), ..CompactionRequest::whole(0..=2) },
             // The run between would be newer than the versions that it hides.
-            Wish { level: Some(2), ..Wish::whole(0..=1) },
+            CompactionRequest { level: Some(2), ..CompactionRequest::whole(0..=1) },
         ] {
             assert!(wrong.job(&shape).is_err(), "{wrong:?}");
         }
-        let part = Wish { tables: Some(0..1), ..Wish::whole(1..=2) };
+        let part = CompactionRequest { tables: Some(0..1), ..CompactionRequest::whole(1..=2) };
         assert!(part.job(&shape).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::advise::candidates::{PolicyCandidate, candidates};
 use crate::advise::cost::PolicyCost;
-use crate::advise::question::{CarriedOutcome, StoreQuestion};
+use crate::advise::profile::{ExtrapolatedOutcome, StoreProfile};
 use crate::advise::reason::{because, doubled_text};
 use crate::cli::batch::{simulate_all, simulate_each};
 use crate::model::sim::Setup;
@@ -14,7 +14,7 @@ use crate::policy::NamedPolicy;
 /// A candidate that is better by less does not count as better.
 const TOLERANCE: f64 = 0.02;
 
-/// An answer: all candidates, the ones that no other beats, and the recommended one.
+/// The recommendation: all candidates, the ones that no other beats, and the recommended one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// Costs of the candidates: the front first, then by bytes written.
@@ -29,11 +29,11 @@ pub struct Advice {
     pub doubled: String,
 }
 
-/// Answers a question.
+/// Recommends a policy for a store.
 ///
 /// # Errors
 /// Errors of the simulator.
-pub fn answer(q: &StoreQuestion) -> Done<Advice> {
+pub fn recommend(q: &StoreProfile) -> Done<Advice> {
     let candidates = candidates(q);
     let scales = q.scales();
     let mut cases: Vec<(String, Setup)> = vec![];
@@ -43,10 +43,15 @@ pub fn answer(q: &StoreQuestion) -> Done<Advice> {
         }
     }
     let found = simulate_all("advise", &cases)?;
-    let carried: Vec<CarriedOutcome> = found.chunks(scales.len()).map(|all| q.carry(all)).collect();
-    let mut costs: Vec<(usize, PolicyCost)> =
-        candidates.iter().zip(&carried).map(|(c, o)| PolicyCost::of(q, c, o)).enumerate().collect();
-    wear_out(q, &candidates, scales[0], &mut costs)?;
+    let extrapolated: Vec<ExtrapolatedOutcome> =
+        found.chunks(scales.len()).map(|all| q.extrapolate(all)).collect();
+    let mut costs: Vec<(usize, PolicyCost)> = candidates
+        .iter()
+        .zip(&extrapolated)
+        .map(|(c, o)| PolicyCost::of(q, c, o))
+        .enumerate()
+        .collect();
+    simulate_wear(q, &candidates, scales[0], &mut costs)?;
     let beaten: Vec<bool> = costs.iter().map(|(_, c)| is_beaten(c, &costs, q)).collect();
     costs.sort_by(|(i, a), (j, b)| {
         let key = |i: usize, c: &PolicyCost| (beaten[i], c.write_amplification);
@@ -61,7 +66,7 @@ pub fn answer(q: &StoreQuestion) -> Done<Advice> {
     });
     let chosen = best.ok_or_else(|| Failure::new("there is no candidate"))?;
     let of = costs[chosen].0;
-    let doubled = PolicyCost::at(q, &candidates[of], &carried[of], 2.0);
+    let doubled = PolicyCost::at(q, &candidates[of], &extrapolated[of], 2.0);
     let doubled = doubled_text(&doubled, q);
     let costs: Vec<PolicyCost> = costs.into_iter().map(|(_, c)| c).collect();
     let because = because(&costs, chosen, q);
@@ -69,13 +74,13 @@ pub fn answer(q: &StoreQuestion) -> Done<Advice> {
 }
 
 fn named(c: &PolicyCandidate) -> NamedPolicy {
-    NamedPolicy { name: c.policy.to_string(), policy: c.policy.clone(), idea: None, ages: false }
+    NamedPolicy { name: c.policy.to_string(), policy: c.policy.clone(), custom: None, ages: false }
 }
 
 /// Simulates the candidates once more with the device, if one is given. A policy whose tables
 /// exceed the device at any time does not fit.
-fn wear_out(
-    q: &StoreQuestion,
+fn simulate_wear(
+    q: &StoreProfile,
     candidates: &[PolicyCandidate],
     scale: f64,
     costs: &mut [(usize, PolicyCost)],
@@ -99,7 +104,7 @@ fn wear_out(
 }
 
 /// Reports whether another candidate is no worse in all traded costs, and better in one.
-fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreQuestion) -> bool {
+fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreProfile) -> bool {
     let mine = c.traded(q);
     all.iter().any(|(_, other)| {
         let theirs = other.traded(q);

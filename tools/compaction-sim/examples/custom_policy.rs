@@ -1,7 +1,7 @@
 //! A custom policy, compared with one of the engine: as a trait, in a program. A script can do the
 //! same (`docs/simulate.md`).
 //!
-//! `cargo run --release -p compaction-sim --example idea`
+//! `cargo run --release -p compaction-sim --example custom_policy`
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use compaction_sim::model::machine::Machine;
 use compaction_sim::model::meter::SimOutcome;
 use compaction_sim::model::sim::{Setup, run};
 use compaction_sim::model::size::ContentSize;
-use compaction_sim::policy::idea::{SimPolicy, Wish};
+use compaction_sim::policy::custom::{CompactionRequest, SimPolicy};
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Policy, TreeOptions};
@@ -19,18 +19,18 @@ use firn_kv::{Policy, TreeOptions};
 struct Binomial;
 
 impl SimPolicy for Binomial {
-    fn wishes(&self, shape: &LsmShape) -> Vec<Wish> {
+    fn requests(&self, shape: &LsmShape) -> Vec<CompactionRequest> {
         let alike = |i: &usize| shape.runs[*i].size() * 2 > shape.runs[i + 1].size();
         let pairs = (0..shape.runs.len().saturating_sub(1)).filter(alike);
-        pairs.map(|i| Wish::whole(i..=i + 1)).collect()
+        pairs.map(|i| CompactionRequest::whole(i..=i + 1)).collect()
     }
 }
 
-/// Returns the outcome of an idea, or else of the policy with this text, for a million inserts of
+/// Returns the outcome of a custom policy, or else of the policy with this text, for a million inserts of
 /// 100 bytes at 5 MB per second.
 fn outcome(
     policy: &str,
-    idea: Option<Arc<dyn SimPolicy>>,
+    custom: Option<Arc<dyn SimPolicy>>,
 ) -> Result<SimOutcome, Box<dyn std::error::Error>> {
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
     let options = TreeOptions {
@@ -41,13 +41,13 @@ fn outcome(
     };
     let workload = SimWorkload::of(SimOpKind::Insert, 1_000_000, 0, content);
     let machine = Machine { ingest: 5e6, ..Machine::default() };
-    let setup = Setup { idea, ..Setup::new(options, workload, machine) };
+    let setup = Setup { custom, ..Setup::new(options, workload, machine) };
     Ok(run(&setup, &mut |_| ())?)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    for (name, idea) in [("tiered:4", None), ("binomial", Some(Arc::new(Binomial) as _))] {
-        let of = outcome("tiered:4", idea)?;
+    for (name, custom) in [("tiered:4", None), ("binomial", Some(Arc::new(Binomial) as _))] {
+        let of = outcome("tiered:4", custom)?;
         println!(
             "{name}: {:.1} bytes written for each put, {:.1} runs on average",
             of.write_amplification, of.mean_runs
@@ -58,10 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[test]
 fn the_binomial_counter_keeps_the_logarithm_of_what_it_was_given() {
-    let idea = outcome("tiered:4", Some(Arc::new(Binomial))).unwrap();
+    let custom = outcome("tiered:4", Some(Arc::new(Binomial))).unwrap();
     let tiered = outcome("tiered:4", None).unwrap();
-    assert!(idea.merges > 0 && idea.live_bytes == tiered.live_bytes);
-    assert!(idea.max_runs <= 1 + idea.flushes.ilog2() as usize * 2, "{} runs", idea.max_runs);
-    assert!(idea.mean_runs < tiered.mean_runs);
-    assert!(idea.write_amplification > tiered.write_amplification);
+    assert!(custom.merges > 0 && custom.live_bytes == tiered.live_bytes);
+    assert!(custom.max_runs <= 1 + custom.flushes.ilog2() as usize * 2, "{} runs", custom.max_runs);
+    assert!(custom.mean_runs < tiered.mean_runs);
+    assert!(custom.write_amplification > tiered.write_amplification);
 }

@@ -41,7 +41,7 @@ pub const HELD_UP: f64 = 0.01;
 
 /// Facts about a store.
 #[derive(Clone, Debug)]
-pub struct StoreQuestion {
+pub struct StoreProfile {
     /// Bytes of live keys and values.
     pub held: f64,
     /// Bytes of keys and values written per second.
@@ -74,7 +74,7 @@ pub struct StoreQuestion {
 
 /// Facts about a store in its log.
 #[derive(Clone, Debug, Default)]
-pub struct KnownStore {
+pub struct RecordedStore {
     /// Bytes of live keys and values, as far as its compactions show.
     pub held: Option<f64>,
     /// Bytes of keys and values written per second.
@@ -95,7 +95,7 @@ pub struct KnownStore {
 
 /// Predicted effect of a policy on the store of a question.
 #[derive(Clone, Debug)]
-pub struct CarriedOutcome {
+pub struct ExtrapolatedOutcome {
     /// Bytes written to tables for each byte that the user wrote, once the store is full.
     pub written: f64,
     /// Average number of runs.
@@ -113,7 +113,7 @@ pub struct CarriedOutcome {
     pub write_latency: Option<Percentiles>,
 }
 
-impl StoreQuestion {
+impl StoreProfile {
     fn bytes(&self) -> f64 {
         (self.entry.0 + self.entry.1) as f64
     }
@@ -189,7 +189,7 @@ impl StoreQuestion {
             per_memtable: None,
         };
         let machine = self.machine_at(scale);
-        Ok(Setup { idea: named.idea, ..Setup::new(options, workload, machine) })
+        Ok(Setup { custom: named.custom, ..Setup::new(options, workload, machine) })
     }
 
     /// Returns the same with the device, if one is given, with its capacity scaled.
@@ -201,22 +201,22 @@ impl StoreQuestion {
         Ok(Setup { ssd: self.ssd.map(smaller), ..self.setup(named, table, scale)? })
     }
 
-    /// Extrapolates the outcomes at [`scales`](StoreQuestion::scales) to the store itself.
-    pub fn carry(&self, found: &[SimOutcome]) -> CarriedOutcome {
+    /// Extrapolates the outcomes at [`scales`](StoreProfile::scales) to the store itself.
+    pub fn extrapolate(&self, found: &[SimOutcome]) -> ExtrapolatedOutcome {
         let fine = &found[0];
         let scale = self.scales()[0];
         let held_up = (fine.slowdown_seconds + fine.stalled_seconds) / fine.seconds.max(1e-9);
         // A store that does not keep up gives no numbers for a larger one, except that it will not
         // either.
         let steps = if held_up > HELD_UP { 0.0 } else { -scale.ln() / COARSER.ln() };
-        let carried = |of: &dyn Fn(&SimOutcome) -> f64| {
+        let extrapolated = |of: &dyn Fn(&SimOutcome) -> f64| {
             let more = found.get(1).map_or(0.0, |coarse| of(fine) - of(coarse));
             of(fine) + steps * more.max(0.0)
         };
         let bytes = (fine.flush_bytes + fine.merge_written) as f64;
-        CarriedOutcome {
-            written: carried(&|o| late_writes(o, self.bytes())),
-            runs: carried(&|o| o.mean_runs),
+        ExtrapolatedOutcome {
+            written: extrapolated(&|o| late_writes(o, self.bytes())),
+            runs: extrapolated(&|o| o.mean_runs),
             peak: fine.peak_bytes as f64 / (self.held * scale),
             cpu_per_byte: scale * (fine.flush_cpu_seconds + fine.merge_cpu_seconds)
                 / bytes.max(1.0),
@@ -232,7 +232,7 @@ impl AdviseArgs {
     ///
     /// # Errors
     /// Missing or out-of-bounds options.
-    pub fn question(&self, known: Option<KnownStore>) -> Done<StoreQuestion> {
+    pub fn profile(&self, known: Option<RecordedStore>) -> Done<StoreProfile> {
         let machine = self.machine.machine();
         let known = known.unwrap_or_default();
         let ssd = self.machine.ssd();
@@ -276,7 +276,7 @@ impl AdviseArgs {
         };
         check_entry(entry.0, entry.1).map_err(Failure::new)?;
         check_held(held, memtable)?;
-        Ok(StoreQuestion {
+        Ok(StoreProfile {
             held,
             ingest,
             ttl,
