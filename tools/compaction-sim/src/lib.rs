@@ -41,8 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/compare.rs` runs a custom workload under several policies, `examples/custom_policy.rs` a custom
-//! policy. Hidden modules serve the commands and are not stable.
+//! `examples/compare.rs` runs a custom workload under several policies, `examples/custom_policy.rs`
+//! a custom policy. Hidden modules serve the commands and are not stable.
 
 #[doc(hidden)]
 pub mod advise;

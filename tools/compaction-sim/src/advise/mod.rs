@@ -1,14 +1,14 @@
 //! `advise`: recommends a policy for a store, with its cost and the first limit that breaks.
 //!
-//! It simulates the candidates ([`profile`](crate::advise::profile)) and compares bytes written, space,
-//! and blocks read: the three costs that a policy can trade. It discards candidates that another
-//! one beats in all three. The others must keep up, and fit the disk and the latency bound. Of
-//! these it recommends the policy whose most used resource is used the least. Space is a resource
-//! if the disk size is given. Otherwise space counts only among policies with about equal use of
-//! device and processor.
+//! It simulates the candidates ([`profile`](crate::advise::profile)) and compares bytes written,
+//! space, and blocks read: the three costs that a policy can trade. It discards candidates that
+//! another one beats in all three. The others must keep up, and fit the disk and the latency bound.
+//! It recommends the policy among these whose most used resource is used the least. Space is a
+//! resource if the disk size is given. Otherwise space counts only among policies with about equal
+//! use of device and processor.
 //!
-//! Reads are calculated, not simulated ([`latency`](crate::model::latency)). The time of the device per
-//! block grows with its load, which includes these reads, as in a queue with one server.
+//! Reads are calculated, not simulated ([`latency`](crate::model::latency)). The time of the device
+//! per block grows with its load, which includes these reads, as in a queue with one server.
 
 pub mod candidates;
 mod cost;

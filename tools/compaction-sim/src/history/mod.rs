@@ -3,8 +3,8 @@
 //! A log has the entries and bytes of each flush, and the sizes of each compaction before and
 //! after. These give the input of the simulator: entries of a memtable, bytes of an entry in a
 //! table, the share of deletes, whether keys came in order, and the keys of the writes
-//! ([`choice`](crate::workload::choice)). `compare` and `replay` simulate that workload under the recorded
-//! policy or others.
+//! ([`choice`](crate::workload::choice)). `compare` and `replay` simulate that workload under the
+//! recorded policy or others.
 //!
 //! A log also has the duration of each flush and compaction, and the time that writers were slowed
 //! or stalled so far. These give the speeds of the machine as that store used it

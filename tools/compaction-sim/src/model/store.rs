@@ -1,6 +1,6 @@
-//! The interface of a model of a tree's data. There are two: [`exact`](crate::model::exact) holds every
-//! key, [`summary`](crate::model::summary) only numbers for each table. The simulator drives both in the
-//! same way.
+//! The interface of a model of a tree's data. There are two: [`exact`](crate::model::exact) holds
+//! every key, [`summary`](crate::model::summary) only numbers for each table. The simulator drives
+//! both in the same way.
 
 use firn_kv::Result;
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, TableShape};

@@ -1,11 +1,11 @@
 //! Policies outside the engine: the interface that a simulation needs, and the shortest notation
 //! for a policy.
 //!
-//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. A custom policy returns
-//! [`CompactionRequest`]es. This module decides which can start, and in which order, and rejects those that
-//! break the order of versions, using the engine's own [`CompactionJob::check`]. So a custom policy can be
-//! slow, but not wrong. Features that the engine adds to all its policies (overdue deletes, expired
-//! tables) are not available to a custom policy.
+//! [`SimPolicy`] is a trait over the plain data that the engine's policies see. A custom policy
+//! returns [`CompactionRequest`]es. This module decides which can start, and in which order, and
+//! rejects those that break the order of versions, using the engine's own [`CompactionJob::check`].
+//! So a custom policy can be slow, but not wrong. Features that the engine adds to all its policies
+//! (overdue deletes, expired tables) are not available to a custom policy.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
