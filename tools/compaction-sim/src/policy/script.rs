@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_script_is_said() {
         for (text, said) in [
-            ("fn compactions(runs, tree) { [", "(line 1, position 26)"),
+            ("fn compactions(runs, tree) { [", "(line 1, position 31)"),
             ("fn other(runs, tree) { [] }", "there is no function `compactions"),
             ("fn compactions(runs, tree) { [] } fn most_runs() { 3 }", "most_runs takes one"),
             ("import \"x\" as x; fn compactions(runs, tree) { [] }", "import"),
