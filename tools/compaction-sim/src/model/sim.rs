@@ -4,7 +4,7 @@
 //! - A full memtable is sealed. A flush precedes a compaction.
 //! - The most urgent job of the policy starts if it has room, with its inputs marked busy. It is
 //!   installed when it is done.
-//! - [`delay`] or [`fill_delay`], whichever is longer, slows writers. They wait while every
+//! - `delay` or `fill_delay`, whichever is longer, slows writers. They wait while every
 //!   memtable is full.
 //! - Large compactions, and flushes that writers will wait for, run in pieces on as many threads as
 //!   there are free subcompaction slots.
