@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::Visit;
 
+use crate::modules::{files_below, is_test};
+
 /// A public method: its type, its name, and whether it takes `self`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Method {
@@ -35,13 +37,6 @@ pub struct Method {
 struct Methods<'a> {
     types: &'a [&'a str],
     found: BTreeSet<Method>,
-}
-
-fn is_test(attrs: &[syn::Attribute]) -> bool {
-    attrs.iter().any(|a| {
-        a.path().is_ident("cfg")
-            && matches!(&a.meta, syn::Meta::List(l) if l.tokens.to_string().split(' ').any(|t| t == "test"))
-    })
 }
 
 impl<'ast> Visit<'ast> for Methods<'_> {
@@ -82,24 +77,17 @@ impl<'ast> Visit<'ast> for Methods<'_> {
     }
 }
 
-fn sources(path: &Path, out: &mut Vec<PathBuf>) {
-    if !path.is_dir() {
-        out.push(path.to_path_buf());
-        return;
-    }
-    let mut entries: Vec<_> =
-        std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() || path.extension().is_some_and(|e| e == "rs") {
-            sources(&path, out);
-        }
-    }
+/// Returns a file, or the sources below a directory.
+fn sources(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if path.is_dir() { files_below(path) } else { Ok(vec![path.to_path_buf()]) }
+}
+
+fn text(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
 
 fn parse(file: &Path) -> Result<syn::File, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))
+    syn::parse_file(&text(file)?).map_err(|e| format!("{}: {e}", file.display()))
 }
 
 /// Returns the public methods of these types, and of the traits named `trait Name`, in the sources
@@ -107,12 +95,9 @@ fn parse(file: &Path) -> Result<syn::File, String> {
 ///
 /// # Errors
 /// A file that cannot be read or parsed.
-/// A file that cannot be read or parsed.
 pub fn methods(src: &Path, types: &[&str]) -> Result<BTreeSet<Method>, String> {
-    let mut files = vec![];
-    sources(src, &mut files);
     let mut all = Methods { types, found: BTreeSet::new() };
-    for file in files {
+    for file in sources(src)? {
         all.visit_file(&parse(&file)?);
     }
     Ok(all.found)
@@ -202,17 +187,16 @@ pub fn check(
     given: &Path,
 ) -> Result<(usize, Vec<usize>), String> {
     let methods = methods(src, types)?;
-    let text = std::fs::read_to_string(given).map_err(|e| format!("{}: {e}", given.display()))?;
-    let mut given = reasons(&text)?;
+    let text_of_reasons = text(given)?;
+    let mut given = reasons(&text_of_reasons)?;
     let (mut wrong, mut called) = (vec![], vec![]);
     for Runs { kind, sources: places } in runs {
-        let mut files = vec![];
-        places.iter().for_each(|r| sources(r, &mut files));
         let mut calls = RunCalls::default();
-        for file in files {
-            let text =
-                std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-            calls.scan(text.parse().map_err(|e| format!("{}: {e}", file.display()))?);
+        for place in places {
+            for file in sources(place)? {
+                let tokens = text(&file)?.parse();
+                calls.scan(tokens.map_err(|e| format!("{}: {e}", file.display()))?);
+            }
         }
         let mut n = 0;
         for m in &methods {

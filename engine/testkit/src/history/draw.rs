@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::{
-    Filler, HistoryEnds, HistoryKey, HistoryOp, LONGEST_KEY, Move, SLOTS, Span, Step, StepKind,
-    TREES, WEIGHTS, Write,
+    Filler, HistoryEnds, HistoryKey, HistoryOp, LONGEST_KEY, Move, SLOTS, Span, Step,
+    StepKind as K, TREES, WEIGHTS, Write,
 };
 use crate::rng::Rng;
 
@@ -25,13 +25,20 @@ pub struct History {
     /// Whether each tree accepts operands.
     hooked: [bool; TREES],
     alive: [bool; TREES],
+    /// Slots in use.
+    open: OpenSlots,
+    exports: [bool; SLOTS],
+    grown: u64,
+    sum: u64,
+}
+
+/// Slots that end when the store closes.
+#[derive(Default)]
+struct OpenSlots {
     snapshots: [bool; SLOTS],
     iters: [bool; SLOTS],
     cursors: [bool; SLOTS],
     transactions: [bool; SLOTS],
-    exports: [bool; SLOTS],
-    grown: u64,
-    sum: u64,
 }
 
 impl History {
@@ -49,19 +56,13 @@ impl History {
         let first = rng.below(5) as usize;
         let spaces = std::array::from_fn(|i| all[(first + i) % all.len()]);
         let sum = WEIGHTS.iter().map(|(_, w)| w).sum();
-        let no = [false; SLOTS];
-        let alive = [false; TREES];
-        let (snapshots, iters, cursors, transactions, exports) = (no, no, no, no, no);
         History {
             rng,
             spaces,
             hooked,
-            alive,
-            snapshots,
-            iters,
-            cursors,
-            transactions,
-            exports,
+            alive: [false; TREES],
+            open: OpenSlots::default(),
+            exports: [false; SLOTS],
             grown: 0,
             sum,
         }
@@ -209,11 +210,11 @@ impl History {
         out
     }
 
-    fn ends(&mut self, kind: StepKind) -> HistoryEnds {
+    fn ends(&mut self, kind: K) -> HistoryEnds {
         match kind {
-            StepKind::Backward | StepKind::PrefixBack => HistoryEnds::Back,
-            StepKind::BothEnds | StepKind::PrefixBoth => HistoryEnds::Both(self.rng.next_u64()),
-            StepKind::SnapshotScan if self.rng.one_in(2) => HistoryEnds::Back,
+            K::Backward | K::PrefixBack => HistoryEnds::Back,
+            K::BothEnds | K::PrefixBoth => HistoryEnds::Both(self.rng.next_u64()),
+            K::SnapshotScan if self.rng.one_in(2) => HistoryEnds::Back,
             _ => HistoryEnds::Front,
         }
     }
@@ -253,7 +254,7 @@ impl History {
 
     /// Draws a snapshot to read at, half of the time, if there is one.
     fn maybe_at(&mut self) -> Option<usize> {
-        if self.rng.one_in(2) { None } else { self.filled(|h| h.snapshots) }
+        if self.rng.one_in(2) { None } else { self.filled(|h| h.open.snapshots) }
     }
 
     fn filled(&mut self, of: fn(&History) -> [bool; SLOTS]) -> Option<usize> {
@@ -267,49 +268,41 @@ impl History {
     }
 
     /// Returns the step type to draw instead of `kind` if it requires missing state.
-    fn enabled(&mut self, kind: StepKind) -> StepKind {
+    fn enabled(&mut self, kind: K) -> K {
         if !self.alive.contains(&true) {
-            return StepKind::CreateTree;
+            return K::CreateTree;
         }
         let no = |slots: [bool; SLOTS]| !slots.contains(&true);
         match kind {
-            StepKind::SnapshotGet
-            | StepKind::SnapshotScan
-            | StepKind::SnapshotWalk
-            | StepKind::SnapshotEdges
-            | StepKind::DropSnapshot
-                if no(self.snapshots) =>
+            K::SnapshotGet
+            | K::SnapshotScan
+            | K::SnapshotWalk
+            | K::SnapshotEdges
+            | K::DropSnapshot
+                if no(self.open.snapshots) =>
             {
-                StepKind::TakeSnapshot
+                K::TakeSnapshot
             }
-            StepKind::StepIter | StepKind::CloseIter if no(self.iters) => StepKind::OpenIter,
-            StepKind::MoveCursor | StepKind::CloseCursor if no(self.cursors) => {
-                StepKind::OpenCursor
-            }
-            StepKind::TxGet
-            | StepKind::TxScan
-            | StepKind::TxPut
-            | StepKind::TxDelete
-            | StepKind::TxDeleteRange
-            | StepKind::Commit
-            | StepKind::Abort
-                if no(self.transactions) =>
+            K::StepIter | K::CloseIter if no(self.open.iters) => K::OpenIter,
+            K::MoveCursor | K::CloseCursor if no(self.open.cursors) => K::OpenCursor,
+            K::TxGet
+            | K::TxScan
+            | K::TxPut
+            | K::TxDelete
+            | K::TxDeleteRange
+            | K::Commit
+            | K::Abort
+                if no(self.open.transactions) =>
             {
-                StepKind::Begin
+                K::Begin
             }
-            StepKind::Import if no(self.exports) => StepKind::Export,
-            StepKind::CreateTree if !self.alive.contains(&false) => StepKind::Put,
+            K::Import if no(self.exports) => K::Export,
+            K::CreateTree if !self.alive.contains(&false) => K::Put,
             k => k,
         }
     }
 
-    fn close_all(&mut self) {
-        (self.snapshots, self.iters) = ([false; SLOTS], [false; SLOTS]);
-        (self.cursors, self.transactions) = ([false; SLOTS], [false; SLOTS]);
-    }
-
-    fn op(&mut self, kind: StepKind) -> HistoryOp {
-        use StepKind as K;
+    fn op(&mut self, kind: K) -> HistoryOp {
         match kind {
             K::Put
             | K::PutLarge
@@ -347,58 +340,53 @@ impl History {
         }
     }
 
-    fn write_op(&mut self, kind: StepKind) -> HistoryOp {
-        let tree = if kind == StepKind::Merge { self.merge_tree() } else { self.tree() };
-        if matches!(kind, StepKind::Batch | StepKind::BatchPower) {
+    fn write_op(&mut self, kind: K) -> HistoryOp {
+        let tree = if kind == K::Merge { self.merge_tree() } else { self.tree() };
+        if matches!(kind, K::Batch | K::BatchPower) {
             let n = if self.rng.one_in(20) { 50 } else { 1 + self.rng.below(6) };
             let writes = (0..n).map(|_| {
                 let t = self.tree();
                 (t, self.a_write(t))
             });
-            return HistoryOp::Batch {
-                writes: writes.collect(),
-                power: kind == StepKind::BatchPower,
-            };
+            return HistoryOp::Batch { writes: writes.collect(), power: kind == K::BatchPower };
         }
         let key = self.key(tree);
         let write = match kind {
-            StepKind::PutLarge => Write::Put(key, self.large()),
-            StepKind::Delete => Write::Delete(key),
-            StepKind::DeleteRange => Write::DeleteRange(self.deleted_span(tree)),
-            StepKind::Merge => Write::Merge(key, self.value()),
+            K::PutLarge => Write::Put(key, self.large()),
+            K::Delete => Write::Delete(key),
+            K::DeleteRange => Write::DeleteRange(self.deleted_span(tree)),
+            K::Merge => Write::Merge(key, self.value()),
             _ => Write::Put(key, self.value()),
         };
-        HistoryOp::Write { tree, write, power: kind == StepKind::PutPower }
+        HistoryOp::Write { tree, write, power: kind == K::PutPower }
     }
 
     /// Draws an atomic read-modify-write operation.
-    fn step_op(&mut self, kind: StepKind) -> HistoryOp {
+    fn step_op(&mut self, kind: K) -> HistoryOp {
         let tree = self.tree();
         let key = self.key(tree);
         let value = (!self.rng.one_in(4)).then(|| self.value());
         match kind {
-            StepKind::Clear if self.spaces[tree] != DrawSpace::Odd => HistoryOp::Clear { tree },
-            StepKind::InsertIfAbsent => {
-                HistoryOp::InsertIfAbsent { tree, key, value: self.value() }
-            }
-            StepKind::Swap => HistoryOp::Swap { tree, key, right: !self.rng.one_in(3), value },
-            StepKind::Update => HistoryOp::Update { tree, key, value },
+            K::Clear if self.spaces[tree] != DrawSpace::Odd => HistoryOp::Clear { tree },
+            K::InsertIfAbsent => HistoryOp::InsertIfAbsent { tree, key, value: self.value() },
+            K::Swap => HistoryOp::Swap { tree, key, right: !self.rng.one_in(3), value },
+            K::Update => HistoryOp::Update { tree, key, value },
             _ => HistoryOp::Pop { tree, back: self.rng.one_in(3) },
         }
     }
 
-    fn tx_op(&mut self, kind: StepKind) -> HistoryOp {
+    fn tx_op(&mut self, kind: K) -> HistoryOp {
         let tree = self.tree();
         let key = self.key(tree);
-        let slot = self.filled(|h| h.transactions).unwrap_or(0);
+        let slot = self.filled(|h| h.open.transactions).unwrap_or(0);
         match kind {
-            StepKind::Begin => {
+            K::Begin => {
                 let slot = self.slot();
-                self.transactions[slot] = true;
+                self.open.transactions[slot] = true;
                 HistoryOp::Begin { slot }
             }
-            StepKind::TxGet => HistoryOp::TxGet { slot, tree, key },
-            StepKind::TxScan => {
+            K::TxGet => HistoryOp::TxGet { slot, tree, key },
+            K::TxScan => {
                 let limit =
                     if self.rng.one_in(3) { usize::MAX } else { self.rng.below(5) as usize };
                 HistoryOp::TxScan {
@@ -409,17 +397,17 @@ impl History {
                     limit,
                 }
             }
-            StepKind::TxPut => HistoryOp::TxPut { slot, tree, key, value: self.value() },
-            StepKind::TxDelete => HistoryOp::TxDelete { slot, tree, key },
-            StepKind::TxDeleteRange => {
+            K::TxPut => HistoryOp::TxPut { slot, tree, key, value: self.value() },
+            K::TxDelete => HistoryOp::TxDelete { slot, tree, key },
+            K::TxDeleteRange => {
                 HistoryOp::TxDeleteRange { slot, tree, span: self.deleted_span(tree) }
             }
-            StepKind::Retry => {
+            K::Retry => {
                 HistoryOp::Retry { tree, key, value: self.value(), disturb: self.rng.one_in(2) }
             }
             _ => {
-                self.transactions[slot] = false;
-                if kind == StepKind::Abort {
+                self.open.transactions[slot] = false;
+                if kind == K::Abort {
                     HistoryOp::Abort { slot }
                 } else {
                     HistoryOp::Commit { slot, power: self.rng.one_in(20) }
@@ -428,67 +416,67 @@ impl History {
         }
     }
 
-    fn open_op(&mut self, kind: StepKind) -> HistoryOp {
+    fn open_op(&mut self, kind: K) -> HistoryOp {
         let tree = self.tree();
-        let (iter, cursor) =
-            (self.filled(|h| h.iters).unwrap_or(0), self.filled(|h| h.cursors).unwrap_or(0));
+        let (iter, cursor) = (
+            self.filled(|h| h.open.iters).unwrap_or(0),
+            self.filled(|h| h.open.cursors).unwrap_or(0),
+        );
         match kind {
-            StepKind::OpenIter => {
+            K::OpenIter => {
                 let slot = self.slot();
-                self.iters[slot] = true;
+                self.open.iters[slot] = true;
                 HistoryOp::OpenIter { slot, tree, span: self.span(tree), at: self.maybe_at() }
             }
-            StepKind::StepIter => HistoryOp::StepIter {
+            K::StepIter => HistoryOp::StepIter {
                 slot: iter,
                 front: self.rng.below(6) as usize,
                 back: self.rng.below(6) as usize,
             },
-            StepKind::CloseIter => {
-                self.iters[iter] = false;
+            K::CloseIter => {
+                self.open.iters[iter] = false;
                 HistoryOp::CloseIter { slot: iter }
             }
-            StepKind::OpenCursor => {
+            K::OpenCursor => {
                 let slot = self.slot();
-                self.cursors[slot] = true;
+                self.open.cursors[slot] = true;
                 HistoryOp::OpenCursor { slot, tree, span: self.span(tree), at: self.maybe_at() }
             }
-            StepKind::MoveCursor => HistoryOp::MoveCursor { slot: cursor, moves: self.moves(tree) },
+            K::MoveCursor => HistoryOp::MoveCursor { slot: cursor, moves: self.moves(tree) },
             _ => {
-                self.cursors[cursor] = false;
+                self.open.cursors[cursor] = false;
                 HistoryOp::CloseCursor { slot: cursor }
             }
         }
     }
 
-    fn snapshot_op(&mut self, kind: StepKind) -> HistoryOp {
-        if kind != StepKind::DropSnapshot {
+    fn snapshot_op(&mut self, kind: K) -> HistoryOp {
+        if kind != K::DropSnapshot {
             let slot = self.slot();
-            self.snapshots[slot] = true;
-            return HistoryOp::TakeSnapshot { slot, named: kind == StepKind::TakeNamed };
+            self.open.snapshots[slot] = true;
+            return HistoryOp::TakeSnapshot { slot, named: kind == K::TakeNamed };
         }
-        let slot = self.filled(|h| h.snapshots).unwrap_or(0);
-        self.snapshots[slot] = false;
+        let slot = self.filled(|h| h.open.snapshots).unwrap_or(0);
+        self.open.snapshots[slot] = false;
         HistoryOp::DropSnapshot { slot }
     }
 
-    fn bulk_op(&mut self, kind: StepKind) -> HistoryOp {
+    fn bulk_op(&mut self, kind: K) -> HistoryOp {
         let tree = self.tree();
         match kind {
-            StepKind::Ingest => {
+            K::Ingest => {
                 // Sometimes none, or enough for several tables.
                 let n = if self.rng.one_in(12) { 400 } else { self.rng.below(30) };
                 let pairs: BTreeMap<HistoryKey, Filler> =
                     (0..n).map(|_| (self.key(tree), self.value())).collect();
                 HistoryOp::Ingest { tree, pairs: pairs.into_iter().collect() }
             }
-            StepKind::Export => {
+            K::Export => {
                 let slot = self.slot();
                 self.exports[slot] = true;
                 HistoryOp::Export { slot, tree, span: self.span(tree) }
             }
-            StepKind::Import => {
-                HistoryOp::Import { slot: self.filled(|h| h.exports).unwrap_or(0), tree }
-            }
+            K::Import => HistoryOp::Import { slot: self.filled(|h| h.exports).unwrap_or(0), tree },
             _ => {
                 let (from, to) = self.two_keys(tree);
                 HistoryOp::DropRange { tree, from, to }
@@ -496,26 +484,26 @@ impl History {
         }
     }
 
-    fn life_op(&mut self, kind: StepKind) -> HistoryOp {
+    fn life_op(&mut self, kind: K) -> HistoryOp {
         match kind {
-            StepKind::CreateTree => {
+            K::CreateTree => {
                 let i = self.rng.below(TREES as u64) as usize;
                 let tree =
                     (0..TREES).map(|n| (i + n) % TREES).find(|&n| !self.alive[n]).unwrap_or(i);
                 self.alive[tree] = true;
                 HistoryOp::CreateTree { tree }
             }
-            StepKind::DropTree => {
+            K::DropTree => {
                 let tree = self.tree();
                 self.alive[tree] = false;
-                self.transactions = [false; SLOTS];
+                self.open.transactions = [false; SLOTS];
                 HistoryOp::DropTree { tree }
             }
             _ => {
-                self.close_all();
+                self.open = OpenSlots::default();
                 match kind {
-                    StepKind::Reopen => HistoryOp::Reopen,
-                    StepKind::Crash => HistoryOp::Crash,
+                    K::Reopen => HistoryOp::Reopen,
+                    K::Crash => HistoryOp::Crash,
                     _ => HistoryOp::PowerCut {
                         seed: if self.rng.one_in(2) { None } else { Some(self.rng.next_u64()) },
                     },
@@ -524,20 +512,20 @@ impl History {
         }
     }
 
-    fn read_op(&mut self, kind: StepKind, tree: usize) -> HistoryOp {
-        let snapshot = self.filled(|h| h.snapshots);
+    fn read_op(&mut self, kind: K, tree: usize) -> HistoryOp {
+        let snapshot = self.filled(|h| h.open.snapshots);
         match kind {
-            StepKind::Get => HistoryOp::Get { tree, key: self.key(tree), at: None },
-            StepKind::SnapshotGet if self.rng.one_in(4) => {
+            K::Get => HistoryOp::Get { tree, key: self.key(tree), at: None },
+            K::SnapshotGet if self.rng.one_in(4) => {
                 HistoryOp::Contains { tree, key: self.key(tree), at: snapshot }
             }
-            StepKind::SnapshotGet => HistoryOp::Get { tree, key: self.key(tree), at: snapshot },
-            StepKind::Contains => HistoryOp::Contains { tree, key: self.key(tree), at: None },
-            StepKind::MultiGet => {
+            K::SnapshotGet => HistoryOp::Get { tree, key: self.key(tree), at: snapshot },
+            K::Contains => HistoryOp::Contains { tree, key: self.key(tree), at: None },
+            K::MultiGet => {
                 let n = self.rng.below(9);
                 HistoryOp::MultiGet { tree, keys: (0..n).map(|_| self.key(tree)).collect() }
             }
-            StepKind::SnapshotScan if self.rng.one_in(4) => {
+            K::SnapshotScan if self.rng.one_in(4) => {
                 let ends = self.ends(kind);
                 HistoryOp::Prefix {
                     tree,
@@ -547,11 +535,8 @@ impl History {
                     at: snapshot,
                 }
             }
-            StepKind::Forward
-            | StepKind::Backward
-            | StepKind::BothEnds
-            | StepKind::SnapshotScan => {
-                let at = if kind == StepKind::SnapshotScan { snapshot } else { None };
+            K::Forward | K::Backward | K::BothEnds | K::SnapshotScan => {
+                let at = if kind == K::SnapshotScan { snapshot } else { None };
                 HistoryOp::Scan {
                     tree,
                     span: self.span(tree),
@@ -560,7 +545,7 @@ impl History {
                     at,
                 }
             }
-            StepKind::Prefix | StepKind::PrefixBack | StepKind::PrefixBoth => {
+            K::Prefix | K::PrefixBack | K::PrefixBoth => {
                 let ends = self.ends(kind);
                 HistoryOp::Prefix {
                     tree,
@@ -570,32 +555,30 @@ impl History {
                     at: None,
                 }
             }
-            StepKind::Edges => HistoryOp::Edges { tree, at: None },
-            StepKind::SnapshotEdges => HistoryOp::Edges { tree, at: snapshot },
-            StepKind::Walk => {
+            K::Edges => HistoryOp::Edges { tree, at: None },
+            K::SnapshotEdges => HistoryOp::Edges { tree, at: snapshot },
+            K::Walk => {
                 HistoryOp::Walk { tree, span: self.span(tree), moves: self.moves(tree), at: None }
             }
-            StepKind::SnapshotWalk => HistoryOp::Walk {
+            K::SnapshotWalk => HistoryOp::Walk {
                 tree,
                 span: self.span(tree),
                 moves: self.moves(tree),
                 at: snapshot,
             },
-            StepKind::FullScan => HistoryOp::FullScan { tree },
-            StepKind::Flush => HistoryOp::Flush { tree },
-            StepKind::Compact => HistoryOp::Compact { tree },
-            StepKind::CompactRange => {
+            K::FullScan => HistoryOp::FullScan { tree },
+            K::Flush => HistoryOp::Flush { tree },
+            K::Compact => HistoryOp::Compact { tree },
+            K::CompactRange => {
                 let (from, to) = self.two_keys(tree);
                 HistoryOp::CompactRange { tree, from, to }
             }
-            StepKind::ChangeOptions => {
-                HistoryOp::ChangeOptions { tree, variant: self.rng.below(64) }
-            }
-            StepKind::Size => {
+            K::ChangeOptions => HistoryOp::ChangeOptions { tree, variant: self.rng.below(64) },
+            K::Size => {
                 let (from, to) = self.two_keys(tree);
                 HistoryOp::Size { tree, from, to }
             }
-            StepKind::Tables => HistoryOp::Tables { tree },
+            K::Tables => HistoryOp::Tables { tree },
             _ => HistoryOp::Refused { tree },
         }
     }
@@ -611,7 +594,7 @@ impl Iterator for History {
             n = n.saturating_sub(*w);
             here
         });
-        let kind = self.enabled(drawn.map_or(StepKind::Get, |(k, _)| *k));
+        let kind = self.enabled(drawn.map_or(K::Get, |(k, _)| *k));
         Some(Step { kind, op: self.op(kind) })
     }
 }

@@ -20,7 +20,7 @@ mod draw;
 mod script;
 
 pub use draw::History;
-pub use script::Script;
+pub use script::{HistoryOp, Script};
 
 /// Maximum number of trees of a history.
 pub const TREES: usize = 4;
@@ -138,105 +138,31 @@ pub enum Move {
     Prev,
 }
 
-/// The action of a step. `tree`, `slot`: index into the [`TREES`] and [`SLOTS`]. `at`: the snapshot
-/// to read, or the present.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum HistoryOp {
-    Write { tree: usize, write: Write, power: bool },
-    Batch { writes: Vec<(usize, Write)>, power: bool },
-    Sync,
-    Pop { tree: usize, back: bool },
-    InsertIfAbsent { tree: usize, key: HistoryKey, value: Filler },
-    Swap { tree: usize, key: HistoryKey, right: bool, value: Option<Filler> },
-    Update { tree: usize, key: HistoryKey, value: Option<Filler> },
-    Clear { tree: usize },
-    Get { tree: usize, key: HistoryKey, at: Option<usize> },
-    Edges { tree: usize, at: Option<usize> },
-    Contains { tree: usize, key: HistoryKey, at: Option<usize> },
-    MultiGet { tree: usize, keys: Vec<HistoryKey> },
-    Scan { tree: usize, span: Span, ends: HistoryEnds, limit: usize, at: Option<usize> },
-    Prefix { tree: usize, prefix: HistoryKey, ends: HistoryEnds, limit: usize, at: Option<usize> },
-    Walk { tree: usize, span: Span, moves: Vec<Move>, at: Option<usize> },
-    FullScan { tree: usize },
-    OpenIter { slot: usize, tree: usize, span: Span, at: Option<usize> },
-    StepIter { slot: usize, front: usize, back: usize },
-    CloseIter { slot: usize },
-    OpenCursor { slot: usize, tree: usize, span: Span, at: Option<usize> },
-    MoveCursor { slot: usize, moves: Vec<Move> },
-    CloseCursor { slot: usize },
-    TakeSnapshot { slot: usize, named: bool },
-    DropSnapshot { slot: usize },
-    Flush { tree: usize },
-    Compact { tree: usize },
-    CompactRange { tree: usize, from: HistoryKey, to: HistoryKey },
-    DropRange { tree: usize, from: HistoryKey, to: HistoryKey },
-    Ingest { tree: usize, pairs: Vec<(HistoryKey, Filler)> },
-    Export { slot: usize, tree: usize, span: Span },
-    Import { slot: usize, tree: usize },
-    Tables { tree: usize },
-    WaitIdle,
-    Begin { slot: usize },
-    TxGet { slot: usize, tree: usize, key: HistoryKey },
-    TxScan { slot: usize, tree: usize, span: Span, back: bool, limit: usize },
-    TxPut { slot: usize, tree: usize, key: HistoryKey, value: Filler },
-    TxDelete { slot: usize, tree: usize, key: HistoryKey },
-    TxDeleteRange { slot: usize, tree: usize, span: Span },
-    Commit { slot: usize, power: bool },
-    Abort { slot: usize },
-    Retry { tree: usize, key: HistoryKey, value: Filler, disturb: bool },
-    Reopen,
-    Crash,
-    PowerCut { seed: Option<u64> },
-    Checkpoint,
-    ReadOnly,
-    CreateTree { tree: usize },
-    DropTree { tree: usize },
-    ChangeOptions { tree: usize, variant: u64 },
-    Size { tree: usize, from: HistoryKey, to: HistoryKey },
-    Stats,
-    Verify,
-    Advance { seconds: u64 },
-    Refused { tree: usize },
+/// Defines the types of steps with their weights.
+macro_rules! kinds {
+    ($($kind:ident $weight:literal,)*) => {
+        /// The types of steps, for weights and for measuring the coverage of a history.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum StepKind { $($kind),* }
+
+        /// Weight of each type.
+        pub const WEIGHTS: &[(StepKind, u64)] = &[$((StepKind::$kind, $weight)),*];
+    };
 }
 
-/// The types of steps, for weights and for measuring the coverage of a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-#[rustfmt::skip]
-pub enum StepKind {
-    Put, PutLarge, PutPower, Delete, DeleteRange, Merge, Batch, BatchPower, Sync,
-    Pop, InsertIfAbsent, Swap, Update, Clear, Edges, SnapshotEdges,
-    Get, Contains, MultiGet, Forward, Backward, BothEnds, Prefix, PrefixBack, PrefixBoth, Walk, FullScan,
-    OpenIter, StepIter, CloseIter, OpenCursor, MoveCursor, CloseCursor,
-    TakeSnapshot, TakeNamed, DropSnapshot, SnapshotGet, SnapshotScan, SnapshotWalk,
-    Flush, Compact, CompactRange, DropRange, WaitIdle, Ingest, Export, Import, Tables,
-    Begin, TxGet, TxScan, TxPut, TxDelete, TxDeleteRange, Commit, Abort, Retry,
-    Reopen, Crash, PowerCut, Checkpoint, ReadOnly,
-    CreateTree, DropTree, ChangeOptions, Size, Stats, Verify, Advance, Refused,
+kinds! {
+    Put 3400, PutLarge 60, PutPower 20, Delete 900, DeleteRange 90, Merge 900, Batch 250,
+    BatchPower 5, Sync 5, Pop 150, InsertIfAbsent 80, Swap 100, Update 100, Clear 6, Edges 30,
+    SnapshotEdges 20, Get 1200, Contains 150, MultiGet 100, Forward 150, Backward 150, BothEnds 80,
+    Prefix 80, PrefixBack 80, PrefixBoth 40, Walk 200, FullScan 8, OpenIter 60, StepIter 250,
+    CloseIter 40, OpenCursor 60, MoveCursor 250, CloseCursor 40, TakeSnapshot 40, TakeNamed 20,
+    DropSnapshot 55, SnapshotGet 200, SnapshotScan 80, SnapshotWalk 60, Flush 30, Compact 6,
+    CompactRange 10, DropRange 10, WaitIdle 5, Ingest 30, Export 15, Import 15, Tables 20,
+    Begin 100, TxGet 150, TxScan 40, TxPut 200, TxDelete 50, TxDeleteRange 20, Commit 90, Abort 20,
+    Retry 30, Reopen 4, Crash 4, PowerCut 4, Checkpoint 2, ReadOnly 3, CreateTree 10, DropTree 4,
+    ChangeOptions 8, Size 20, Stats 15, Verify 2, Advance 10, Refused 10,
 }
-
-/// Weight of each type.
-#[rustfmt::skip]
-pub const WEIGHTS: &[(StepKind, u64)] = &[
-    (StepKind::Put, 3400), (StepKind::PutLarge, 60), (StepKind::PutPower, 20), (StepKind::Delete, 900), (StepKind::DeleteRange, 90),
-    (StepKind::Merge, 900), (StepKind::Batch, 250), (StepKind::BatchPower, 5), (StepKind::Sync, 5),
-    (StepKind::Pop, 150), (StepKind::InsertIfAbsent, 80), (StepKind::Swap, 100), (StepKind::Update, 100), (StepKind::Clear, 6), (StepKind::Edges, 30),
-    (StepKind::SnapshotEdges, 20), (StepKind::Get, 1200), (StepKind::Contains, 150), (StepKind::MultiGet, 100),
-    (StepKind::Forward, 150), (StepKind::Backward, 150), (StepKind::BothEnds, 80),
-    (StepKind::Prefix, 80), (StepKind::PrefixBack, 80), (StepKind::PrefixBoth, 40), (StepKind::Walk, 200), (StepKind::FullScan, 8),
-    (StepKind::OpenIter, 60), (StepKind::StepIter, 250), (StepKind::CloseIter, 40),
-    (StepKind::OpenCursor, 60), (StepKind::MoveCursor, 250), (StepKind::CloseCursor, 40),
-    (StepKind::TakeSnapshot, 40), (StepKind::TakeNamed, 20), (StepKind::DropSnapshot, 55), (StepKind::SnapshotGet, 200),
-    (StepKind::SnapshotScan, 80), (StepKind::SnapshotWalk, 60),
-    (StepKind::Flush, 30), (StepKind::Compact, 6), (StepKind::CompactRange, 10), (StepKind::DropRange, 10), (StepKind::WaitIdle, 5),
-    (StepKind::Ingest, 30), (StepKind::Export, 15), (StepKind::Import, 15), (StepKind::Tables, 20),
-    (StepKind::Begin, 100), (StepKind::TxGet, 150), (StepKind::TxScan, 40), (StepKind::TxPut, 200), (StepKind::TxDelete, 50), (StepKind::TxDeleteRange, 20),
-    (StepKind::Commit, 90), (StepKind::Abort, 20), (StepKind::Retry, 30),
-    (StepKind::Reopen, 4), (StepKind::Crash, 4), (StepKind::PowerCut, 4), (StepKind::Checkpoint, 2), (StepKind::ReadOnly, 3),
-    (StepKind::CreateTree, 10), (StepKind::DropTree, 4), (StepKind::ChangeOptions, 8), (StepKind::Size, 20), (StepKind::Stats, 15), (StepKind::Verify, 2),
-    (StepKind::Advance, 10), (StepKind::Refused, 10),
-];
 
 /// One step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]

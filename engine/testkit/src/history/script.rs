@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Bound;
 use std::str::SplitWhitespace;
 
-use super::{Filler, HistoryEnds, HistoryKey, HistoryOp, Move, Span, Write};
+use super::{Filler, HistoryEnds, HistoryKey, Move, Span, Write};
 
 /// Steps with the seed of options and disk faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,25 +58,31 @@ fn next<'a>(words: &mut SplitWhitespace<'a>) -> Result<&'a str, String> {
     words.next().ok_or_else(|| "an argument is missing".into())
 }
 
+/// Defines the steps with their words. The fields are the arguments, in this order.
 macro_rules! steps {
-    ($($name:ident $word:literal ($($field:ident)*);)*) => {
+    ($($name:ident $word:literal $({ $($field:ident: $of:ty),* })?,)*) => {
+        /// The action of a step. `tree`, `slot`: index into the [`TREES`](super::TREES) and
+        /// [`SLOTS`](super::SLOTS). `at`: the snapshot to read, or the present.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum HistoryOp { $($name $({ $($field: $of),* })?),* }
+
         fn show_op(op: &HistoryOp) -> String {
             let mut out = String::new();
             match op {
-                $(HistoryOp::$name { $($field),* } => {
+                $(HistoryOp::$name $({ $($field),* })? => {
                     out.push_str($word);
-                    $($field.put(&mut out);)*
+                    $($($field.put(&mut out);)*)?
                 })*
             }
             out
         }
 
         fn parse_op(word: &str, words: &mut SplitWhitespace<'_>) -> Result<HistoryOp, String> {
-            // The fields are parsed in the order of this list.
             match word {
                 $($word => {
-                    $(let $field = Argument::take(words)?;)*
-                    Ok(HistoryOp::$name { $($field),* })
+                    $($(let $field = Argument::take(words)?;)*)?
+                    Ok(HistoryOp::$name $({ $($field),* })?)
                 })*
                 _ => Err("there is no such step".into()),
             }
@@ -85,61 +91,61 @@ macro_rules! steps {
 }
 
 steps! {
-    Write "write" (tree write power);
-    Batch "batch" (writes power);
-    Sync "sync" ();
-    Pop "pop" (tree back);
-    InsertIfAbsent "insert_if_absent" (tree key value);
-    Swap "swap" (tree key right value);
-    Update "update" (tree key value);
-    Clear "clear" (tree);
-    Get "get" (tree key at);
-    Edges "edges" (tree at);
-    Contains "contains" (tree key at);
-    MultiGet "multi_get" (tree keys);
-    Scan "scan" (tree span ends limit at);
-    Prefix "prefix" (tree prefix ends limit at);
-    Walk "walk" (tree span moves at);
-    FullScan "full_scan" (tree);
-    OpenIter "open_iter" (slot tree span at);
-    StepIter "step_iter" (slot front back);
-    CloseIter "close_iter" (slot);
-    OpenCursor "open_cursor" (slot tree span at);
-    MoveCursor "move_cursor" (slot moves);
-    CloseCursor "close_cursor" (slot);
-    TakeSnapshot "snapshot" (slot named);
-    DropSnapshot "drop_snapshot" (slot);
-    Flush "flush" (tree);
-    Compact "compact" (tree);
-    CompactRange "compact_range" (tree from to);
-    DropRange "drop_range" (tree from to);
-    Ingest "ingest" (tree pairs);
-    Export "export" (slot tree span);
-    Import "import" (slot tree);
-    Tables "tables" (tree);
-    WaitIdle "wait_idle" ();
-    Begin "begin" (slot);
-    TxGet "tx_get" (slot tree key);
-    TxScan "tx_scan" (slot tree span back limit);
-    TxPut "tx_put" (slot tree key value);
-    TxDelete "tx_delete" (slot tree key);
-    TxDeleteRange "tx_delete_range" (slot tree span);
-    Commit "commit" (slot power);
-    Abort "abort" (slot);
-    Retry "retry" (tree key value disturb);
-    Reopen "reopen" ();
-    Crash "crash" ();
-    PowerCut "power_cut" (seed);
-    Checkpoint "checkpoint" ();
-    ReadOnly "read_only" ();
-    CreateTree "create_tree" (tree);
-    DropTree "drop_tree" (tree);
-    ChangeOptions "change_options" (tree variant);
-    Size "size" (tree from to);
-    Stats "stats" ();
-    Verify "verify" ();
-    Advance "advance" (seconds);
-    Refused "refused" (tree);
+    Write "write" { tree: usize, write: Write, power: bool },
+    Batch "batch" { writes: Vec<(usize, Write)>, power: bool },
+    Sync "sync",
+    Pop "pop" { tree: usize, back: bool },
+    InsertIfAbsent "insert_if_absent" { tree: usize, key: HistoryKey, value: Filler },
+    Swap "swap" { tree: usize, key: HistoryKey, right: bool, value: Option<Filler> },
+    Update "update" { tree: usize, key: HistoryKey, value: Option<Filler> },
+    Clear "clear" { tree: usize },
+    Get "get" { tree: usize, key: HistoryKey, at: Option<usize> },
+    Edges "edges" { tree: usize, at: Option<usize> },
+    Contains "contains" { tree: usize, key: HistoryKey, at: Option<usize> },
+    MultiGet "multi_get" { tree: usize, keys: Vec<HistoryKey> },
+    Scan "scan" { tree: usize, span: Span, ends: HistoryEnds, limit: usize, at: Option<usize> },
+    Prefix "prefix" { tree: usize, prefix: HistoryKey, ends: HistoryEnds, limit: usize, at: Option<usize> },
+    Walk "walk" { tree: usize, span: Span, moves: Vec<Move>, at: Option<usize> },
+    FullScan "full_scan" { tree: usize },
+    OpenIter "open_iter" { slot: usize, tree: usize, span: Span, at: Option<usize> },
+    StepIter "step_iter" { slot: usize, front: usize, back: usize },
+    CloseIter "close_iter" { slot: usize },
+    OpenCursor "open_cursor" { slot: usize, tree: usize, span: Span, at: Option<usize> },
+    MoveCursor "move_cursor" { slot: usize, moves: Vec<Move> },
+    CloseCursor "close_cursor" { slot: usize },
+    TakeSnapshot "snapshot" { slot: usize, named: bool },
+    DropSnapshot "drop_snapshot" { slot: usize },
+    Flush "flush" { tree: usize },
+    Compact "compact" { tree: usize },
+    CompactRange "compact_range" { tree: usize, from: HistoryKey, to: HistoryKey },
+    DropRange "drop_range" { tree: usize, from: HistoryKey, to: HistoryKey },
+    Ingest "ingest" { tree: usize, pairs: Vec<(HistoryKey, Filler)> },
+    Export "export" { slot: usize, tree: usize, span: Span },
+    Import "import" { slot: usize, tree: usize },
+    Tables "tables" { tree: usize },
+    WaitIdle "wait_idle",
+    Begin "begin" { slot: usize },
+    TxGet "tx_get" { slot: usize, tree: usize, key: HistoryKey },
+    TxScan "tx_scan" { slot: usize, tree: usize, span: Span, back: bool, limit: usize },
+    TxPut "tx_put" { slot: usize, tree: usize, key: HistoryKey, value: Filler },
+    TxDelete "tx_delete" { slot: usize, tree: usize, key: HistoryKey },
+    TxDeleteRange "tx_delete_range" { slot: usize, tree: usize, span: Span },
+    Commit "commit" { slot: usize, power: bool },
+    Abort "abort" { slot: usize },
+    Retry "retry" { tree: usize, key: HistoryKey, value: Filler, disturb: bool },
+    Reopen "reopen",
+    Crash "crash",
+    PowerCut "power_cut" { seed: Option<u64> },
+    Checkpoint "checkpoint",
+    ReadOnly "read_only",
+    CreateTree "create_tree" { tree: usize },
+    DropTree "drop_tree" { tree: usize },
+    ChangeOptions "change_options" { tree: usize, variant: u64 },
+    Size "size" { tree: usize, from: HistoryKey, to: HistoryKey },
+    Stats "stats",
+    Verify "verify",
+    Advance "advance" { seconds: u64 },
+    Refused "refused" { tree: usize },
 }
 
 macro_rules! plain {
@@ -158,24 +164,40 @@ macro_rules! plain {
 
 plain!(usize u64 u32 bool);
 
-impl<T: Argument> Argument for Option<T> {
-    fn put(&self, out: &mut String) {
-        match self {
-            None => out.push_str(" none"),
-            Some(it) => {
-                out.push_str(" some");
-                it.put(out);
+/// Implements [`Argument`] for an enum: the word of the variant, followed by its fields.
+macro_rules! variants {
+    ($(@[$($generic:tt)*])? $of:ty: $($word:literal => $variant:path $([$($field:ident)*])?,)*) => {
+        impl $(<$($generic)*>)? Argument for $of {
+            fn put(&self, out: &mut String) {
+                match self {
+                    $($variant $(($($field),*))? => {
+                        out.push_str(concat!(" ", $word));
+                        $($($field.put(out);)*)?
+                    })*
+                }
+            }
+            fn take(words: &mut SplitWhitespace<'_>) -> Result<Self, String> {
+                match next(words)? {
+                    $($word => {
+                        $($(let $field = Argument::take(words)?;)*)?
+                        Ok($variant $(($($field),*))?)
+                    })*
+                    other => Err(format!("{other:?} is none of {}", [$($word),*].join(", "))),
+                }
             }
         }
-    }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Self, String> {
-        match next(words)? {
-            "none" => Ok(None),
-            "some" => Ok(Some(T::take(words)?)),
-            other => Err(format!("{other:?} is neither some nor none")),
-        }
-    }
+    };
 }
+
+variants!(@[T: Argument] Option<T>: "none" => None, "some" => Some[it],);
+variants!(Write: "put" => Write::Put[key value], "delete" => Write::Delete[key],
+    "delete_range" => Write::DeleteRange[span], "merge" => Write::Merge[key value],);
+variants!(Bound<HistoryKey>: "unbounded" => Bound::Unbounded, "included" => Bound::Included[key],
+    "excluded" => Bound::Excluded[key],);
+variants!(HistoryEnds: "front" => HistoryEnds::Front, "back" => HistoryEnds::Back,
+    "both" => HistoryEnds::Both[seed],);
+variants!(Move: "first" => Move::First, "last" => Move::Last, "seek" => Move::Seek[key],
+    "seek_before" => Move::SeekBefore[key], "next" => Move::Next, "prev" => Move::Prev,);
 
 /// The number of elements, and each of them.
 impl<T: Argument> Argument for Vec<T> {
@@ -249,65 +271,6 @@ impl Argument for Filler {
     }
 }
 
-impl Argument for Write {
-    fn put(&self, out: &mut String) {
-        let mut one = |word: &str, key: &HistoryKey| {
-            out.push_str(word);
-            key.put(out);
-        };
-        match self {
-            Write::Put(k, _) => one(" put", k),
-            Write::Delete(k) => one(" delete", k),
-            Write::DeleteRange(span) => {
-                out.push_str(" delete_range");
-                span.put(out);
-            }
-            Write::Merge(k, _) => one(" merge", k),
-        }
-        match self {
-            Write::Put(_, v) | Write::Merge(_, v) => v.put(out),
-            Write::DeleteRange(_) | Write::Delete(_) => {}
-        }
-    }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Write, String> {
-        let word = next(words)?;
-        if word == "delete_range" {
-            return Ok(Write::DeleteRange(Span::take(words)?));
-        }
-        let key = HistoryKey::take(words)?;
-        match word {
-            "put" => Ok(Write::Put(key, Filler::take(words)?)),
-            "delete" => Ok(Write::Delete(key)),
-            "merge" => Ok(Write::Merge(key, Filler::take(words)?)),
-            _ => Err(format!("{word:?} is no write")),
-        }
-    }
-}
-
-impl Argument for Bound<HistoryKey> {
-    fn put(&self, out: &mut String) {
-        match self {
-            Bound::Unbounded => out.push_str(" unbounded"),
-            Bound::Included(k) => {
-                out.push_str(" included");
-                k.put(out);
-            }
-            Bound::Excluded(k) => {
-                out.push_str(" excluded");
-                k.put(out);
-            }
-        }
-    }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Self, String> {
-        match next(words)? {
-            "unbounded" => Ok(Bound::Unbounded),
-            "included" => Ok(Bound::Included(HistoryKey::take(words)?)),
-            "excluded" => Ok(Bound::Excluded(HistoryKey::take(words)?)),
-            other => Err(format!("{other:?} is no bound")),
-        }
-    }
-}
-
 impl Argument for Span {
     fn put(&self, out: &mut String) {
         self.from.put(out);
@@ -315,54 +278,6 @@ impl Argument for Span {
     }
     fn take(words: &mut SplitWhitespace<'_>) -> Result<Span, String> {
         Ok(Span { from: Argument::take(words)?, to: Argument::take(words)? })
-    }
-}
-
-impl Argument for HistoryEnds {
-    fn put(&self, out: &mut String) {
-        match self {
-            HistoryEnds::Front => out.push_str(" front"),
-            HistoryEnds::Back => out.push_str(" back"),
-            HistoryEnds::Both(seed) => {
-                out.push_str(" both");
-                seed.put(out);
-            }
-        }
-    }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<HistoryEnds, String> {
-        match next(words)? {
-            "front" => Ok(HistoryEnds::Front),
-            "back" => Ok(HistoryEnds::Back),
-            "both" => Ok(HistoryEnds::Both(u64::take(words)?)),
-            other => Err(format!("{other:?} is none of front, back and both")),
-        }
-    }
-}
-
-impl Argument for Move {
-    fn put(&self, out: &mut String) {
-        out.push_str(match self {
-            Move::First => " first",
-            Move::Last => " last",
-            Move::Seek(_) => " seek",
-            Move::SeekBefore(_) => " seek_before",
-            Move::Next => " next",
-            Move::Prev => " prev",
-        });
-        if let Move::Seek(k) | Move::SeekBefore(k) = self {
-            k.put(out);
-        }
-    }
-    fn take(words: &mut SplitWhitespace<'_>) -> Result<Move, String> {
-        match next(words)? {
-            "first" => Ok(Move::First),
-            "last" => Ok(Move::Last),
-            "seek" => Ok(Move::Seek(HistoryKey::take(words)?)),
-            "seek_before" => Ok(Move::SeekBefore(HistoryKey::take(words)?)),
-            "next" => Ok(Move::Next),
-            "prev" => Ok(Move::Prev),
-            other => Err(format!("{other:?} is no move")),
-        }
     }
 }
 
