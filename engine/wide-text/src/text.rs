@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::internals::types::{hex, hex_to_bytes};
 use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
 /// A value as JSON text.
@@ -23,16 +23,12 @@ pub struct ShownText<'a> {
 }
 
 /// Returns the bytes of a text with `0x`; `None` for other texts.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     hex_to_bytes(text.strip_prefix("0x")?).ok()
 }
 
 fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::from("0x"), |mut out, b| {
-        let _ = write!(out, "{b:02x}");
-        out
-    })
+    format!("0x{}", hex(bytes))
 }
 
 /// Time source for texts of [`show`], which never need it.

@@ -304,7 +304,7 @@ fn a_schema_with_everything_odd_in_it_is_read_back() {
 
 #[test]
 fn every_page_of_the_help_is_reachable_and_its_example_works() {
-    for topic in help::CliTopic::ALL {
+    for topic in help::CliTopic::all() {
         let words = topic.words().join(" ");
         let asked = parse(&CliSource::new(format!("HELP {words};"))).unwrap();
         assert_eq!(asked, CliStatement::Help(Some(topic)), "{words}");

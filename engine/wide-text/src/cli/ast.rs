@@ -1,5 +1,7 @@
 //! Syntax tree of the statements.
 
+use firn_wide::IndexOperator;
+
 use super::attributes::Attribute;
 use super::help::CliTopic;
 
@@ -177,22 +179,7 @@ pub struct CliCondition {
     /// The column.
     pub column: CliTerm,
     /// The operator.
-    pub operator: CliOperator,
+    pub operator: IndexOperator,
     /// The value to compare with.
     pub value: CliTerm,
-}
-
-/// A comparison, in the order of Thrift's `IndexOperator`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CliOperator {
-    /// `=`
-    Eq,
-    /// `>=`
-    Gte,
-    /// `>`
-    Gt,
-    /// `<=`
-    Lte,
-    /// `<`
-    Lt,
 }

@@ -26,43 +26,116 @@ pub enum AttributeValue {
     List(Vec<AttributeValue>),
 }
 
-/// The attributes of keyspaces, with the types of their values.
-pub const KEYSPACE: [(&str, ExpectedKind); 3] = [
-    ("placement_strategy", ExpectedKind::PlacementStrategy),
-    ("strategy_options", ExpectedKind::Options),
-    ("durable_writes", ExpectedKind::Boolean),
-];
+/// Defines the attributes of a definition: a struct with their values, their table with the types of
+/// the values, and the parser.
+macro_rules! attributes {
+    ($(#[$about:meta])* $change:ident, $(#[$of_table:meta])* $table:ident, $class:literal: {
+        $($(#[$doc:meta])? $name:ident $kind:ident $read:ident $(-> $of:ty)?,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $change {
+            $($(#[$doc] pub $name: Option<$of>,)?)*
+        }
 
-/// The attributes of column families, with the types of their values. Those about memtables have no
-/// effect any more. The last ones came with servers after 1.1 ([`AFTER_1_1`]).
-pub const FAMILY: [(&str, ExpectedKind); 26] = [
-    ("column_type", ExpectedKind::ColumnType),
-    ("comparator", ExpectedKind::Class),
-    ("subcomparator", ExpectedKind::Class),
-    ("comment", ExpectedKind::AttributeValue),
-    ("read_repair_chance", ExpectedKind::AttributeValue),
-    ("dclocal_read_repair_chance", ExpectedKind::AttributeValue),
-    ("gc_grace", ExpectedKind::AttributeValue),
-    ("column_metadata", ExpectedKind::Columns),
-    ("memtable_operations", ExpectedKind::AttributeValue),
-    ("memtable_throughput", ExpectedKind::AttributeValue),
-    ("default_validation_class", ExpectedKind::Class),
-    ("min_compaction_threshold", ExpectedKind::AttributeValue),
-    ("max_compaction_threshold", ExpectedKind::AttributeValue),
-    ("replicate_on_write", ExpectedKind::Boolean),
-    ("key_validation_class", ExpectedKind::Class),
-    ("compaction_strategy", ExpectedKind::CompactionStrategy),
-    ("compaction_strategy_options", ExpectedKind::Options),
-    ("compression_options", ExpectedKind::Options),
-    ("bloom_filter_fp_chance", ExpectedKind::AttributeValue),
-    ("caching", ExpectedKind::Caching),
-    ("default_time_to_live", ExpectedKind::AttributeValue),
-    ("speculative_retry", ExpectedKind::AttributeValue),
-    ("memtable_flush_period_in_ms", ExpectedKind::AttributeValue),
-    ("min_index_interval", ExpectedKind::AttributeValue),
-    ("max_index_interval", ExpectedKind::AttributeValue),
-    ("cells_per_row_to_cache", ExpectedKind::AttributeValue),
-];
+        $(#[$of_table])*
+        pub const $table: [(&str, ExpectedKind); [$(stringify!($name)),*].len()] =
+            [$((stringify!($name), ExpectedKind::$kind)),*];
+
+        impl $change {
+            /// Interprets attributes.
+            ///
+            /// # Errors
+            /// An unknown attribute, or an invalid value.
+            pub fn new(attributes: &[Attribute]) -> Result<$change, SyntaxFailure> {
+                let mut change = $change::default();
+                for a in attributes {
+                    match &a.name {
+                        $(name if name.eq_ignore_ascii_case(stringify!($name)) => {
+                            let _value = a.$read()?;
+                            $(change.$name = Some::<$of>(_value);)?
+                        })*
+                        _ => return Err(a.unknown($class, &$table)),
+                    }
+                }
+                Ok(change)
+            }
+        }
+    };
+}
+
+attributes! {
+    /// Changes to a keyspace; `None` for an attribute that the statement does not set.
+    KeyspaceChange,
+    /// The attributes of keyspaces, with the types of their values.
+    KEYSPACE, "AddKeyspaceArgument": {
+        /// The replication strategy class, as written.
+        placement_strategy PlacementStrategy string -> String,
+        /// Its options.
+        strategy_options Options options -> BTreeMap<String, String>,
+        /// Whether writes go through the log.
+        durable_writes Boolean boolean -> bool,
+    }
+}
+
+attributes! {
+    /// Changes to a column family; `None` for an attribute that the statement does not set.
+    FamilyChange,
+    /// The attributes of column families, with the types of their values. Those about memtables have
+    /// no effect any more. The last ones came with servers after 1.1 ([`AFTER_1_1`]).
+    FAMILY, "ColumnFamilyArgument": {
+        /// `Standard` or `Super`, as written.
+        column_type ColumnType string -> String,
+        /// The type of column names, of super columns in a super column family.
+        comparator Class string -> String,
+        /// The type of the names in super columns.
+        subcomparator Class string -> String,
+        /// Comment.
+        comment AttributeValue string -> String,
+        /// Between 0 and 1.
+        read_repair_chance AttributeValue chance -> f64,
+        /// Between 0 and 1.
+        dclocal_read_repair_chance AttributeValue chance -> f64,
+        /// Seconds before a tombstone may be purged.
+        gc_grace AttributeValue integer -> i32,
+        /// Metadata of single columns.
+        column_metadata Columns columns -> Vec<ColumnChange>,
+        memtable_operations AttributeValue text,
+        memtable_throughput AttributeValue text,
+        /// The type of values of columns without metadata.
+        default_validation_class Class string -> String,
+        /// Minimum number of SSTables of a size for a compaction.
+        min_compaction_threshold AttributeValue integer -> i32,
+        /// Maximum number of SSTables of a compaction.
+        max_compaction_threshold AttributeValue integer -> i32,
+        /// For counters.
+        replicate_on_write Boolean boolean -> bool,
+        /// The type of row keys.
+        key_validation_class Class string -> String,
+        /// The compaction strategy class.
+        compaction_strategy CompactionStrategy string -> String,
+        /// Its options.
+        compaction_strategy_options Options options -> BTreeMap<String, String>,
+        /// Compression of SSTables.
+        compression_options Options options -> BTreeMap<String, String>,
+        /// False-positive chance of the SSTables' Bloom filters.
+        bloom_filter_fp_chance AttributeValue chance -> f64,
+        /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
+        caching Caching string -> String,
+        /// Default TTL in seconds.
+        default_time_to_live AttributeValue integer -> i32,
+        /// When to query another replica speculatively.
+        speculative_retry AttributeValue string -> String,
+        /// Interval of memtable flushes.
+        memtable_flush_period_in_ms AttributeValue integer -> i32,
+        /// Minimum interval of index samples.
+        min_index_interval AttributeValue integer -> i32,
+        /// Maximum interval of index samples.
+        max_index_interval AttributeValue integer -> i32,
+        /// Cells of a row that the row cache stores.
+        cells_per_row_to_cache AttributeValue string -> String,
+    }
+}
 
 /// Number of column family attributes that cassandra-cli of 1.1 does not know.
 pub const AFTER_1_1: usize = 6;
@@ -85,70 +158,6 @@ pub(super) fn value_of(table: &[(&str, ExpectedKind)], name: &str) -> ExpectedKi
         .map_or(ExpectedKind::AttributeValue, |(_, what)| *what)
 }
 
-/// Changes to a keyspace; `None` for an attribute that the statement does not set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyspaceChange {
-    /// The replication strategy class, as written.
-    pub placement_strategy: Option<String>,
-    /// Its options.
-    pub strategy_options: Option<BTreeMap<String, String>>,
-    /// Whether writes go through the log.
-    pub durable_writes: Option<bool>,
-}
-
-/// Changes to a column family; `None` for an attribute that the statement does not set.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FamilyChange {
-    /// `Standard` or `Super`, as written.
-    pub column_type: Option<String>,
-    /// The type of column names, of super columns in a super column family.
-    pub comparator: Option<String>,
-    /// The type of the names in super columns.
-    pub subcomparator: Option<String>,
-    /// Comment.
-    pub comment: Option<String>,
-    /// Between 0 and 1.
-    pub read_repair_chance: Option<f64>,
-    /// Between 0 and 1.
-    pub dclocal_read_repair_chance: Option<f64>,
-    /// Seconds before a tombstone may be purged.
-    pub gc_grace: Option<i32>,
-    /// Metadata of single columns.
-    pub column_metadata: Option<Vec<ColumnChange>>,
-    /// The type of values of columns without metadata.
-    pub default_validation_class: Option<String>,
-    /// Minimum number of SSTables of a size for a compaction.
-    pub min_compaction_threshold: Option<i32>,
-    /// Maximum number of SSTables of a compaction.
-    pub max_compaction_threshold: Option<i32>,
-    /// For counters.
-    pub replicate_on_write: Option<bool>,
-    /// The type of row keys.
-    pub key_validation_class: Option<String>,
-    /// The compaction strategy class.
-    pub compaction_strategy: Option<String>,
-    /// Its options.
-    pub compaction_strategy_options: Option<BTreeMap<String, String>>,
-    /// Compression of SSTables.
-    pub compression_options: Option<BTreeMap<String, String>>,
-    /// False-positive chance of the SSTables' Bloom filters.
-    pub bloom_filter_fp_chance: Option<f64>,
-    /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
-    pub caching: Option<String>,
-    /// Default TTL in seconds.
-    pub default_time_to_live: Option<i32>,
-    /// When to query another replica speculatively.
-    pub speculative_retry: Option<String>,
-    /// Interval of memtable flushes.
-    pub memtable_flush_period_in_ms: Option<i32>,
-    /// Minimum interval of index samples.
-    pub min_index_interval: Option<i32>,
-    /// Maximum interval of index samples.
-    pub max_index_interval: Option<i32>,
-    /// Cells of a row that the row cache stores.
-    pub cells_per_row_to_cache: Option<String>,
-}
-
 /// Changes to a column's metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnChange {
@@ -162,78 +171,6 @@ pub struct ColumnChange {
     pub index_name: Option<String>,
     /// Options of the index.
     pub index_options: Option<BTreeMap<String, String>>,
-}
-
-impl KeyspaceChange {
-    /// Interprets attributes.
-    ///
-    /// # Errors
-    /// An attribute that is none of a keyspace, or an invalid value.
-    pub fn new(attributes: &[Attribute]) -> Result<KeyspaceChange, SyntaxFailure> {
-        let mut change = KeyspaceChange::default();
-        for a in attributes {
-            match a.name.to_ascii_lowercase().as_str() {
-                "placement_strategy" => change.placement_strategy = Some(a.text()?.to_owned()),
-                "strategy_options" => change.strategy_options = Some(a.options()?),
-                "durable_writes" => change.durable_writes = Some(a.boolean()?),
-                _ => return Err(a.unknown("AddKeyspaceArgument", &KEYSPACE)),
-            }
-        }
-        Ok(change)
-    }
-}
-
-impl FamilyChange {
-    /// Interprets attributes.
-    ///
-    /// # Errors
-    /// An attribute that is none of a column family, or an invalid value.
-    pub fn new(attributes: &[Attribute]) -> Result<FamilyChange, SyntaxFailure> {
-        let mut change = FamilyChange::default();
-        for a in attributes {
-            match a.name.to_ascii_lowercase().as_str() {
-                "column_type" => change.column_type = Some(a.text()?.to_owned()),
-                "comparator" => change.comparator = Some(a.text()?.to_owned()),
-                "subcomparator" => change.subcomparator = Some(a.text()?.to_owned()),
-                "comment" => change.comment = Some(a.text()?.to_owned()),
-                "read_repair_chance" => change.read_repair_chance = Some(a.chance()?),
-                "dclocal_read_repair_chance" => {
-                    change.dclocal_read_repair_chance = Some(a.chance()?)
-                }
-                "gc_grace" => change.gc_grace = Some(a.integer()?),
-                "column_metadata" => change.column_metadata = Some(a.columns()?),
-                "default_validation_class" => {
-                    change.default_validation_class = Some(a.text()?.to_owned())
-                }
-                "min_compaction_threshold" => change.min_compaction_threshold = Some(a.integer()?),
-                "max_compaction_threshold" => change.max_compaction_threshold = Some(a.integer()?),
-                "replicate_on_write" => change.replicate_on_write = Some(a.boolean()?),
-                "key_validation_class" => change.key_validation_class = Some(a.text()?.to_owned()),
-                "compaction_strategy" => change.compaction_strategy = Some(a.text()?.to_owned()),
-                "compaction_strategy_options" => {
-                    change.compaction_strategy_options = Some(a.options()?)
-                }
-                "compression_options" => change.compression_options = Some(a.options()?),
-                "bloom_filter_fp_chance" => change.bloom_filter_fp_chance = Some(a.chance()?),
-                "caching" => change.caching = Some(a.text()?.to_owned()),
-                "default_time_to_live" => change.default_time_to_live = Some(a.integer()?),
-                "speculative_retry" => change.speculative_retry = Some(a.text()?.to_owned()),
-                "memtable_flush_period_in_ms" => {
-                    change.memtable_flush_period_in_ms = Some(a.integer()?)
-                }
-                "min_index_interval" => change.min_index_interval = Some(a.integer()?),
-                "max_index_interval" => change.max_index_interval = Some(a.integer()?),
-                "cells_per_row_to_cache" => {
-                    change.cells_per_row_to_cache = Some(a.text()?.to_owned())
-                }
-                "memtable_operations" | "memtable_throughput" => {
-                    a.text()?;
-                }
-                _ => return Err(a.unknown("ColumnFamilyArgument", &FAMILY)),
-            }
-        }
-        Ok(change)
-    }
 }
 
 /// Refuses attributes that cassandra-cli of 1.1 does not know.
@@ -268,6 +205,10 @@ impl Attribute {
 
     fn text(&self) -> Result<&str, SyntaxFailure> {
         self.value.text().ok_or_else(|| self.wrong("a word, a number or a string"))
+    }
+
+    fn string(&self) -> Result<String, SyntaxFailure> {
+        self.text().map(str::to_owned)
     }
 
     fn parsed<T: std::str::FromStr>(&self, expected: &str) -> Result<T, SyntaxFailure> {

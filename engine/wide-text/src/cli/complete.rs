@@ -38,22 +38,10 @@ pub const FUNCTIONS: [(&str, &str); 9] = [
     ("countercolumn", "CounterColumnType"),
 ];
 
+#[rustfmt::skip]
 const TYPES: [&str; 15] = [
-    "AsciiType",
-    "BooleanType",
-    "BytesType",
-    "CounterColumnType",
-    "DateType",
-    "DecimalType",
-    "DoubleType",
-    "FloatType",
-    "Int32Type",
-    "IntegerType",
-    "LexicalUUIDType",
-    "LongType",
-    "TimeUUIDType",
-    "UTF8Type",
-    "UUIDType",
+    "AsciiType", "BooleanType", "BytesType", "CounterColumnType", "DateType", "DecimalType", "DoubleType", "FloatType",
+    "Int32Type", "IntegerType", "LexicalUUIDType", "LongType", "TimeUUIDType", "UTF8Type", "UUIDType",
 ];
 
 /// The consistency levels, in listing order.

@@ -3,7 +3,9 @@
 //! The parser records the tokens that it would accept at its position. Error messages list them,
 //! and completion offers them, so neither can miss an alternative.
 
-use super::ast::{CliCondition, CliOperator, CliStatement, CliTerm, Definition, Path};
+use firn_wide::IndexOperator;
+
+use super::ast::{CliCondition, CliStatement, CliTerm, Definition, Path};
 use super::attributes::{self, Attribute, AttributeValue};
 use super::help::CliTopic;
 use super::lex::{self, CliToken, TokenKind};
@@ -61,6 +63,13 @@ pub(super) enum Miss {
     /// Nesting too deep.
     Deep,
 }
+
+/// Types of tokens that can be a name.
+const NAME: [TokenKind; 3] = [TokenKind::Word, TokenKind::Text, TokenKind::Integer];
+
+/// Types of tokens that can be a key, a name of a column or a value.
+const TERM: [TokenKind; 5] =
+    [TokenKind::Word, TokenKind::Text, TokenKind::Integer, TokenKind::Decimal, TokenKind::Address];
 
 type ParsedCli<T> = Result<T, Miss>;
 
@@ -180,7 +189,7 @@ impl<'a> CliParser<'a> {
 
     /// Parses a name: a word, a string or an integer.
     fn name(&mut self, what: ExpectedKind) -> ParsedCli<String> {
-        self.any(what, &[TokenKind::Word, TokenKind::Text, TokenKind::Integer]).ok_or(Miss::Set)
+        self.any(what, &NAME).ok_or(Miss::Set)
     }
 
     fn family(&mut self) -> ParsedCli<String> {
@@ -239,7 +248,11 @@ impl<'a> CliParser<'a> {
             "connect" => self.connect(),
             "consistencylevel" => self.consistency_level(),
             "count" => Ok(CliStatement::Count(self.path(Miss::Token("'['"))?)),
-            "create" => self.create(),
+            "create" => self.define(
+                (ExpectedKind::NewKeyspace, ExpectedKind::NewFamily),
+                CliStatement::CreateKeyspace,
+                CliStatement::CreateFamily,
+            ),
             "decr" => self.counted().map(|(path, by)| CliStatement::Decrement { path, by }),
             "del" => Ok(CliStatement::Delete(self.path(Miss::Token("'['"))?)),
             "describe" => self.describe(),
@@ -251,7 +264,11 @@ impl<'a> CliParser<'a> {
             "set" => self.set(),
             "show" => self.show(),
             "truncate" => Ok(CliStatement::Truncate(self.family()?)),
-            "update" => self.update(),
+            "update" => self.define(
+                (ExpectedKind::Keyspace, ExpectedKind::Family),
+                CliStatement::UpdateKeyspace,
+                CliStatement::UpdateFamily,
+            ),
             "use" => Ok(CliStatement::Use {
                 keyspace: self.name(ExpectedKind::Keyspace)?,
                 login: self.login()?,
@@ -280,16 +297,9 @@ impl<'a> CliParser<'a> {
     }
 
     fn connect(&mut self) -> ParsedCli<CliStatement> {
-        let kinds = [
-            TokenKind::Word,
-            TokenKind::Integer,
-            TokenKind::Decimal,
-            TokenKind::Address,
-            TokenKind::Text,
-        ];
-        let mut host = self.any(ExpectedKind::Host, &kinds).ok_or(Miss::Set)?;
+        let mut host = self.any(ExpectedKind::Host, &TERM).ok_or(Miss::Set)?;
         while self.sign(".") {
-            host = format!("{host}.{}", self.any(ExpectedKind::Host, &kinds).ok_or(Miss::Set)?);
+            host = format!("{host}.{}", self.any(ExpectedKind::Host, &TERM).ok_or(Miss::Set)?);
         }
         self.need_sign("/", "'/'")?;
         Ok(CliStatement::Connect { host, port: self.count()?, login: self.login()? })
@@ -297,37 +307,32 @@ impl<'a> CliParser<'a> {
 
     fn help(&mut self) -> ParsedCli<CliStatement> {
         if matches!(self.peek(), None | Some(CliToken { kind: TokenKind::Sign, .. })) {
-            let first = CliTopic::ALL.iter().filter_map(|t| t.words().first());
+            let first = CliTopic::all().filter_map(|t| t.words().first());
             self.expected.extend(first.map(|w| ExpectedToken::Word(w)));
             return Ok(CliStatement::Help(None));
         }
         // Finds the longest topic name.
-        let best = CliTopic::ALL
-            .iter()
-            .filter(|t| self.begins_with(t.words()))
-            .max_by_key(|t| t.words().len());
+        let best =
+            CliTopic::all().filter(|t| self.begins_with(t.words())).max_by_key(|t| t.words().len());
         if let Some(topic) = best {
             let length = topic.words().len();
             self.at += length;
             self.expected.clear();
-            let longer = CliTopic::ALL
-                .iter()
+            let longer = CliTopic::all()
                 .map(|t| t.words())
                 .filter(|w| w.len() > length && w[..length] == *topic.words());
             self.expected.extend(longer.map(|w| ExpectedToken::Word(w[length])));
-            return Ok(CliStatement::Help(Some(*topic)));
+            return Ok(CliStatement::Help(Some(topic)));
         }
         let mut depth = 0;
-        while CliTopic::ALL
-            .iter()
+        while CliTopic::all()
             .any(|t| t.words().len() > depth && self.begins_with(&t.words()[..=depth]))
         {
             depth += 1;
         }
         let fitting =
-            |t: &&CliTopic| t.words().len() > depth && self.begins_with(&t.words()[..depth]);
-        let next: Vec<ExpectedToken> = CliTopic::ALL
-            .iter()
+            |t: &CliTopic| t.words().len() > depth && self.begins_with(&t.words()[..depth]);
+        let next: Vec<ExpectedToken> = CliTopic::all()
             .filter(fitting)
             .map(|t| ExpectedToken::Word(t.words()[depth]))
             .collect();
@@ -352,10 +357,7 @@ impl<'a> CliParser<'a> {
         } else if self.word("keyspaces") {
             Ok(CliStatement::ShowKeyspaces)
         } else if self.word("schema") {
-            let keyspace = self.any(
-                ExpectedKind::Keyspace,
-                &[TokenKind::Word, TokenKind::Text, TokenKind::Integer],
-            );
+            let keyspace = self.any(ExpectedKind::Keyspace, &NAME);
             Ok(CliStatement::ShowSchema(keyspace))
         } else if self.word("api") {
             self.need_word("version", "VERSION")?;
@@ -370,39 +372,22 @@ impl<'a> CliParser<'a> {
             return Ok(CliStatement::DescribeCluster);
         }
         self.expected.push(ExpectedToken::Any(ExpectedKind::Family));
-        Ok(CliStatement::Describe(
-            self.any(
-                ExpectedKind::Keyspace,
-                &[TokenKind::Word, TokenKind::Text, TokenKind::Integer],
-            ),
-        ))
+        Ok(CliStatement::Describe(self.any(ExpectedKind::Keyspace, &NAME)))
     }
 
-    fn create(&mut self) -> ParsedCli<CliStatement> {
+    /// Parses the rest of `create` or `update`: the names of the keyspace and of the column family
+    /// are of these kinds, and these functions make the statement.
+    fn define(
+        &mut self,
+        (keyspace, family): (ExpectedKind, ExpectedKind),
+        of_keyspace: fn(Definition) -> CliStatement,
+        of_family: fn(Definition) -> CliStatement,
+    ) -> ParsedCli<CliStatement> {
         if self.word("keyspace") {
-            Ok(CliStatement::CreateKeyspace(
-                self.definition(ExpectedKind::NewKeyspace, ExpectedKind::KeyspaceAttribute)?,
-            ))
+            self.definition(keyspace, ExpectedKind::KeyspaceAttribute).map(of_keyspace)
         } else if self.word("column") {
             self.need_word("family", "FAMILY")?;
-            Ok(CliStatement::CreateFamily(
-                self.definition(ExpectedKind::NewFamily, ExpectedKind::FamilyAttribute)?,
-            ))
-        } else {
-            Err(Miss::Alternative)
-        }
-    }
-
-    fn update(&mut self) -> ParsedCli<CliStatement> {
-        if self.word("keyspace") {
-            Ok(CliStatement::UpdateKeyspace(
-                self.definition(ExpectedKind::Keyspace, ExpectedKind::KeyspaceAttribute)?,
-            ))
-        } else if self.word("column") {
-            self.need_word("family", "FAMILY")?;
-            Ok(CliStatement::UpdateFamily(
-                self.definition(ExpectedKind::Family, ExpectedKind::FamilyAttribute)?,
-            ))
+            self.definition(family, ExpectedKind::FamilyAttribute).map(of_family)
         } else {
             Err(Miss::Alternative)
         }
@@ -505,14 +490,7 @@ impl<'a> CliParser<'a> {
     /// Parses a key, a name or a value: text, or a function of text.
     fn term(&mut self, what: ExpectedKind) -> ParsedCli<CliTerm> {
         let token = self.peek();
-        let kinds = [
-            TokenKind::Word,
-            TokenKind::Text,
-            TokenKind::Integer,
-            TokenKind::Decimal,
-            TokenKind::Address,
-        ];
-        let text = self.any(what, &kinds).ok_or(Miss::Set)?;
+        let text = self.any(what, &TERM).ok_or(Miss::Set)?;
         let kind = token.map(|t| t.kind);
         if kind == Some(TokenKind::Text) {
             return Ok(CliTerm::Quoted(text));
@@ -520,7 +498,7 @@ impl<'a> CliParser<'a> {
         if kind != Some(TokenKind::Word) || !self.sign("(") {
             return Ok(CliTerm::Text(text));
         }
-        let argument = self.any(ExpectedKind::Argument, &kinds);
+        let argument = self.any(ExpectedKind::Argument, &TERM);
         self.need_sign(")", "')'")?;
         Ok(CliTerm::Call { function: text, argument })
     }
@@ -565,12 +543,12 @@ impl<'a> CliParser<'a> {
     }
 
     fn condition(&mut self) -> ParsedCli<CliCondition> {
-        const OPERATORS: [(&str, CliOperator); 5] = [
-            ("=", CliOperator::Eq),
-            (">=", CliOperator::Gte),
-            (">", CliOperator::Gt),
-            ("<=", CliOperator::Lte),
-            ("<", CliOperator::Lt),
+        const OPERATORS: [(&str, IndexOperator); 5] = [
+            ("=", IndexOperator::Eq),
+            (">=", IndexOperator::Gte),
+            (">", IndexOperator::Gt),
+            ("<=", IndexOperator::Lte),
+            ("<", IndexOperator::Lt),
         ];
         let column = self.term(ExpectedKind::Column)?;
         let operator = OPERATORS.iter().find(|(sign, _)| self.sign(sign)).ok_or(Miss::Set)?.1;
@@ -609,20 +587,19 @@ impl<'a> CliParser<'a> {
     }
 
     /// Parses a key at the start or end of a range of rows.
-    fn key_bound(&mut self, kinds: &[TokenKind]) -> Option<CliTerm> {
+    fn key_bound(&mut self) -> Option<CliTerm> {
         let is_quoted = self.peek().is_some_and(|t| t.kind == TokenKind::Text);
-        let text = self.any(ExpectedKind::Key, kinds)?;
+        let text = self.any(ExpectedKind::Key, &NAME)?;
         Some(if is_quoted { CliTerm::Quoted(text) } else { CliTerm::Text(text) })
     }
 
     fn list(&mut self) -> ParsedCli<CliStatement> {
         let family = self.family()?;
-        let kinds = [TokenKind::Word, TokenKind::Text, TokenKind::Integer];
         let (mut start, mut end) = (None, None);
         if self.sign("[") && !self.sign("]") {
-            start = self.key_bound(&kinds);
+            start = self.key_bound();
             self.need_sign(":", "':'")?;
-            end = self.key_bound(&kinds);
+            end = self.key_bound();
             self.need_sign("]", "']'")?;
         }
         let limit = self.limit()?;
@@ -664,25 +641,8 @@ fn wanted(name: &str) -> Option<CliToken> {
 }
 
 /// First words of statements.
+#[rustfmt::skip]
 const STATEMENTS: [&str; 20] = [
-    "assume",
-    "connect",
-    "consistencylevel",
-    "count",
-    "create",
-    "decr",
-    "del",
-    "describe",
-    "drop",
-    "exit",
-    "get",
-    "help",
-    "incr",
-    "list",
-    "quit",
-    "set",
-    "show",
-    "truncate",
-    "update",
-    "use",
+    "assume", "connect", "consistencylevel", "count", "create", "decr", "del", "describe", "drop", "exit",
+    "get", "help", "incr", "list", "quit", "set", "show", "truncate", "update", "use",
 ];

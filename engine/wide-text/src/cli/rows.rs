@@ -2,10 +2,10 @@
 
 use firn_wide::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
-    IndexExpression, IndexOperator, KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
+    IndexExpression, KeyRange, KeySlice, SlicePredicate, SliceRange, Type,
 };
 
-use super::ast::{CliCondition, CliOperator, CliTerm, Path};
+use super::ast::{CliCondition, CliTerm, Path};
 use super::format::{self, CliRow};
 use super::session::{CliRun, CliSession, line, refused, refused_plainly};
 use super::store::CliTrouble;
@@ -38,15 +38,7 @@ impl CliSession {
             return Err(SyntaxFailure::same("LIMIT should be greater than zero."));
         }
         let limit = limit.map_or(WHOLE_ROW, u32::cast_signed);
-        let mut names = Vec::new();
-        for (i, name) in path.columns.iter().enumerate() {
-            names.push(self.bytes(
-                name,
-                if i == 0 { types.comparator() } else { types.subcomparator() },
-                Wrapped::Once,
-            )?);
-        }
-        let mut names = names.into_iter();
+        let mut names = self.column_names(path, &types)?.into_iter();
         let parent = ColumnParent::new(family.name());
         let (super_column, column) = match (names.next(), names.next()) {
             (None, _) => return self.get_slice(&types, &key, parent, limit, begin, out),
@@ -87,6 +79,21 @@ impl CliSession {
         }
         self.elapsed(begin, out);
         Ok(())
+    }
+
+    /// Reads the names of a path.
+    fn column_names(&self, path: &Path, types: &Types<'_>) -> CliRun<Vec<Vec<u8>>> {
+        let types = [types.comparator(), types.subcomparator()];
+        let names = path.columns.iter().zip(types);
+        names.map(|(name, of)| self.bytes(name, of, Wrapped::Once)).collect()
+    }
+
+    /// Reads the path of a column: its parent and its name; `None` without a name.
+    fn cell_path(&self, path: &Path, types: &Types<'_>) -> CliRun<Option<(ColumnParent, Vec<u8>)>> {
+        let mut names = self.column_names(path, types)?;
+        let Some(name) = names.pop() else { return Ok(None) };
+        let column_family = types.family.name().to_owned();
+        Ok(Some((ColumnParent { column_family, super_column: names.pop() }, name)))
     }
 
     /// Returns notices for the words of a path that were read as hexadecimal.
@@ -145,14 +152,7 @@ impl CliSession {
             let (t, of_column) = types.validator(&column_name);
             let value =
                 self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
-            let op = match c.operator {
-                CliOperator::Eq => IndexOperator::Eq,
-                CliOperator::Gte => IndexOperator::Gte,
-                CliOperator::Gt => IndexOperator::Gt,
-                CliOperator::Lte => IndexOperator::Lte,
-                CliOperator::Lt => IndexOperator::Lt,
-            };
-            expressions.push(IndexExpression { column_name, op, value });
+            expressions.push(IndexExpression { column_name, op: c.operator, value });
         }
         if limit == Some(0) {
             return Err(SyntaxFailure::same("LIMIT should be greater than zero."));
@@ -219,14 +219,11 @@ impl CliSession {
     pub(super) fn count(&self, path: &Path, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
-        let mut parent = ColumnParent::new(family.name());
-        match &path.columns[..] {
-            [] => {}
-            [name] => {
-                parent = parent.super_column(self.bytes(name, types.comparator(), Wrapped::Once)?)
-            }
-            _ => return Err(wrong_path()),
+        if path.columns.len() > 1 {
+            return Err(wrong_path());
         }
+        let super_column = self.column_names(path, &types)?.pop();
+        let parent = ColumnParent { super_column, ..ColumnParent::new(family.name()) };
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
         let n = self.store.get_count(self.chosen()?, &key, &parent).map_err(refused)?;
         line(out, &format!("{n} columns"))
@@ -247,28 +244,16 @@ impl CliSession {
         let begin = self.store.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
-        let mut parent = ColumnParent::new(family.name());
-        let name = match &path.columns[..] {
-            [] => {
-                return Err(SyntaxFailure::same(
-                    "No column name specified, (type 'help;' or '?' for help on syntax).",
-                ));
-            }
-            [_] if family.is_super() => {
-                return Err(SyntaxFailure::same(format!(
-                    "Column family {} may only contain SuperColumns",
-                    family.name()
-                )));
-            }
-            [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
-            [super_column, name, ..] => {
-                parent = parent.super_column(self.bytes(
-                    super_column,
-                    types.comparator(),
-                    Wrapped::Once,
-                )?);
-                self.bytes(name, types.subcomparator(), Wrapped::Once)?
-            }
+        if path.columns.len() == 1 && family.is_super() {
+            return Err(SyntaxFailure::same(format!(
+                "Column family {} may only contain SuperColumns",
+                family.name()
+            )));
+        }
+        let Some((parent, name)) = self.cell_path(path, &types)? else {
+            return Err(SyntaxFailure::same(
+                "No column name specified, (type 'help;' or '?' for help on syntax).",
+            ));
         };
         let (t, of_column) = types.validator(&name);
         if !self.strict && family.is_counter() {
@@ -318,19 +303,7 @@ impl CliSession {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
-        let mut parent = ColumnParent::new(family.name());
-        let name = match &path.columns[..] {
-            [] => return Err(wrong_path()),
-            [name] => self.bytes(name, types.comparator(), Wrapped::Once)?,
-            [super_column, name, ..] => {
-                parent = parent.super_column(self.bytes(
-                    super_column,
-                    types.comparator(),
-                    Wrapped::Once,
-                )?);
-                self.bytes(name, types.subcomparator(), Wrapped::Once)?
-            }
-        };
+        let (parent, name) = self.cell_path(path, &types)?.ok_or_else(wrong_path)?;
         let counter = CounterColumn { name, value };
         self.store.add(self.chosen()?, &key, &parent, &counter).map_err(refused)?;
         line(out, &format!("Value {done}."))
@@ -340,19 +313,10 @@ impl CliSession {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
-        let mut at = ColumnPath::new(family.name());
-        match &path.columns[..] {
-            [] => {}
-            [name] => {
-                let name = self.bytes(name, types.comparator(), Wrapped::Once)?;
-                at = if family.is_super() { at.super_column(name) } else { at.column(name) };
-            }
-            [super_column, name, ..] => {
-                at =
-                    at.super_column(self.bytes(super_column, types.comparator(), Wrapped::Once)?);
-                at = at.column(self.bytes(name, types.subcomparator(), Wrapped::Once)?);
-            }
-        }
+        let mut names = self.column_names(path, &types)?;
+        let column = if family.is_super() && names.len() == 1 { None } else { names.pop() };
+        let column_family = family.name().to_owned();
+        let at = ColumnPath { column_family, super_column: names.pop(), column };
         let keyspace = self.chosen()?;
         let done = if family.is_counter() {
             self.store.remove_counter(keyspace, &key, &at)

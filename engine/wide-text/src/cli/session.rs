@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_wide::internals::schema::{Family, NO_SUCH_TYPE, OWN_TYPES};
+use firn_wide::internals::types::hex;
 use firn_wide::{CfDef, KsDef, TimeSource as _, Type, Wording};
 
 use super::ast::{CliStatement, CliTerm, Definition};
@@ -20,6 +21,7 @@ use super::store::{CliStore, CliTrouble};
 use super::syntax::SyntaxFailure;
 use super::terms::{self, Assumed, Fresh, Types, Wrapped};
 use super::{CliSource, define, help};
+use crate::text::from_hex;
 
 /// The result of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -282,7 +284,7 @@ impl CliSession {
     /// Parses a text in quotes, or a name in a definition. Where bytes are expected it is its
     /// characters, unless it begins with `0x`.
     pub(super) fn read_name(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
-        match terms::hexadecimal_of(text) {
+        match from_hex(text) {
             None if !self.strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
             _ => self.read(t, text, wrapped),
         }
@@ -374,8 +376,7 @@ impl CliSession {
             None => !(self.store.is_remote() && is_own(k)),
         });
         format::schema(out, &all, &|f, bytes| {
-            self.name_type(f)
-                .map_or_else(|| terms::hexadecimal(bytes), |t| self.schema_name(&t, bytes))
+            self.name_type(f).map_or_else(|| hex(bytes), |t| self.schema_name(&t, bytes))
         });
         Ok(())
     }
@@ -400,7 +401,7 @@ impl CliSession {
 
     /// Formats a column's name for descriptions; bytes also as text if they are valid.
     fn described_name(&self, f: &CfDef, name: &[u8]) -> String {
-        let Some(t) = self.name_type(f) else { return terms::hexadecimal(name) };
+        let Some(t) = self.name_type(f) else { return hex(name) };
         match std::str::from_utf8(name) {
             Ok(text) if t == Type::Bytes => format!("{text} ({})", t.to_text(name, Wording::Cli)),
             _ => t.to_text(name, Wording::Cli),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use firn_kv::Env;
 use firn_wide::internals::schema::Family;
-use firn_wide::internals::types::hex_to_bytes;
+use firn_wide::internals::types::{hex, hex_to_bytes};
 use firn_wide::{ColumnOrSuperColumn, Registry, TimeSource, Type, Wording, uuids};
 
 use super::ast::CliTerm;
@@ -13,6 +13,7 @@ use super::complete::FUNCTIONS;
 use super::format::{CliCell, CliColumn};
 use super::store::CliStore;
 use super::syntax::SyntaxFailure;
+use crate::text::from_hex;
 
 /// The default type.
 pub(super) static BYTES: Type = Type::Bytes;
@@ -96,11 +97,6 @@ impl TimeSource for Fresh<'_> {
     }
 }
 
-/// Returns the bytes of a text with an explicit `0x`.
-pub(super) fn hexadecimal_of(text: &str) -> Option<Vec<u8>> {
-    hex_to_bytes(text.strip_prefix("0x")?).ok()
-}
-
 /// Prints a notice that a word was read as hexadecimal where bytes are expected, because the user
 /// may have meant its characters.
 pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut String) {
@@ -110,9 +106,9 @@ pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut S
     }
     if let Ok(bytes) = hex_to_bytes(text) {
         let n = bytes.len();
-        let things = if n == 1 { "byte" } else { "bytes" };
+        let unit = if n == 1 { "byte" } else { "bytes" };
         out.push_str(&format!(
-            "{what} {text} taken as hexadecimal: {n} {things} (in quotes it is a text)\n"
+            "{what} {text} taken as hexadecimal: {n} {unit} (in quotes it is a text)\n"
         ));
     }
 }
@@ -135,7 +131,7 @@ pub(super) fn bytes(
             )
         });
     }
-    if let Some(bytes) = hexadecimal_of(text).filter(|_| !strict && *t == Type::Bytes) {
+    if let Some(bytes) = from_hex(text).filter(|_| !strict && *t == Type::Bytes) {
         return Ok(bytes);
     }
     let mut out = Vec::new();
@@ -160,11 +156,11 @@ pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
         Ok(text)
             if *t == Type::Bytes
                 && !text.chars().any(char::is_control)
-                && hexadecimal_of(text).is_none() =>
+                && from_hex(text).is_none() =>
         {
             text.to_owned()
         }
-        _ if *t == Type::Bytes => format!("0x{}", hexadecimal(bytes)),
+        _ if *t == Type::Bytes => format!("0x{}", hex(bytes)),
         _ => visible(t.to_text(bytes, Wording::Cli)),
     }
 }
@@ -184,11 +180,6 @@ fn visible(text: String) -> String {
         }
         out
     })
-}
-
-/// Formats bytes as hexadecimal digits.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Lists the names of all functions for messages.
