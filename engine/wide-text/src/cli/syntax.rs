@@ -21,104 +21,82 @@ pub enum ExpectedToken {
     Any(ExpectedKind),
 }
 
-/// The meaning of a name or a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpectedKind {
-    /// A keyspace that exists.
-    Keyspace,
-    /// A name for a new keyspace.
-    NewKeyspace,
-    /// A column family that exists.
-    Family,
-    /// A name for a new column family.
-    NewFamily,
-    /// The key of a row.
-    Key,
-    /// The name of a column or of a super column.
-    Column,
-    /// A value of a column.
-    Value,
-    /// The argument of a function.
-    Argument,
-    /// The name of a type's class.
-    Class,
-    /// The name of a type, or of its function.
-    Type,
-    /// An attribute of a keyspace.
-    KeyspaceAttribute,
-    /// An attribute of a column family.
-    FamilyAttribute,
-    /// A key of `column_metadata`.
-    MetadataKey,
-    /// The columns of `column_metadata`.
-    Columns,
-    /// A map of options.
-    Options,
-    /// A name in a map of options.
-    OptionName,
-    /// A value of an attribute.
-    AttributeValue,
-    /// `Standard` or `Super`.
-    ColumnType,
-    /// `true` or `false`.
-    Boolean,
-    /// Cache settings.
-    Caching,
-    /// A replication strategy.
-    PlacementStrategy,
-    /// A compaction strategy.
-    CompactionStrategy,
-    /// `KEYS`.
-    IndexType,
-    /// A consistency level.
-    Level,
-    /// The target of an assumption.
-    Assumption,
-    /// A whole number that isn't negative.
-    Count,
-    /// A whole number.
-    Number,
-    /// The name or address of a machine.
-    Host,
-    /// The name of a user.
-    User,
-    /// A password, in quotes.
-    Password,
+/// Defines the kinds of names and values, with their texts in messages.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident $words:literal,)*) => {
+        /// The meaning of a name or a value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ExpectedKind { $($(#[$doc])* $kind,)* }
+
+        impl ExpectedKind {
+            fn words(self) -> &'static str {
+                match self { $(ExpectedKind::$kind => $words,)* }
+            }
+        }
+    };
 }
 
-impl ExpectedKind {
-    fn words(self) -> &'static str {
-        match self {
-            ExpectedKind::Keyspace => "a keyspace",
-            ExpectedKind::NewKeyspace => "a name for the keyspace",
-            ExpectedKind::Family => "a column family",
-            ExpectedKind::NewFamily => "a name for the column family",
-            ExpectedKind::Key => "a key",
-            ExpectedKind::Column => "a column name",
-            ExpectedKind::Value => "a value",
-            ExpectedKind::Argument => "an argument",
-            ExpectedKind::Class | ExpectedKind::Type => "a type",
-            ExpectedKind::KeyspaceAttribute | ExpectedKind::FamilyAttribute => "an attribute",
-            ExpectedKind::MetadataKey => "a key of column_metadata",
-            ExpectedKind::Columns => "a list of columns",
-            ExpectedKind::Options => "a map of options",
-            ExpectedKind::OptionName => "the name of an option",
-            ExpectedKind::AttributeValue => "a value of the attribute",
-            ExpectedKind::ColumnType => "Standard or Super",
-            ExpectedKind::Boolean => "true or false",
-            ExpectedKind::Caching => "what to cache",
-            ExpectedKind::PlacementStrategy => "a placement strategy",
-            ExpectedKind::CompactionStrategy => "a compaction strategy",
-            ExpectedKind::IndexType => "a type of index",
-            ExpectedKind::Level => "a consistency level",
-            ExpectedKind::Assumption => "keys, comparator, sub_comparator or validator",
-            ExpectedKind::Count => "a whole number that is not negative",
-            ExpectedKind::Number => "a whole number",
-            ExpectedKind::Host => "a host",
-            ExpectedKind::User => "a user",
-            ExpectedKind::Password => "a password in quotes",
-        }
-    }
+kinds! {
+    /// A keyspace that exists.
+    Keyspace "a keyspace",
+    /// A name for a new keyspace.
+    NewKeyspace "a name for the keyspace",
+    /// A column family that exists.
+    Family "a column family",
+    /// A name for a new column family.
+    NewFamily "a name for the column family",
+    /// The key of a row.
+    Key "a key",
+    /// The name of a column or of a super column.
+    Column "a column name",
+    /// A value of a column.
+    Value "a value",
+    /// The argument of a function.
+    Argument "an argument",
+    /// The name of a type's class.
+    Class "a type",
+    /// The name of a type, or of its function.
+    Type "a type",
+    /// An attribute of a keyspace.
+    KeyspaceAttribute "an attribute",
+    /// An attribute of a column family.
+    FamilyAttribute "an attribute",
+    /// A key of `column_metadata`.
+    MetadataKey "a key of column_metadata",
+    /// The columns of `column_metadata`.
+    Columns "a list of columns",
+    /// A map of options.
+    Options "a map of options",
+    /// A name in a map of options.
+    OptionName "the name of an option",
+    /// A value of an attribute.
+    AttributeValue "a value of the attribute",
+    /// `Standard` or `Super`.
+    ColumnType "Standard or Super",
+    /// `true` or `false`.
+    Boolean "true or false",
+    /// Cache settings.
+    Caching "what to cache",
+    /// A replication strategy.
+    PlacementStrategy "a placement strategy",
+    /// A compaction strategy.
+    CompactionStrategy "a compaction strategy",
+    /// `KEYS`.
+    IndexType "a type of index",
+    /// A consistency level.
+    Level "a consistency level",
+    /// The target of an assumption.
+    Assumption "keys, comparator, sub_comparator or validator",
+    /// A whole number that isn't negative.
+    Count "a whole number that is not negative",
+    /// A whole number.
+    Number "a whole number",
+    /// The name or address of a machine.
+    Host "a host",
+    /// The name of a user.
+    User "a user",
+    /// A password, in quotes.
+    Password "a password in quotes",
 }
 
 impl fmt::Display for ExpectedToken {

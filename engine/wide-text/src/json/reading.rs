@@ -290,66 +290,27 @@ impl<R: Read> Import<'_, R> {
             None => row.timestamp.saturating_add(self.repeats_name(row)),
         };
         let counts = row.chunks.family().is_counter();
-        let state = match &a {
-            JsonAttributes {
-                deleted: Some(deleted),
-                value: None,
-                counter: None,
-                ttl: None,
-                expires: None,
-                ..
-            } => CellState::Tombstone { deleted: *deleted },
-            JsonAttributes {
-                counter: Some(n),
-                value: None,
-                deleted: None,
-                ttl: None,
-                expires: None,
-                ..
-            } => CellState::Counter(*n),
+        let state = match (&a.value, a.ttl, a.expires, a.deleted, a.counter) {
+            (None, None, None, Some(deleted), None) => CellState::Tombstone { deleted },
+            (None, None, None, None, Some(n)) => CellState::Counter(n),
             // The bytes of a counter are its number.
-            JsonAttributes {
-                value: Some(value),
-                counter: None,
-                deleted: None,
-                ttl: None,
-                expires: None,
-                ..
-            } if counts => {
+            (Some(value), None, None, None, None) if counts => {
                 let n = value.as_slice().try_into().map(i64::from_be_bytes);
                 CellState::Counter(n.map_err(|_| self.lexer.wrong("a counter is a whole number"))?)
             }
-            JsonAttributes {
-                value: Some(value),
-                counter: None,
-                deleted: None,
-                ttl: None,
-                expires: None,
-                timestamp,
-            } => match timestamp {
-                // It is written now, as by any other client.
-                None => row.chunks.state_by_default(value),
-                Some(_) => CellState::Live(value),
-            },
-            JsonAttributes {
-                value: Some(value),
-                counter: None,
-                deleted: None,
-                ttl: Some(ttl),
-                expires,
-                ..
-            } => {
+            // Without a timestamp it is written now, as by any other client.
+            (Some(value), None, None, None, None) if a.timestamp.is_none() => {
+                row.chunks.state_by_default(value)
+            }
+            (Some(value), None, None, None, None) => CellState::Live(value),
+            // As in a client's write: no TTL, not even the column family's default.
+            (Some(value), Some(0), None, None, None) => CellState::Live(value),
+            (Some(value), Some(ttl), expires, None, None) => {
                 let ttl =
-                    u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
-                match (ttl, expires) {
-                    // As in a client's write: no TTL, not even the column family's default.
-                    (0, None) => CellState::Live(value),
-                    (_, expires) => {
-                        let expires = expires
-                            .unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
-                        CellState::Expiring { value, ttl, expires }
-                    }
-                }
+                    u32::try_from(ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
+                let expires =
+                    expires.unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
+                CellState::Expiring { value, ttl, expires }
             }
             _ => {
                 let why =
