@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
 
+use super::error::{Checked, wrong};
 use super::expected::{ExpectedChange, ExpectedKeys, ExpectedStore, Shard, touched};
 use super::layout::{
     ACCOUNTS, BANK, COUNTS, DEPOSIT, LayoutVersion, NAMES, PARTS, ROLES, ROWS, SUMS, TREES, TWINS,
     account, key, number, parse, value,
 };
 use super::tables::Tables;
-use super::trouble::{Checked, wrong};
 
 /// Returns the name of a key in reports.
 fn name(tree: usize, shard: u32, index: u32) -> String {
@@ -186,7 +186,7 @@ pub fn resolve_open_step(
 ) -> Checked<bool> {
     let mut after = touched(changes, |shard| expected.shards.get(shard as usize));
     for c in changes {
-        if let Some(shard) = after.get_mut(&c.shard()) {
+        if let Some(shard) = after.get_mut(&c.shard) {
             c.apply(shard);
         }
     }

@@ -19,27 +19,27 @@ use firn_tools::io::Stopwatch;
 use serde_json::{Value, json};
 
 use super::check::{KnownState, check_shared, resolve_open_step};
+use super::error::{CheckError, Checked, wrong};
 use super::expected::ExpectedStore;
 use super::journal::{self, TortureJournal};
 use super::layout::{ACCOUNTS, BANK, DEPOSIT, LayoutVersion, NAMES, account};
 use super::plan::{PlanEnd, TorturePlan, TortureSettings};
 use super::served::Served;
 use super::tables::{self, Tables};
-use super::trouble::{CheckTrouble, Checked, wrong};
-use super::work::{SharedWork, TortureWorker};
+use super::worker::{SharedWork, TortureWorker};
 use super::{NEXT, STORE};
 
 /// Sends a message to the supervisor.
-fn tell(what: Value) {
+fn send(what: Value) {
     println!("{what}");
 }
 
 /// Makes every panic end the process. Otherwise panics of a server or of a worker of the store
 /// would go unnoticed.
 fn die_with_panics() {
-    let tell = std::panic::take_hook();
+    let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
+        print(panic);
         std::process::abort();
     }));
 }
@@ -55,16 +55,16 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
     disk.only(&plan.counted);
     if let PlanEnd::DieAt { operation } = plan.end {
         disk.call_at(operation, || {
-            tell(json!({ "event": "dies" }));
+            send(json!({ "event": "dies" }));
             std::process::abort();
         });
     }
     let watch = Stopwatch::start();
     let (db, opened, keys) = match open(settings, &plan, &*plain, env.clone(), dir) {
-        Err(CheckTrouble::Failed(e)) => return wrong(format!("opening failed: {e}")),
+        Err(CheckError::Failed(e)) => return wrong(format!("opening failed: {e}")),
         other => other?,
     };
-    tell(
+    send(
         json!({ "event": "open", "millis": (watch.seconds() * 1000.0) as u64, "keys": keys, "counts": opened.counts }),
     );
     let expected = opened.expected;
@@ -90,19 +90,19 @@ pub fn run(settings: &TortureSettings, dir: &Path, cycle: u64) -> Checked {
         dir: dir.to_path_buf(),
         env: plain.clone(),
     });
-    tell(json!({ "event": "start" }));
+    send(json!({ "event": "start" }));
     if let Some(f) = &plan.failing {
         let from = disk.count() + f.from;
         if f.millis > 0 { disk.fail_from(from, f.fault) } else { disk.fail_nth(from, f.fault) }
     }
     let results = threads(&shared, &plan, journals, expected, &disk, settings.millis)?;
-    tell(json!({ "event": "stop", "injected": disk.injected() }));
+    send(json!({ "event": "stop", "injected": disk.injected() }));
     for result in results {
         result?;
     }
     if shared.closing.load(Ordering::SeqCst) {
         // The server has closed the store while the threads were working.
-        tell(json!({ "event": "closed", "at_work": true }));
+        send(json!({ "event": "closed", "at_work": true }));
         return Ok(());
     }
     disk.heal();
@@ -271,12 +271,12 @@ fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
         let next = dir.join(NEXT);
         super::remove_store(&*shared.env, &next)?;
         db.checkpoint(&next)?;
-        tell(json!({ "event": "restore" }));
+        send(json!({ "event": "restore" }));
     }
     let closed = match &shared.served {
         Some(served) => {
             // The server still answers, also after a disk failure.
-            served.speaker()?.execute("SELECT cluster_name FROM system.local")?;
+            served.client()?.execute("SELECT cluster_name FROM system.local")?;
             served.stop()
         }
         None => db.close(),
@@ -288,7 +288,7 @@ fn close(shared: Arc<SharedWork>, plan: &TorturePlan, dir: &Path) -> Checked {
         ));
     }
     drop(shared);
-    tell(
+    send(
         json!({ "event": "closed", "latched": latched, "failing": plan.failing.as_ref().map(|f| f.fault != Fault::Enospc) }),
     );
     Ok(())

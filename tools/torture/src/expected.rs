@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use firn_kv::Env;
 use firn_kv::{Error, Result};
 
-use super::layout::{PARTS, ROLES, ROWS};
+use super::layout::{self, PARTS};
 use super::roles::RoleChange;
 
 /// Versions of the keys of one shard of one tree, by the number of the key. In the tree of sums,
@@ -20,64 +20,62 @@ pub type ExpectedKeys = BTreeMap<u32, u64>;
 /// One shard in all trees and tables.
 pub type Shard = [ExpectedKeys; PARTS];
 
-/// A change that a step makes to the content of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExpectedChange {
+/// A change that a step makes to a shard of a tree, table or role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedChange {
+    /// Number of the tree, or of the table.
+    pub tree: usize,
+    /// Changed shard.
+    pub shard: u32,
+    /// The change.
+    pub op: ExpectedOp,
+}
+
+/// Operation of an [`ExpectedChange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedOp {
     /// Gives the key this version.
-    Set { tree: usize, shard: u32, index: u32, version: u64 },
+    Set { index: u32, version: u64 },
     /// Gives the row this version, if there was no row.
-    SetNew { shard: u32, index: u32, version: u64 },
+    SetNew { index: u32, version: u64 },
     /// Removes the key.
-    Unset { tree: usize, shard: u32, index: u32 },
+    Unset { index: u32 },
     /// Adds to the number.
-    Add { tree: usize, shard: u32, index: u32, by: u64 },
+    Add { index: u32, by: u64 },
     /// Removes the keys of these numbers.
-    UnsetRange { tree: usize, shard: u32, from: u32, to: u32 },
+    UnsetRange { from: u32, to: u32 },
     /// Runs a statement about this role, which the store may have to refuse.
-    Role { shard: u32, index: u32, change: RoleChange },
+    Role { index: u32, change: RoleChange },
 }
 
 impl ExpectedChange {
-    /// Returns the changed shard.
-    pub fn shard(&self) -> u32 {
-        match self {
-            ExpectedChange::Set { shard, .. }
-            | ExpectedChange::SetNew { shard, .. }
-            | ExpectedChange::Unset { shard, .. }
-            | ExpectedChange::Add { shard, .. }
-            | ExpectedChange::UnsetRange { shard, .. }
-            | ExpectedChange::Role { shard, .. } => *shard,
+    /// Applies the change to the expected state of its shard.
+    pub fn apply(&self, shard: &mut Shard) {
+        let keys = &mut shard[self.tree];
+        match self.op {
+            ExpectedOp::Set { index, version } => drop(keys.insert(index, version)),
+            ExpectedOp::SetNew { index, version } => {
+                keys.entry(index).or_insert(version);
+            }
+            ExpectedOp::Unset { index } => drop(keys.remove(&index)),
+            ExpectedOp::Add { index, by } => {
+                let n = keys.entry(index).or_insert(0);
+                *n = n.wrapping_add(by);
+            }
+            ExpectedOp::UnsetRange { from, to } => keys.retain(|i, _| !(from..to).contains(i)),
+            // A refused statement changes nothing.
+            ExpectedOp::Role { index, change } => drop(change.apply(index, keys)),
         }
     }
 
-    /// Applies the change to the expected state of its shard.
-    pub fn apply(&self, shard: &mut Shard) {
-        match *self {
-            ExpectedChange::Set { tree, index, version, .. } => {
-                shard[tree].insert(index, version);
-            }
-            ExpectedChange::SetNew { index, version, .. } => {
-                shard[ROWS].entry(index).or_insert(version);
-            }
-            ExpectedChange::Unset { tree, index, .. } => {
-                shard[tree].remove(&index);
-            }
-            ExpectedChange::Add { tree, index, by, .. } => {
-                let n = shard[tree].entry(index).or_insert(0);
-                *n = n.wrapping_add(by);
-            }
-            ExpectedChange::UnsetRange { tree, from, to, .. } => {
-                let gone: Vec<u32> =
-                    shard[tree].range(from..to.max(from)).map(|(i, _)| *i).collect();
-                gone.iter().for_each(|i| {
-                    shard[tree].remove(i);
-                });
-            }
-            // A refused statement changes nothing.
-            ExpectedChange::Role { index, change, .. } => {
-                change.apply(index, &mut shard[ROLES]);
-            }
-        }
+    /// Returns the key of this number in the changed shard.
+    pub fn key(&self, index: u32) -> Vec<u8> {
+        layout::key(self.shard, index)
+    }
+
+    /// Returns the value of this number at a version.
+    pub fn value(&self, index: u32, version: u64) -> Vec<u8> {
+        layout::value(self.tree, self.shard, index, version)
     }
 }
 
@@ -86,7 +84,7 @@ pub fn touched<'a>(
     changes: &[ExpectedChange],
     shard: impl Fn(u32) -> Option<&'a Shard>,
 ) -> BTreeMap<u32, Shard> {
-    changes.iter().filter_map(|c| Some((c.shard(), shard(c.shard())?.clone()))).collect()
+    changes.iter().filter_map(|c| Some((c.shard, shard(c.shard)?.clone()))).collect()
 }
 
 /// Expected content of the whole store.
@@ -165,7 +163,7 @@ impl ExpectedStore {
     /// Applies the changes of a step.
     pub fn apply(&mut self, changes: &[ExpectedChange]) {
         for c in changes {
-            c.apply(&mut self.shards[c.shard() as usize]);
+            c.apply(&mut self.shards[c.shard as usize]);
         }
     }
 }
@@ -178,15 +176,19 @@ mod tests {
     #[test]
     fn changes_apply_and_the_state_is_kept() {
         let mut e = ExpectedStore::empty(3);
-        let set = |index, version| ExpectedChange::Set { tree: 0, shard: 1, index, version };
+        let set = |index, version| ExpectedChange {
+            tree: 0,
+            shard: 1,
+            op: ExpectedOp::Set { index, version },
+        };
         e.apply(&[set(1, 10), set(2, 20), set(3, 30), set(4, 40)]);
         e.apply(&[
-            ExpectedChange::Unset { tree: 0, shard: 1, index: 4 },
-            ExpectedChange::UnsetRange { tree: 0, shard: 1, from: 2, to: 3 },
+            ExpectedChange { tree: 0, shard: 1, op: ExpectedOp::Unset { index: 4 } },
+            ExpectedChange { tree: 0, shard: 1, op: ExpectedOp::UnsetRange { from: 2, to: 3 } },
         ]);
         e.apply(&[
-            ExpectedChange::Add { tree: 2, shard: 2, index: 9, by: u64::MAX },
-            ExpectedChange::Add { tree: 2, shard: 2, index: 9, by: 3 },
+            ExpectedChange { tree: 2, shard: 2, op: ExpectedOp::Add { index: 9, by: u64::MAX } },
+            ExpectedChange { tree: 2, shard: 2, op: ExpectedOp::Add { index: 9, by: 3 } },
         ]);
         assert_eq!(e.shards[1][0], ExpectedKeys::from([(1, 10), (3, 30)]));
         assert_eq!(e.shards[2][2], ExpectedKeys::from([(9, 2)]));

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use firn_cql::{Class, Row};
 use firn_workload::rng::Rng;
 
+use super::client::StatementError;
+use super::error::{Checked, wrong};
 use super::layout::LayoutVersion;
-use super::speaker::SpeechError;
 use super::tables::Tables;
-use super::trouble::{Checked, wrong};
 
 const GUEST: &str = "CREATE TABLE IF NOT EXISTS torture.guest (id bigint PRIMARY KEY, version bigint, n int, v vector<float, 3>)";
-const BESIDE: [&str; 8] = [
+const GUEST_OBJECTS: [&str; 8] = [
     "CREATE INDEX IF NOT EXISTS guest_n ON torture.guest (n)",
     "DROP INDEX IF EXISTS torture.guest_n",
     "CREATE INDEX IF NOT EXISTS guest_v ON torture.guest (v) USING 'sai'",
@@ -46,7 +46,7 @@ impl Tables {
             10 => format!("DELETE FROM torture.guest WHERE id = {id}"),
             11 => format!("UPDATE torture.guest SET n = {} WHERE id = {id}", id % 7),
             12 | 13 => GUEST.to_owned(),
-            14..18 => BESIDE[rng.below(BESIDE.len() as u64) as usize].to_owned(),
+            14..18 => GUEST_OBJECTS[rng.below(GUEST_OBJECTS.len() as u64) as usize].to_owned(),
             _ => format!(
                 "INSERT INTO torture.guest (id, version, n, v) VALUES ({id}, {version}, {n}, [1, {n}, {id}])"
             ),
@@ -54,7 +54,7 @@ impl Tables {
         match self.0.execute(&statement) {
             // The table does not exist, or another thread was faster.
             Err(e) if e.is(Class::Invalid) || e.is(Class::AlreadyExists) => Ok(()),
-            Err(SpeechError::Refused(code, text)) => {
+            Err(StatementError::Refused(code, text)) => {
                 wrong(format!("{statement}: code {code:#06x}: {text}"))
             }
             done => Ok(done.map(drop)?),
@@ -63,7 +63,7 @@ impl Tables {
 
     /// Compares the view with the temporary table, if both exist. No writer may be active.
     pub fn check_guest(&self, what: &str) -> Checked {
-        let row = |r: &Row<'_>| Ok::<GuestRow, SpeechError>((r.at(0)?, r.at(1)?, r.at(2)?));
+        let row = |r: &Row<'_>| Ok::<GuestRow, StatementError>((r.at(0)?, r.at(1)?, r.at(2)?));
         let read = |text| match self.0.read(text, (), Some(100), row) {
             Err(e) if e.is(Class::Invalid) => Ok(None),
             rows => rows.map(|rows| Some(rows.into_iter().collect::<BTreeSet<_>>())),

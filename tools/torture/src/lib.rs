@@ -2,8 +2,8 @@
 //! its expected content.
 //!
 //! `supervise` starts a process for each cycle (`child`), kills it, and reports. `plan` draws the
-//! settings of a cycle, `steps` the operations of its threads. `work` executes them, with CQL in
-//! `tables` and `roles`. A `speaker` sends CQL to a session or to the server of the cycle
+//! settings of a cycle, `steps` the operations of its threads. `work` executes them: `writes`,
+//! and `others`, with CQL in `tables` and `roles`. A `client` sends CQL to a session or to the server of the cycle
 //! (`served`). `journal` and `expected` outlive the process, and `check` compares.
 //!
 //! Checks:
@@ -19,19 +19,22 @@
 
 mod check;
 mod child;
+mod client;
+mod error;
 mod expected;
 mod guest;
 mod journal;
 mod layout;
+mod others;
 mod plan;
 mod roles;
 mod served;
-mod speaker;
 mod steps;
 mod supervise;
 mod tables;
-mod trouble;
 mod work;
+mod worker;
+mod writes;
 
 use std::path::Path;
 
@@ -42,8 +45,8 @@ use firn_tools::options::StoreArgs;
 use firn_tools::output::{Done, Failure};
 use serde_json::json;
 
+use error::CheckError;
 use plan::{Faults, TortureSettings};
-use trouble::CheckTrouble;
 
 /// Directory of the store within that of the run.
 const STORE: &str = "store";
@@ -115,10 +118,10 @@ pub fn run(store: &StoreArgs, args: &TortureArgs) -> Done {
     let Some(cycle) = args.cycle else { return supervise::run(store, args, &settings, &*env) };
     match child::run(&settings, &store.db, cycle) {
         Ok(()) => Ok(()),
-        Err(trouble) => {
-            let what = match trouble {
-                CheckTrouble::Wrong(what) => what,
-                CheckTrouble::Failed(e) => format!("the torture itself cannot go on: {e}"),
+        Err(error) => {
+            let what = match error {
+                CheckError::Wrong(what) => what,
+                CheckError::Failed(e) => format!("the torture itself cannot go on: {e}"),
             };
             println!("{}", json!({ "event": "wrong", "what": what }));
             Err(Failure::Found)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use firn_workload::rng::Rng;
 
-use super::speaker::{Speaker, SpeechError, Spoken};
+use super::client::{StatementError, StatementResult, TortureClient};
 
 /// Number of roles of a shard.
 const ROLE_COUNT: u32 = 4;
@@ -160,8 +160,12 @@ pub fn may_read(index: u32, roles: &RoleStates) -> Option<bool> {
 }
 
 /// Logs in as a role; `None` if the login was refused.
-pub fn log_in(speaker: &Speaker, shard: u32, index: u32) -> Spoken<Option<Speaker>> {
-    speaker.log_in(&role_name(shard, index), PASSWORD)
+pub fn log_in(
+    client: &TortureClient,
+    shard: u32,
+    index: u32,
+) -> StatementResult<Option<TortureClient>> {
+    client.log_in(&role_name(shard, index), PASSWORD)
 }
 
 const ROLES_READ: &str = "SELECT role, can_login, is_superuser, member_of FROM system_auth.roles";
@@ -174,12 +178,12 @@ fn parsed_name(name: &str) -> Option<(u32, u32)> {
 }
 
 /// Reads the states of all roles of the store by shard and number, without the master role.
-pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
-    let odd = |what: String| SpeechError::Refused(-1, format!("there is an odd role: {what}"));
+pub fn read_roles(client: &TortureClient) -> StatementResult<BTreeMap<(u32, u32), u64>> {
+    let odd = |what: String| StatementError::Refused(-1, format!("there is an odd role: {what}"));
     let mut found = BTreeMap::new();
-    let roles = speaker.read(ROLES_READ, (), Some(50), |r| {
+    let roles = client.read(ROLES_READ, (), Some(50), |r| {
         let member_of: Option<Vec<String>> = r.at(3)?;
-        Ok::<_, SpeechError>((
+        Ok::<_, StatementError>((
             r.at::<String>(0)?,
             r.at::<bool>(1)?,
             r.at::<bool>(2)?,
@@ -196,9 +200,9 @@ pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
         }
         found.insert((shard, index), bits);
     }
-    let rights = speaker.read(RIGHTS_READ, (), Some(50), |r| {
+    let rights = client.read(RIGHTS_READ, (), Some(50), |r| {
         let words: Option<Vec<String>> = r.at(2)?;
-        Ok::<_, SpeechError>((r.at::<String>(0)?, r.at::<String>(1)?, words.unwrap_or_default()))
+        Ok::<_, StatementError>((r.at::<String>(0)?, r.at::<String>(1)?, words.unwrap_or_default()))
     })?;
     for (name, path, words) in rights.into_iter().filter(|r| r.0 != MASTER.0) {
         let role = parsed_name(&name).and_then(|role| found.get_mut(&role));
@@ -216,7 +220,7 @@ pub fn read_roles(speaker: &Speaker) -> Spoken<BTreeMap<(u32, u32), u64>> {
 }
 
 /// Describes a role's state.
-pub fn told_role(index: u32, bits: u64) -> String {
+pub fn describe_role(index: u32, bits: u64) -> String {
     let flags = [(LOGIN, "login"), (SUPERUSER, "superuser"), (MEMBER, "member")];
     let flags = flags.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| (*word).to_owned());
     let rights = (FIRST_RIGHT..).zip(RIGHTS).filter(|(bit, _)| bits & (1 << bit) != 0);
@@ -241,21 +245,21 @@ mod tests {
         ] {
             session.execute(statement, ()).unwrap();
         }
-        let speaker = Speaker::session(session);
+        let client = TortureClient::session(session);
         let (mut rng, mut roles, mut refused) = (Rng::new(3, 7), RoleStates::new(), 0);
         for _ in 0..200 {
             let index = any_role(&mut rng);
             let change = RoleChange::draw(&mut rng, index);
-            let done = speaker.execute(&change.statement(5, index));
+            let done = client.execute(&change.statement(5, index));
             assert_eq!(done.is_ok(), change.apply(index, &mut roles), "{change:?}: {done:?}");
             refused += usize::from(done.is_err());
-            let found = read_roles(&speaker).unwrap();
+            let found = read_roles(&client).unwrap();
             let found: RoleStates =
                 found.into_iter().map(|((_, index), bits)| (index, bits)).collect();
             assert_eq!(found, roles, "{change:?}");
-            let own = log_in(&speaker, 5, index).unwrap();
+            let own = log_in(&client, 5, index).unwrap();
             let may = own.map(|own| own.execute("SELECT * FROM torture.rows").is_ok());
-            assert_eq!(may, may_read(index, &roles), "{}", told_role(index, roles[&index]));
+            assert_eq!(may, may_read(index, &roles), "{}", describe_role(index, roles[&index]));
         }
         assert!((20..150).contains(&refused), "{refused}");
     }

@@ -17,10 +17,10 @@ use firn_server::internals::wire::{
 use firn_server::{Options, Server, ServerError};
 use firn_workload::rng::Rng;
 
+use super::client::TortureClient;
+use super::error::{Checked, wrong};
 use super::plan::ServedPlan;
 use super::roles::MASTER;
-use super::speaker::Speaker;
-use super::trouble::{Checked, wrong};
 
 /// Time limit for a visitor to send.
 const VISIT: Duration = Duration::from_millis(50);
@@ -64,11 +64,11 @@ impl Served {
     }
 
     /// Returns a client with all permissions.
-    pub fn speaker(&self) -> Checked<Speaker> {
+    pub fn client(&self) -> Checked<TortureClient> {
         let mut options = ClientOptions::new(self.server.address().to_string());
         let (name, password) = MASTER;
         options.login = self.login.then(|| (name.to_owned(), password.to_owned()));
-        Ok(Speaker::connect(options)?)
+        Ok(TortureClient::connect(options)?)
     }
 
     /// Reports whether clients must log in.

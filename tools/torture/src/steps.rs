@@ -3,11 +3,11 @@
 
 use firn_workload::rng::{Rng, mix};
 
-use super::expected::ExpectedChange;
-use super::layout::{COUNTS, LayoutVersion, PLAIN, ROWS, SUMS, TREES, TWINS};
+use super::expected::{ExpectedChange, ExpectedOp};
+use super::layout::{COUNTS, LayoutVersion, PLAIN, ROLES, ROWS, SUMS, TREES, TWINS};
 use super::roles::{RoleChange, any_role};
 
-/// Mode of writing of a step.
+/// Mode of writing of a step. Those from `Row` on use CQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepMode {
     /// A call for a single key.
@@ -46,40 +46,39 @@ pub enum StepMode {
 
 /// Operation of a step that does not change the content of its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TortureLook {
-    Get,
-    MultiGet,
-    Range,
-    RangeBack,
-    Prefix,
-    Cursor,
-    Snapshot,
-    Walk,
-    Twins,
-    Transfer,
-    Bank,
-    Stats,
-    Verify,
-    Size,
-    Sync,
-    Flush,
-    Compact,
-    CompactRange,
-    Options,
-    Checkpoint,
-    Changes,
-    ReadOnly,
-    ScratchWrite,
-    ScratchIngest,
-    ScratchDrop,
-    Rows,
-    RowIndex,
-    RowCompact,
-    RowAlter,
-    Guest,
-    Login,
-    Visitor,
+pub enum OtherOp {
+    /// A read of a tree.
+    Read(ReadOp),
+    /// An operation on the store or on a whole tree.
+    Admin(AdminOp),
+    /// A CQL statement, or a connection to the server.
+    Cql(CqlOp),
+    /// An operation on a temporary tree.
+    Scratch(ScratchOp),
 }
+
+/// A read of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[rustfmt::skip]
+pub enum ReadOp { Get, MultiGet, Range, RangeBack, Prefix, Cursor, Snapshot, Walk, Twins, Bank }
+
+/// An operation on the store or on a whole tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[rustfmt::skip]
+pub enum AdminOp {
+    Transfer, Stats, Verify, Size, Sync, Flush, Compact, CompactRange, Options, Checkpoint, Changes, ReadOnly,
+    RowCompact,
+}
+
+/// A CQL statement, or a connection to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[rustfmt::skip]
+pub enum CqlOp { Rows, RowIndex, RowAlter, Guest, Login, Visitor }
+
+/// An operation on a temporary tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[rustfmt::skip]
+pub enum ScratchOp { Write, Ingest, Drop }
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,17 +86,15 @@ pub enum TortureStep {
     /// Changes the content of the store.
     Write { how: StepMode, changes: Vec<ExpectedChange> },
     /// Runs another operation, with its own random numbers, on this tree and shard.
-    Look { look: TortureLook, tree: usize, shard: u32, draw: u64 },
+    Other { op: OtherOp, tree: usize, shard: u32, seed: u64 },
 }
 
 impl TortureStep {
     /// Returns its changes once it is done.
     pub fn done(&self) -> &[ExpectedChange] {
         match self {
-            TortureStep::Write { how: StepMode::ExportImport, .. } | TortureStep::Look { .. } => {
-                &[]
-            }
-            TortureStep::Write { changes, .. } => changes,
+            TortureStep::Write { how: StepMode::ExportImport, .. } => &[],
+            step => step.open(),
         }
     }
 
@@ -105,40 +102,28 @@ impl TortureStep {
     pub fn open(&self) -> &[ExpectedChange] {
         match self {
             TortureStep::Write { changes, .. } => changes,
-            TortureStep::Look { .. } => &[],
+            TortureStep::Other { .. } => &[],
         }
     }
 
     /// Returns its kind, for statistics. `served`: it ran through a server.
     pub fn kind(&self, served: bool) -> String {
         let through = if served { ", served" } else { "" };
-        match self {
-            TortureStep::Write { how, .. } => format!("{how:?}{through}"),
-            TortureStep::Look { look, .. } => format!("{look:?}{through}"),
-        }
+        let name = match self {
+            TortureStep::Write { how, .. } => format!("{how:?}"),
+            TortureStep::Other { op: OtherOp::Read(op), .. } => format!("{op:?}"),
+            TortureStep::Other { op: OtherOp::Admin(op), .. } => format!("{op:?}"),
+            TortureStep::Other { op: OtherOp::Cql(op), .. } => format!("{op:?}"),
+            TortureStep::Other { op: OtherOp::Scratch(op), .. } => format!("Scratch{op:?}"),
+        };
+        name + through
     }
 
     /// Reports whether it uses CQL, so that it may run through a server.
     fn is_cql(&self) -> bool {
         match self {
-            TortureStep::Write { how, .. } => matches!(
-                how,
-                StepMode::Row
-                    | StepMode::RowNew
-                    | StepMode::RowBatch
-                    | StepMode::RowRange
-                    | StepMode::Count
-                    | StepMode::Role
-            ),
-            TortureStep::Look { look, .. } => matches!(
-                look,
-                TortureLook::Rows
-                    | TortureLook::RowIndex
-                    | TortureLook::RowAlter
-                    | TortureLook::Guest
-                    | TortureLook::Login
-                    | TortureLook::Visitor
-            ),
+            TortureStep::Write { how, .. } => *how >= StepMode::Row,
+            TortureStep::Other { op, .. } => matches!(op, OtherOp::Cql(_)),
         }
     }
 }
@@ -160,58 +145,29 @@ pub struct StepSpace {
     pub served: bool,
 }
 
+#[rustfmt::skip]
 const WRITES: [(StepMode, u64); 16] = [
-    (StepMode::Single, 5000),
-    (StepMode::SingleSynced, 20),
-    (StepMode::Batch, 900),
-    (StepMode::BatchSynced, 5),
-    (StepMode::Transaction, 150),
-    (StepMode::OneStep, 200),
-    (StepMode::DeleteRange, 60),
-    (StepMode::DropRange, 3),
-    (StepMode::Ingest, 8),
-    (StepMode::ExportImport, 2),
-    (StepMode::Row, 600),
-    (StepMode::RowNew, 60),
-    (StepMode::RowBatch, 60),
-    (StepMode::RowRange, 20),
-    (StepMode::Count, 200),
-    (StepMode::Role, 30),
+    (StepMode::Single, 5000), (StepMode::SingleSynced, 20), (StepMode::Batch, 900), (StepMode::BatchSynced, 5),
+    (StepMode::Transaction, 150), (StepMode::OneStep, 200), (StepMode::DeleteRange, 60), (StepMode::DropRange, 3),
+    (StepMode::Ingest, 8), (StepMode::ExportImport, 2), (StepMode::Row, 600), (StepMode::RowNew, 60),
+    (StepMode::RowBatch, 60), (StepMode::RowRange, 20), (StepMode::Count, 200), (StepMode::Role, 30),
 ];
 
-const LOOKS: [(TortureLook, u64); 32] = [
-    (TortureLook::Get, 2000),
-    (TortureLook::MultiGet, 200),
-    (TortureLook::Range, 120),
-    (TortureLook::RangeBack, 80),
-    (TortureLook::Prefix, 40),
-    (TortureLook::Cursor, 60),
-    (TortureLook::Snapshot, 60),
-    (TortureLook::Walk, 20),
-    (TortureLook::Twins, 40),
-    (TortureLook::Transfer, 400),
-    (TortureLook::Bank, 20),
-    (TortureLook::Stats, 10),
-    (TortureLook::Verify, 1),
-    (TortureLook::Size, 20),
-    (TortureLook::Sync, 5),
-    (TortureLook::Flush, 6),
-    (TortureLook::Compact, 1),
-    (TortureLook::CompactRange, 3),
-    (TortureLook::Options, 3),
-    (TortureLook::Checkpoint, 2),
-    (TortureLook::Changes, 10),
-    (TortureLook::ReadOnly, 2),
-    (TortureLook::ScratchWrite, 200),
-    (TortureLook::ScratchIngest, 16),
-    (TortureLook::ScratchDrop, 12),
-    (TortureLook::Rows, 60),
-    (TortureLook::RowIndex, 60),
-    (TortureLook::RowCompact, 3),
-    (TortureLook::RowAlter, 1),
-    (TortureLook::Guest, 60),
-    (TortureLook::Login, 15),
-    (TortureLook::Visitor, 15),
+#[rustfmt::skip]
+const OTHERS: [(OtherOp, u64); 32] = [
+    (OtherOp::Read(ReadOp::Get), 2000), (OtherOp::Read(ReadOp::MultiGet), 200), (OtherOp::Read(ReadOp::Range), 120),
+    (OtherOp::Read(ReadOp::RangeBack), 80), (OtherOp::Read(ReadOp::Prefix), 40), (OtherOp::Read(ReadOp::Cursor), 60),
+    (OtherOp::Read(ReadOp::Snapshot), 60), (OtherOp::Read(ReadOp::Walk), 20), (OtherOp::Read(ReadOp::Twins), 40),
+    (OtherOp::Admin(AdminOp::Transfer), 400), (OtherOp::Read(ReadOp::Bank), 20),
+    (OtherOp::Admin(AdminOp::Stats), 10), (OtherOp::Admin(AdminOp::Verify), 1), (OtherOp::Admin(AdminOp::Size), 20),
+    (OtherOp::Admin(AdminOp::Sync), 5), (OtherOp::Admin(AdminOp::Flush), 6), (OtherOp::Admin(AdminOp::Compact), 1),
+    (OtherOp::Admin(AdminOp::CompactRange), 3), (OtherOp::Admin(AdminOp::Options), 3),
+    (OtherOp::Admin(AdminOp::Checkpoint), 2), (OtherOp::Admin(AdminOp::Changes), 10),
+    (OtherOp::Admin(AdminOp::ReadOnly), 2), (OtherOp::Scratch(ScratchOp::Write), 200),
+    (OtherOp::Scratch(ScratchOp::Ingest), 16), (OtherOp::Scratch(ScratchOp::Drop), 12),
+    (OtherOp::Cql(CqlOp::Rows), 60), (OtherOp::Cql(CqlOp::RowIndex), 60), (OtherOp::Admin(AdminOp::RowCompact), 3),
+    (OtherOp::Cql(CqlOp::RowAlter), 1), (OtherOp::Cql(CqlOp::Guest), 60), (OtherOp::Cql(CqlOp::Login), 15),
+    (OtherOp::Cql(CqlOp::Visitor), 15),
 ];
 
 fn pick<T: Copy>(weights: &[(T, u64)], mut n: u64) -> Option<T> {
@@ -231,8 +187,8 @@ impl StepSpace {
         let own = (u64::from(self.shards) - thread).div_ceil(self.threads);
         let shard = (thread + rng.below(own) * self.threads) as u32;
         let writes: u64 = WRITES.iter().map(|w| w.1).sum();
-        let looks: u64 = LOOKS.iter().map(|w| w.1).sum();
-        let n = rng.below(writes + looks);
+        let others: u64 = OTHERS.iter().map(|w| w.1).sum();
+        let n = rng.below(writes + others);
         if let Some(how) = pick(&WRITES, n) {
             let version = LayoutVersion::new(self.cycle, thread, number);
             return TortureStep::Write {
@@ -240,9 +196,9 @@ impl StepSpace {
                 changes: self.changes(how, &mut rng, shard, version),
             };
         }
-        // A number beyond the weights of the writes selects one of the looks.
-        let look = pick(&LOOKS, n - writes).unwrap_or(TortureLook::Get);
-        TortureStep::Look { look, tree: rng.below(TREES as u64) as usize, shard, draw: rng.bits() }
+        // A number beyond the weights of the writes selects another operation.
+        let op = pick(&OTHERS, n - writes).unwrap_or(OtherOp::Read(ReadOp::Get));
+        TortureStep::Other { op, tree: rng.below(TREES as u64) as usize, shard, seed: rng.bits() }
     }
 
     /// Reports whether a step of this number runs through the server of the cycle. Most CQL steps
@@ -276,13 +232,12 @@ impl StepSpace {
         version: LayoutVersion,
     ) -> ExpectedChange {
         let index = self.index(rng);
-        match rng.below(10) {
-            0..3 => ExpectedChange::Unset { tree, shard, index },
-            3..9 if tree == SUMS => {
-                ExpectedChange::Add { tree, shard, index, by: rng.bits() >> 50 }
-            }
-            _ => ExpectedChange::Set { tree, shard, index, version: version.0 },
-        }
+        let op = match rng.below(10) {
+            0..3 => ExpectedOp::Unset { index },
+            3..9 if tree == SUMS => ExpectedOp::Add { index, by: rng.bits() >> 50 },
+            _ => ExpectedOp::Set { index, version: version.0 },
+        };
+        ExpectedChange { tree, shard, op }
     }
 
     fn changes(
@@ -295,10 +250,13 @@ impl StepSpace {
         let single = [PLAIN[0], PLAIN[1], SUMS];
         let tree = single[rng.below(3) as usize];
         let plain = PLAIN[rng.below(2) as usize];
+        let change = |tree, op| ExpectedChange { tree, shard, op };
+        let LayoutVersion(number) = version;
         match how {
             StepMode::Row => vec![self.single(rng, ROWS, shard, version)],
             StepMode::RowNew => {
-                vec![ExpectedChange::SetNew { shard, index: self.index(rng), version: version.0 }]
+                let index = self.index(rng);
+                vec![change(ROWS, ExpectedOp::SetNew { index, version: number })]
             }
             StepMode::RowBatch => {
                 // Two changes of one row in one batch have the same timestamp, so their order would
@@ -307,103 +265,73 @@ impl StepSpace {
                     (0..2 + rng.below(20)).map(|_| self.index(rng)).collect();
                 indexes.sort_unstable();
                 indexes.dedup();
-                let change = |index| match rng.below(4) {
-                    0 => ExpectedChange::Unset { tree: ROWS, shard, index },
-                    _ => ExpectedChange::Set { tree: ROWS, shard, index, version: version.0 },
+                let op = |index| match rng.below(4) {
+                    0 => ExpectedOp::Unset { index },
+                    _ => ExpectedOp::Set { index, version: number },
                 };
-                indexes.into_iter().map(change).collect()
+                indexes.into_iter().map(op).map(|op| change(ROWS, op)).collect()
             }
-            StepMode::RowRange => {
-                let (from, to) = self.span(rng);
-                vec![ExpectedChange::UnsetRange { tree: ROWS, shard, from, to }]
-            }
+            StepMode::RowRange => vec![change(ROWS, self.range(rng))],
             StepMode::Role => {
                 let index = any_role(rng);
-                let change = RoleChange::draw(rng, index);
-                vec![ExpectedChange::Role { shard, index, change }]
+                vec![change(
+                    ROLES,
+                    ExpectedOp::Role { index, change: RoleChange::draw(rng, index) },
+                )]
             }
             StepMode::OneStep => vec![self.single(rng, plain, shard, version)],
-            StepMode::Count => vec![ExpectedChange::Add {
-                tree: COUNTS,
-                shard,
-                index: self.index(rng),
-                by: rng.bits() >> 50,
-            }],
+            StepMode::Count => {
+                let index = self.index(rng);
+                vec![change(COUNTS, ExpectedOp::Add { index, by: rng.bits() >> 50 })]
+            }
             StepMode::Single | StepMode::SingleSynced => {
                 vec![self.single(rng, tree, shard, version)]
             }
             StepMode::Batch | StepMode::BatchSynced | StepMode::Transaction => {
+                let is_transaction = how == StepMode::Transaction;
                 let most = if rng.below(50) == 0 { 300 } else { 12 };
                 let mut changes = vec![];
                 for _ in 0..1 + rng.below(most) {
-                    match rng.below(if how == StepMode::Transaction { 2 } else { 3 }) {
-                        // Transactions have no merge operands.
-                        0 => match self.single(rng, tree, shard, version) {
-                            ExpectedChange::Add { shard, index, .. }
-                                if how == StepMode::Transaction =>
-                            {
-                                changes.push(ExpectedChange::Set {
-                                    tree,
-                                    shard,
-                                    index,
-                                    version: version.0,
-                                });
+                    match rng.below(if is_transaction { 2 } else { 3 }) {
+                        0 => {
+                            let mut single = self.single(rng, tree, shard, version);
+                            // Transactions have no merge operands.
+                            if is_transaction && let ExpectedOp::Add { index, .. } = single.op {
+                                single.op = ExpectedOp::Set { index, version: number };
                             }
-                            change => changes.push(change),
-                        },
-                        1 => {
-                            let change = self.single(rng, TWINS[0], shard, version);
-                            changes.push(twin(&change));
-                            changes.push(change);
+                            changes.push(single);
                         }
+                        1 => changes.extend(twins(self.single(rng, TWINS[0], shard, version))),
                         _ if rng.below(8) == 0 => {
-                            let (from, to) = self.span(rng);
-                            let change =
-                                ExpectedChange::UnsetRange { tree: TWINS[0], shard, from, to };
-                            changes.push(twin(&change));
-                            changes.push(change);
+                            changes.extend(twins(change(TWINS[0], self.range(rng))));
                         }
                         _ => changes.push(self.single(rng, plain, shard, version)),
                     }
                 }
                 changes
             }
-            StepMode::DeleteRange | StepMode::DropRange => {
-                let (from, to) = self.span(rng);
-                vec![ExpectedChange::UnsetRange { tree, shard, from, to }]
-            }
+            StepMode::DeleteRange | StepMode::DropRange => vec![change(tree, self.range(rng))],
             StepMode::Ingest => {
                 let step = 1 + rng.below(5) as u32;
                 let (from, count) = (self.index(rng), rng.below(200) as u32);
-                (0..count)
-                    .map(|i| from + i * step)
-                    .filter(|i| *i < self.keys)
-                    .map(|index| ExpectedChange::Set {
-                        tree: plain,
-                        shard,
-                        index,
-                        version: version.0,
-                    })
-                    .collect()
+                let indexes = (0..count).map(|i| from + i * step).filter(|i| *i < self.keys);
+                let op = |index| change(plain, ExpectedOp::Set { index, version: number });
+                indexes.map(op).collect()
             }
-            StepMode::ExportImport => {
-                let (from, to) = self.span(rng);
-                vec![ExpectedChange::UnsetRange { tree: plain, shard, from, to }]
-            }
+            StepMode::ExportImport => vec![change(plain, self.range(rng))],
         }
+    }
+
+    /// Draws the removal of a range of keys.
+    fn range(&self, rng: &mut Rng) -> ExpectedOp {
+        let (from, to) = self.span(rng);
+        ExpectedOp::UnsetRange { from, to }
     }
 }
 
-/// Returns the same change in the other twin tree.
-fn twin(change: &ExpectedChange) -> ExpectedChange {
-    let mut other = change.clone();
-    if let ExpectedChange::Set { tree, .. }
-    | ExpectedChange::Unset { tree, .. }
-    | ExpectedChange::UnsetRange { tree, .. } = &mut other
-    {
-        *tree = TWINS[1];
-    }
-    other
+/// Returns a change of the first twin tree, preceded by the same one of the other.
+fn twins(change: ExpectedChange) -> [ExpectedChange; 2] {
+    [ExpectedChange { tree: TWINS[1], ..change }, change]
 }
 
 #[cfg(test)]
@@ -415,7 +343,7 @@ mod tests {
     fn steps_repeat_keep_to_their_shards_and_cover_everything() {
         let space =
             StepSpace { seed: 5, cycle: 2, threads: 3, shards: 16, keys: 100, served: true };
-        let (mut hows, mut looks) = (BTreeSet::new(), BTreeSet::new());
+        let (mut hows, mut others) = (BTreeSet::new(), BTreeSet::new());
         for number in 0..40_000 {
             let thread = number % 3;
             let step = space.step(thread, number);
@@ -424,17 +352,15 @@ mod tests {
                 TortureStep::Write { how, changes } => {
                     hows.insert(how);
                     assert!(
-                        changes
-                            .iter()
-                            .all(|c| c.shard() < 16 && u64::from(c.shard()) % 3 == thread)
+                        changes.iter().all(|c| c.shard < 16 && u64::from(c.shard) % 3 == thread)
                     );
                 }
-                TortureStep::Look { look, shard, .. } => {
-                    looks.insert(look);
+                TortureStep::Other { op, shard, .. } => {
+                    others.insert(op);
                     assert!(shard < 16 && u64::from(shard) % 3 == thread);
                 }
             }
         }
-        assert_eq!((hows.len(), looks.len()), (WRITES.len(), LOOKS.len()));
+        assert_eq!((hows.len(), others.len()), (WRITES.len(), OTHERS.len()));
     }
 }

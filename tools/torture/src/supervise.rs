@@ -48,7 +48,7 @@ struct Cycle<'a> {
 
 /// Result of a cycle.
 #[derive(Default)]
-struct ToldWorker {
+struct CycleOutcome {
     started: bool,
     dies: bool,
     restore: bool,
@@ -76,17 +76,17 @@ pub fn run(
         if args.keep {
             copy_store(env, &dir.join(STORE), &dir.join("before"))?;
         }
-        let told = one(args, &this, &mut tally)?;
+        let outcome = one(args, &this, &mut tally)?;
         tally.cycles += 1;
         tally.failing += u64::from(this.plan.failing.is_some());
         tally.served += u64::from(this.plan.served.is_some());
         // A missing store takes no space.
         tally.largest = tally.largest.max(disk_bytes(&dir.join(STORE)).unwrap_or(0));
-        if let Some(what) = told.wrong {
+        if let Some(what) = outcome.wrong {
             drop(progress);
             return failed(store, &this, &what, &tally, watch.seconds());
         }
-        if told.restore {
+        if outcome.restore {
             super::remove_store(env, &dir.join(STORE))?;
             env.rename(&dir.join(NEXT), &dir.join(STORE))?;
             tally.restored += 1;
@@ -147,7 +147,7 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
     let mut command = Command::new(me);
     command.arg("--db").arg(dir).args(["torture", "--cycle", &cycle.to_string()]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let (send, told) = channel();
+    let (send, messages) = channel();
     if let Some(out) = child.stdout.take() {
         let lines = move || {
             // The last line of a killed process may be incomplete.
@@ -161,18 +161,18 @@ fn spawn(dir: &Path, cycle: u64) -> Done<(Child, Receiver<Value>)> {
         };
         firn_kv::OsEnv::new().spawn("torture-reader", Box::new(lines))?;
     }
-    Ok((child, told))
+    Ok((child, messages))
 }
 
 /// Runs a cycle.
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]
-fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<ToldWorker> {
+fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<CycleOutcome> {
     let plan = &cycle.plan;
     let (mut child, lines) = spawn(cycle.dir, plan.cycle)?;
-    let mut told = ToldWorker::default();
+    let mut outcome = CycleOutcome::default();
     let watch = Stopwatch::start();
     let now = || (watch.seconds() * 1000.0) as u64;
-    let (mut kill_at, mut looked) = (u64::MAX, 0);
+    let (mut kill_at, mut last_check) = (u64::MAX, 0);
     if let PlanEnd::Kill { millis, opening: true } = plan.end {
         kill_at = millis;
     }
@@ -182,7 +182,7 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<
         match lines.recv_timeout(Duration::from_millis(kill_at.saturating_sub(now()).clamp(1, 50)))
         {
             Ok(line) => {
-                take_down(&line, &mut told, tally);
+                record(&line, &mut outcome, tally);
                 if let (Some("start"), PlanEnd::Kill { millis, opening: false }) =
                     (line["event"].as_str(), plan.end)
                 {
@@ -198,24 +198,26 @@ fn one(args: &TortureArgs, cycle: &Cycle<'_>, tally: &mut TortureTally) -> Done<
             let _ = child.kill();
             kill_at = u64::MAX;
         }
-        if now() >= looked + 1000 {
-            looked = now();
-            if let Some(words) = hangs(cycle, &told, &mut threads, looked, args.patience * 1000)? {
-                told.wrong = Some(words);
+        if now() >= last_check + 1000 {
+            last_check = now();
+            if let Some(words) =
+                hangs(cycle, &outcome, &mut threads, last_check, args.patience * 1000)?
+            {
+                outcome.wrong = Some(words);
                 let _ = child.kill();
             }
         }
     };
     while let Ok(line) = lines.try_recv() {
-        take_down(&line, &mut told, tally);
+        record(&line, &mut outcome, tally);
     }
-    if told.wrong.is_none() {
-        judge(plan, status, &mut told, tally);
+    if outcome.wrong.is_none() {
+        judge(plan, status, &mut outcome, tally);
     }
-    Ok(told)
+    Ok(outcome)
 }
 
-fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
+fn record(line: &Value, outcome: &mut CycleOutcome, tally: &mut TortureTally) {
     let number = |name: &str| line[name].as_u64().unwrap_or(0);
     match line["event"].as_str() {
         Some("open") => {
@@ -225,15 +227,15 @@ fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
                 *tally.counts.entry(kind.clone()).or_insert(0) += n.as_u64().unwrap_or(0);
             }
         }
-        Some("start") => told.started = true,
+        Some("start") => outcome.started = true,
         Some("stop") => tally.injected += number("injected"),
-        Some("dies") => told.dies = true,
-        Some("restore") => told.restore = true,
+        Some("dies") => outcome.dies = true,
+        Some("restore") => outcome.restore = true,
         Some("closed") => {
             tally.latched += u64::from(line["latched"] == json!(true));
             tally.at_work += u64::from(line["at_work"] == json!(true));
         }
-        Some("wrong") => told.wrong = line["what"].as_str().map(str::to_owned),
+        Some("wrong") => outcome.wrong = line["what"].as_str().map(str::to_owned),
         _ => {}
     }
 }
@@ -241,14 +243,14 @@ fn take_down(line: &Value, told: &mut ToldWorker, tally: &mut TortureTally) {
 /// Reports whether a thread has been at one step for too long.
 fn hangs(
     cycle: &Cycle<'_>,
-    told: &ToldWorker,
+    outcome: &CycleOutcome,
     threads: &mut [(u64, u64)],
     now: u64,
     patience: u64,
 ) -> Done<Option<String>> {
     let Cycle { env, dir, settings, plan } = cycle;
     for (t, (done, since)) in (0u64..).zip(threads.iter_mut()) {
-        let progress = if told.started {
+        let progress = if outcome.started {
             journal::read(*env, dir, plan.cycle, t)?
         } else {
             journal::TortureProgress::default()
@@ -257,7 +259,7 @@ fn hangs(
             (*done, *since) = (progress.done, now);
         } else if now - *since > patience {
             let step = settings.space(plan).step(t, progress.done);
-            let at = if told.started {
+            let at = if outcome.started {
                 format!("thread {t} at step {}, {step:?}", progress.done)
             } else {
                 "opening".to_owned()
@@ -269,20 +271,25 @@ fn hangs(
 }
 
 /// Judges whether a process ended as planned, and how.
-fn judge(plan: &TorturePlan, status: ExitStatus, told: &mut ToldWorker, tally: &mut TortureTally) {
-    if told.dies {
+fn judge(
+    plan: &TorturePlan,
+    status: ExitStatus,
+    outcome: &mut CycleOutcome,
+    tally: &mut TortureTally,
+) {
+    if outcome.dies {
         tally.died += 1;
     } else if status.success() {
         tally.closed += 1;
     } else if status.code().is_none() && matches!(plan.end, PlanEnd::Kill { .. }) {
-        if told.started {
+        if outcome.started {
             tally.killed_working += 1
         } else {
             tally.killed_opening += 1
         }
-        told.restore = false;
+        outcome.restore = false;
     } else {
-        told.wrong =
+        outcome.wrong =
             Some(format!("the process ended unexpectedly: {status}; its messages are above"));
     }
 }

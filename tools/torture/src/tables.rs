@@ -13,11 +13,11 @@ use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::rng::{Rng, mix};
 
-use super::expected::{ExpectedChange, ExpectedKeys};
+use super::client::TortureClient;
+use super::error::{CheckError, Checked, wrong};
+use super::expected::{ExpectedChange, ExpectedKeys, ExpectedOp};
 use super::layout::{COUNTS, LayoutVersion, NAMES, ROLES, ROWS};
 use super::roles;
-use super::speaker::Speaker;
-use super::trouble::{CheckTrouble, Checked, wrong};
 
 const KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS torture WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 const ROWS_TABLE: &str = "CREATE TABLE IF NOT EXISTS torture.rows (shard int, idx int, version bigint, n int, note text, tags set<int>, \
@@ -53,7 +53,7 @@ const COUNT: &str = "UPDATE torture.counts SET c = c + ? WHERE shard = ? AND idx
 const SUMS_READ: &str = "SELECT idx, c FROM torture.counts WHERE shard = ?";
 
 /// The tables and the roles, with the client that accesses them.
-pub struct Tables(pub(super) Speaker);
+pub struct Tables(pub(super) TortureClient);
 
 /// Returns the columns of a row at a version.
 fn columns(
@@ -81,17 +81,17 @@ fn page_of(shard: u32) -> Option<usize> {
 impl Tables {
     /// Creates the missing tables of a store, and the role with all permissions.
     pub fn new(session: Session) -> Checked<Tables> {
-        let speaker = Speaker::session(session);
-        let kept = [INDEX, RANGES, VIEW, FUNCTION, AGGREGATE, &roles::make_master()];
-        for definition in [KEYSPACE, ROWS_TABLE, COUNTS_TABLE].iter().chain(&kept) {
-            speaker.execute(definition)?;
+        let client = TortureClient::session(session);
+        let others = [INDEX, RANGES, VIEW, FUNCTION, AGGREGATE, &roles::make_master()];
+        for definition in [KEYSPACE, ROWS_TABLE, COUNTS_TABLE].iter().chain(&others) {
+            client.execute(definition)?;
         }
-        Ok(Tables(speaker))
+        Ok(Tables(client))
     }
 
     /// Accesses existing tables through this client.
-    pub fn over(speaker: Speaker) -> Tables {
-        Tables(speaker)
+    pub fn over(client: TortureClient) -> Tables {
+        Tables(client)
     }
 
     /// Changes the compaction strategy of the rows.
@@ -134,24 +134,21 @@ impl Tables {
             self.0.execute(&format!("BEGIN BATCH {statements} APPLY BATCH"))?;
             return Ok(());
         };
-        match *one {
-            ExpectedChange::Set { shard, index, version, .. } => {
-                self.0.run(INSERT, row(shard, index, version))?
+        let shard = one.shard as i32;
+        match one.op {
+            ExpectedOp::Set { index, version } => {
+                self.0.run(INSERT, row(one.shard, index, version))?
             }
-            ExpectedChange::SetNew { shard, index, version } => {
-                self.0.run(INSERT_NEW, row(shard, index, version))?
+            ExpectedOp::SetNew { index, version } => {
+                self.0.run(INSERT_NEW, row(one.shard, index, version))?
             }
-            ExpectedChange::Unset { shard, index, .. } => {
-                self.0.run(DELETE, (shard as i32, index as i32))?
+            ExpectedOp::Unset { index } => self.0.run(DELETE, (shard, index as i32))?,
+            ExpectedOp::UnsetRange { from, to } => {
+                self.0.run(DELETE_RANGE, (shard, from as i32, to as i32))?
             }
-            ExpectedChange::UnsetRange { shard, from, to, .. } => {
-                self.0.run(DELETE_RANGE, (shard as i32, from as i32, to as i32))?
-            }
-            ExpectedChange::Add { shard, index, by, .. } => {
-                self.0.run(COUNT, (by as i64, shard as i32, index as i32))?
-            }
-            ExpectedChange::Role { shard, index, change } => {
-                self.0.execute(&change.statement(shard, index))?
+            ExpectedOp::Add { index, by } => self.0.run(COUNT, (by as i64, shard, index as i32))?,
+            ExpectedOp::Role { index, change } => {
+                self.0.execute(&change.statement(one.shard, index))?
             }
         };
         Ok(())
@@ -159,7 +156,7 @@ impl Tables {
 
     /// Executes an insert that has an effect only if there is no row.
     pub fn write_new(&self, change: &ExpectedChange, is_new: bool) -> Checked {
-        let ExpectedChange::SetNew { shard, index, version } = *change else {
+        let (ExpectedOp::SetNew { index, version }, shard) = (change.op, change.shard) else {
             return self.write(std::slice::from_ref(change));
         };
         let rows = self.0.run(INSERT_NEW, row(shard, index, version))?;
@@ -175,7 +172,7 @@ impl Tables {
     /// Changes a role. `states` are the states of its shard's roles, which decide whether the store
     /// must refuse the statement.
     pub fn write_role(&self, change: &ExpectedChange, states: &ExpectedKeys) -> Checked {
-        let ExpectedChange::Role { shard, index, change } = *change else {
+        let (ExpectedOp::Role { index, change }, shard) = (change.op, change.shard) else {
             return self.write(std::slice::from_ref(change));
         };
         let statement = change.statement(shard, index);
@@ -294,7 +291,7 @@ impl Tables {
             .collect();
         let all: Vec<i32> = right.iter().map(|(i, _)| *i).collect();
         let (shard, size) = (shard as i32, page_of(shard));
-        let number = |r: &Row<'_>| Ok::<_, CheckTrouble>(r.at::<i32>(0)?);
+        let number = |r: &Row<'_>| Ok::<_, CheckError>(r.at::<i32>(0)?);
         let found = |how, mut found: Vec<i32>, right: &[i32]| -> Checked {
             found.sort_unstable();
             if found == right {
@@ -334,33 +331,27 @@ fn row(shard: u32, index: u32, version: u64) -> TortureColumns {
 
 /// Returns a change as a statement.
 fn text(change: &ExpectedChange) -> String {
-    match *change {
-        ExpectedChange::Set { shard, index, version, .. }
-        | ExpectedChange::SetNew { shard, index, version } => {
+    let shard = change.shard;
+    match change.op {
+        ExpectedOp::Set { index, version } | ExpectedOp::SetNew { index, version } => {
             let (n, note, tags, parts) = columns(shard, index, version);
-            let tags: Vec<String> = tags.iter().map(i32::to_string).collect();
             let parts: Vec<String> = parts.iter().map(|(k, v)| format!("{k}: '{v}'")).collect();
             format!(
                 "INSERT INTO torture.rows (shard, idx, version, n, note, tags, parts) VALUES ({shard}, {index}, {version}, {n}, '{note}', \
-                 {{{}}}, {{{}}}); ",
-                tags.join(", "),
+                 {tags:?}, {{{}}}); ",
                 parts.join(", "),
             )
         }
-        ExpectedChange::Unset { shard, index, .. } => {
+        ExpectedOp::Unset { index } => {
             format!("DELETE FROM torture.rows WHERE shard = {shard} AND idx = {index}; ")
         }
-        ExpectedChange::UnsetRange { shard, from, to, .. } => {
-            format!(
-                "DELETE FROM torture.rows WHERE shard = {shard} AND idx >= {from} AND idx < {to}; "
-            )
-        }
-        ExpectedChange::Add { shard, index, by, .. } => {
-            format!(
-                "UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; "
-            )
-        }
-        ExpectedChange::Role { shard, index, change } => change.statement(shard, index),
+        ExpectedOp::UnsetRange { from, to } => format!(
+            "DELETE FROM torture.rows WHERE shard = {shard} AND idx >= {from} AND idx < {to}; "
+        ),
+        ExpectedOp::Add { index, by } => format!(
+            "UPDATE torture.counts SET c = c + {by} WHERE shard = {shard} AND idx = {index}; "
+        ),
+        ExpectedOp::Role { index, change } => change.statement(shard, index),
     }
 }
 
@@ -399,7 +390,7 @@ fn differ(
     let say = |of: Option<(u32, u64)>| match of {
         None => "the end".to_owned(),
         Some((i, n)) if table == COUNTS => format!("counter {i} with {n}"),
-        Some((i, bits)) if table == ROLES => roles::told_role(i, bits),
+        Some((i, bits)) if table == ROLES => roles::describe_role(i, bits),
         Some((i, v)) => format!("row {i} that {} wrote", LayoutVersion(v)),
     };
     let mut expected = expected.iter().map(|(i, v)| (*i, *v));
