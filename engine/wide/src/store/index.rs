@@ -21,7 +21,7 @@ use super::CellStore;
 use super::family::{Indexes, StoreFamily};
 use super::indexed::{IndexPart, IndexSpec, IndexedEnds, StoredIndex};
 use super::moment::StoreMoment;
-use super::reader::Body;
+use super::row_item::Body;
 use super::slice::{Partitions, StoreSlice};
 use super::trees::TreeName;
 

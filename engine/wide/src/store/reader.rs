@@ -14,17 +14,16 @@ use std::ops::Bound;
 
 use firn_kv::{Cursor, Readable, Snapshot};
 
-use crate::base::error::{Error, Result};
-use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
-use crate::key::{
-    BEYOND, DELETION, KeyPlace, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC,
-};
+use crate::base::error::Result;
+use crate::cell::{CellState, StoredCell};
+use crate::key::{BEYOND, DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION, STATIC};
 
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::moment::StoreMoment;
 use super::point::with_key;
-use super::ranges::{RangeLookup, range_at, section};
+use super::ranges::{RangeLookup, section};
+use super::row_item::{FoundCell, RowItem, misplaced};
 use super::slice::{Partitions, StoreSlice};
 
 /// Number of cells that are skipped before a seek.
@@ -32,58 +31,6 @@ const PATIENCE: u32 = 8;
 
 /// Initial capacity of a position.
 const USUAL: usize = 64;
-
-/// An item returned by a reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowItem<'a> {
-    /// Its position. Empty for a deletion of a partition or range.
-    pub place: KeyPlace<'a>,
-    /// Whether it is the first returned item of its row (for static cells, of all of them).
-    pub new_row: bool,
-    /// Content at the position.
-    pub body: Body<'a>,
-}
-
-/// Content at a position. Only raw readers return anything but live cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body<'a> {
-    /// A cell.
-    Cell(Cell<'a>),
-    /// A deletion of the partition.
-    PartitionDeletion(CellDeletion),
-    /// A range deletion of rows.
-    RangeDeletion {
-        /// First position of the range.
-        start: &'a [u8],
-        /// Exclusive end position.
-        end: &'a [u8],
-        /// Its deletion.
-        deletion: CellDeletion,
-    },
-    /// A deletion of the row (super column).
-    RowDeletion(CellDeletion),
-    /// A deletion of the elements of a complex column.
-    ComplexDeletion(CellDeletion),
-}
-
-impl<'a> RowItem<'a> {
-    /// Returns the cell, unless it is a deletion.
-    pub fn cell(&self) -> Option<Cell<'a>> {
-        if let Body::Cell(cell) = self.body { Some(cell) } else { None }
-    }
-}
-
-/// An entry that was found, at the cursor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FoundCell {
-    Partition,
-    Range,
-    /// Length of the row.
-    Row(usize),
-    /// Lengths, in the position, of the row and of the name's component.
-    Complex(usize, usize),
-    Cell(usize, usize),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderState {
@@ -257,14 +204,6 @@ impl CellStore {
             tombstones: Counter::new(0),
         })
     }
-}
-
-fn misplaced(key: &[u8]) -> Error {
-    let head = &key[..key.len().min(64)];
-    Error::Corrupt(format!(
-        "a cell or deletion is in an invalid position, at the key \"{}\"",
-        head.escape_ascii()
-    ))
 }
 
 impl SliceReader {
@@ -521,30 +460,7 @@ impl SliceReader {
 
     fn item(&self, found: FoundCell, new_row: bool) -> Result<RowItem<'_>> {
         let (key, value) = (self.cursor.key(), self.cursor.value());
-        let at = &key[self.partition.len()..];
-        let mut place = KeyPlace { is_static: false, row: &[], name: &[], path: None };
-        if let FoundCell::Row(n) | FoundCell::Complex(n, _) | FoundCell::Cell(n, _) = found {
-            place.is_static = at.first() == Some(&STATIC);
-            place.row = if place.is_static { &[] } else { &at[1..n - 1] };
-        }
-        if let FoundCell::Complex(row, name) | FoundCell::Cell(row, name) = found {
-            place.name = &at[row..row + name];
-            let path = &at[row + name + 1..];
-            place.path =
-                path.split_last().filter(|(_, path)| !path.is_empty()).map(|(_, path)| path);
-        }
-        let body = match (StoredCell::decode(value)?, found) {
-            (StoredCell::Cell(cell), FoundCell::Cell(..)) => Body::Cell(cell),
-            (StoredCell::Deletion(d), FoundCell::Partition) => Body::PartitionDeletion(d),
-            (StoredCell::Deletion(d), FoundCell::Row(_)) => Body::RowDeletion(d),
-            (StoredCell::Deletion(d), FoundCell::Complex(..)) => Body::ComplexDeletion(d),
-            (StoredCell::Range(..), FoundCell::Range) => {
-                let (start, end, deletion) = range_at(key, self.partition.len(), value)?;
-                Body::RangeDeletion { start, end, deletion }
-            }
-            _ => return Err(misplaced(key)),
-        };
-        Ok(RowItem { place, new_row, body })
+        RowItem::decode(key, value, self.partition.len(), found, new_row)
     }
 
     /// Moves to the next entry to be returned; with `statics`, not beyond the static cells.
