@@ -7,7 +7,7 @@ use super::data::{
 };
 use super::state::ApiTable;
 use crate::base::error::{Error, Result, invalid};
-use crate::types::{Type, Wording};
+use crate::types::{Type, Wording, hex};
 
 /// Maximum bytes of a key, of a name, and of a value that is indexed or compared in an index
 /// clause.
@@ -169,11 +169,21 @@ fn path_names(table: &ApiTable, super_column: Option<&[u8]>, column: Option<&[u8
 /// Checks the value and the TTL of a column to be written.
 pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Result<()> {
     check_ttl(column.ttl)?;
-    let known = table.def.column(&column.name);
-    let validator = known.map_or(table.def.default_validator(), |c| c.validator());
-    if let Err(why) = validate(validator, &column.value) {
-        let (def, name) =
-            (&table.def, table.name_type(in_super_column).to_text(&column.name, Wording::Cli));
+    value(table, in_super_column, &column.name, &column.value, validate)
+}
+
+/// Checks the value of a column to be written. `validate` gives the reason against it.
+pub fn value(
+    table: &ApiTable,
+    in_super_column: bool,
+    name: &[u8],
+    value: &[u8],
+    validate: impl Fn(&Type, &[u8]) -> std::result::Result<(), String>,
+) -> Result<()> {
+    let def = &table.def;
+    let known = def.column(name);
+    if let Err(why) = validate(known.map_or(def.default_validator(), |c| c.validator()), value) {
+        let name = table.name_type(in_super_column).to_text(name, Wording::Cli);
         return Err(invalid(format!(
             "({why}) [{}][{}][{name}] failed validation",
             def.keyspace(),
@@ -181,12 +191,12 @@ pub fn column(table: &ApiTable, column: &Column, in_super_column: bool) -> Resul
         )));
     }
     match known.and_then(|c| c.index()) {
-        Some(index) if column.value.len() > MAX_SHORT => Err(invalid(format!(
+        Some(index) if value.len() > MAX_SHORT => Err(invalid(format!(
             "Can't index column value of size {} for index {} in CF {} of KS {}",
-            column.value.len(),
+            value.len(),
             index.name,
-            table.def.name(),
-            table.def.keyspace()
+            def.name(),
+            def.keyspace()
         ))),
         _ => Ok(()),
     }
@@ -257,13 +267,15 @@ pub fn predicate(
     }
 }
 
+/// Checks the types of a range's bounds.
+fn bounds(t: &Type, range: &SliceRange) -> Result<()> {
+    let mut bounds = [&range.start, &range.finish].into_iter().filter(|bound| !bound.is_empty());
+    bounds.try_for_each(|bound| check_type(t, bound))
+}
+
 /// Checks a range of names.
 pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
-    for bound in [&range.start, &range.finish] {
-        if !bound.is_empty() {
-            check_type(t, bound)?;
-        }
-    }
+    bounds(t, range)?;
     if !range.start.is_empty() && !range.finish.is_empty() {
         let order = t.compare(&range.start, &range.finish);
         if (if range.reversed { order.reverse() } else { order }).is_gt() {
@@ -278,11 +290,7 @@ pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
 
 /// Checks one of several ranges of a row; `number` is its number.
 pub fn range_of_several(t: &Type, r: &SliceRange, number: usize) -> Result<()> {
-    for bound in [&r.start, &r.finish] {
-        if !bound.is_empty() {
-            check_type(t, bound)?;
-        }
-    }
+    bounds(t, r)?;
     let ends_first = !r.start.is_empty() && !r.finish.is_empty();
     let order = t.compare(&r.start, &r.finish);
     match r.reversed {
@@ -339,10 +347,6 @@ pub fn filter(table: &ApiTable, expressions: &[IndexExpression]) -> Result<()> {
             .map_err(|why| fails("value", &why))?;
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Returns `NotFound` for a full path that does not exist.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use firn_kv::Durability;
 
 use super::Keyspace;
-use super::check::{self, MAX_SHORT};
+use super::check;
 use super::state::ApiTable;
-use crate::base::error::{Result, invalid};
+use crate::base::error::Result;
 use crate::cell::{Cell, CellDeletion, CellState};
 use crate::schema::Family;
 use crate::store::{CellStore, StoreMutation};
-use crate::types::Wording;
+use crate::types::Type;
 
 /// Maximum bytes of names and values in a chunk.
 const CHUNK_BYTES: usize = 16 << 20;
@@ -234,7 +234,8 @@ impl Chunks {
         check::kind(table, cell.counter().is_some())?;
         check::path(table, super_column, Some(name))?;
         if let CellState::Live(value) | CellState::Expiring { value, .. } = cell.state {
-            check_value(table, super_column.is_some(), name, value)?;
+            let validate = |t: &Type, value: &[u8]| t.validate(value).map_err(|why| why.0);
+            check::value(table, super_column.is_some(), name, value, validate)?;
         }
         self.place.clear();
         table.layout().put_cell(super_column.as_slice(), name, &mut self.place)?;
@@ -300,29 +301,5 @@ impl Chunks {
         self.store.apply(chunk, self.durability)?;
         self.written = self.counts;
         Ok(())
-    }
-}
-
-fn check_value(table: &ApiTable, in_super_column: bool, name: &[u8], value: &[u8]) -> Result<()> {
-    let def = &table.def;
-    let known = def.column(name);
-    let validator = known.map_or(def.default_validator(), |c| c.validator());
-    if let Err(why) = validator.validate(value) {
-        let name = table.name_type(in_super_column).to_text(name, Wording::Cli);
-        return Err(invalid(format!(
-            "({why}) [{}][{}][{name}] failed validation",
-            def.keyspace(),
-            def.name()
-        )));
-    }
-    match known.and_then(|c| c.index()) {
-        Some(index) if value.len() > MAX_SHORT => Err(invalid(format!(
-            "Can't index column value of size {} for index {} in CF {} of KS {}",
-            value.len(),
-            index.name,
-            def.name(),
-            def.keyspace()
-        ))),
-        _ => Ok(()),
     }
 }

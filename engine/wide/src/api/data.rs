@@ -174,29 +174,17 @@ impl ColumnOrSuperColumn {
     }
 }
 
-impl From<Column> for ColumnOrSuperColumn {
-    fn from(c: Column) -> Self {
-        ColumnOrSuperColumn::Column(c)
-    }
+macro_rules! from_columns {
+    ($($of:ident),*) => {
+        $(impl From<$of> for ColumnOrSuperColumn {
+            fn from(column: $of) -> Self {
+                ColumnOrSuperColumn::$of(column)
+            }
+        })*
+    };
 }
 
-impl From<SuperColumn> for ColumnOrSuperColumn {
-    fn from(c: SuperColumn) -> Self {
-        ColumnOrSuperColumn::SuperColumn(c)
-    }
-}
-
-impl From<CounterColumn> for ColumnOrSuperColumn {
-    fn from(c: CounterColumn) -> Self {
-        ColumnOrSuperColumn::CounterColumn(c)
-    }
-}
-
-impl From<CounterSuperColumn> for ColumnOrSuperColumn {
-    fn from(c: CounterSuperColumn) -> Self {
-        ColumnOrSuperColumn::CounterSuperColumn(c)
-    }
-}
+from_columns!(Column, SuperColumn, CounterColumn, CounterSuperColumn);
 
 /// Location of columns or super columns in a row: the family itself, or one of its super columns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -46,28 +46,21 @@ impl ReadSelection {
             }
         };
         let layout = table.layout();
+        if ReadSelection::of_super_columns(table, parent) {
+            let slices = names.iter().map(|name| super_column_slice(layout, name));
+            let mut slices = slices.collect::<Result<Vec<_>>>()?;
+            slices.sort_unstable_by(|a, b| a.from.cmp(&b.from));
+            slices.dedup_by(|a, b| a.from == b.from);
+            return Ok(ReadSelection::SuperColumns(slices));
+        }
         let mut places = Vec::with_capacity(names.len());
         for name in names {
             let mut place = vec![];
-            match (table.def.is_super(), super_column) {
-                (true, None) => layout.put_row(&[name], &mut place)?,
-                (_, Some(s)) => layout.put_cell(&[s], name, &mut place)?,
-                (false, None) => layout.put_cell(&[], name, &mut place)?,
-            }
+            layout.put_cell(super_column.as_slice(), name, &mut place)?;
             places.push(place);
         }
         places.sort_unstable();
         places.dedup();
-        if table.def.is_super() && super_column.is_none() {
-            let all = |name: &Vec<u8>| super_column_slice(layout, name);
-            let mut rows = vec![];
-            for place in &places {
-                let mut names = vec![];
-                layout.clustering_of(&place[1..place.len() - 1], &mut names)?;
-                rows.push(all(&names.swap_remove(0))?);
-            }
-            return Ok(ReadSelection::SuperColumns(rows));
-        }
         Ok(ReadSelection::Cells(places))
     }
 
@@ -275,29 +268,6 @@ pub fn read_row(
     }
 }
 
-/// Like [`read_row`], at the newest state; takes no snapshot if a single lookup is sufficient.
-fn read_row_now(
-    table: &ApiTable,
-    parent: &ColumnParent,
-    selection: &ReadSelection,
-    store: &CellStore,
-    key: &[u8],
-) -> Result<Vec<ColumnOrSuperColumn>> {
-    match selection {
-        ReadSelection::Slice { slice, count } => read_slice(
-            table,
-            parent,
-            &mut store.read(&table.cells, key, slice)?,
-            *count,
-            slice.reverse,
-        ),
-        ReadSelection::Cells(places) => {
-            cells(table, places, store.get_many(&table.cells, key, places)?)
-        }
-        ReadSelection::SuperColumns(_) => read_row(table, parent, selection, &store.view(), key),
-    }
-}
-
 fn cells(
     table: &ApiTable,
     places: &[Vec<u8>],
@@ -423,7 +393,19 @@ impl Keyspace {
         let table = self.table(&parent.column_family)?;
         let selection = ReadSelection::new(&table, parent, predicate)?;
         check::key(&table, key)?;
-        read_row_now(&table, parent, &selection, self.store(), key)
+        match &selection {
+            // Takes no snapshot if a single lookup is sufficient.
+            ReadSelection::Cells(places) => {
+                cells(&table, places, self.store().get_many(&table.cells, key, places)?)
+            }
+            ReadSelection::Slice { slice, count } => {
+                let mut reader = self.store().read(&table.cells, key, slice)?;
+                read_slice(&table, parent, &mut reader, *count, slice.reverse)
+            }
+            ReadSelection::SuperColumns(_) => {
+                read_row(&table, parent, &selection, &self.store().view(), key)
+            }
+        }
     }
 
     /// Returns the columns (or super columns) of several ranges of a row. Each is returned once, at

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::def::{CfDef, ColumnDef, FOREIGN_IDS, KsDef};
-use super::family::{self, Family, Numbers, Surroundings};
+use super::family::{self, Family, Numbers, SchemaContext};
 use super::typing::Type;
 use super::{KeyspaceSchema, Schema, rules};
 use crate::base::error::{Error, Result, invalid};
@@ -226,7 +226,7 @@ impl Schema {
             return Err(already_there(&def.keyspace, &def.name));
         }
         // CQL checks the names of its indexes.
-        let around = Surroundings { is_stored: true, ..self.around(home, before, &def.name) };
+        let around = SchemaContext { is_stored: true, ..self.around(home, before, &def.name) };
         let family = family::resolve(def, &around, &mut &*numbers)?.with_views(numbers.has_views);
         // User-defined types in names may get more fields.
         if before.is_some_and(|before| !family.comparator().extends(before.comparator())) {
@@ -266,8 +266,8 @@ impl Schema {
         keyspace: &'a KeyspaceSchema,
         present: Option<&'a Family>,
         name: &str,
-    ) -> Surroundings<'a> {
-        Surroundings {
+    ) -> SchemaContext<'a> {
+        SchemaContext {
             registry: &self.registry,
             present,
             index_names: keyspace.index_names(name),

@@ -168,7 +168,7 @@ impl CfDef {
 #[serde(deny_unknown_fields)]
 pub struct ColumnDef {
     /// Name, in the family's type of cell names (the subcomparator in a Super family).
-    #[serde(with = "hex")]
+    #[serde(with = "hex_digits")]
     pub name: Vec<u8>,
     /// Type of its values.
     pub validation_class: String,
@@ -236,44 +236,35 @@ impl IndexType {
 }
 
 /// Serialises bytes as hexadecimal digits.
-pub(super) mod hex {
+mod hex_digits {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    pub fn to_text(bytes: &[u8]) -> String {
-        bytes.iter().map(|b| format!("{b:02x}")).collect()
-    }
-
-    pub fn from_text(text: &str) -> Option<Vec<u8>> {
-        let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-        let digits = digits.filter(|d| d.len() % 2 == 0)?;
-        Some(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
-    }
+    use crate::types::{hex, hex_to_bytes};
 
     pub fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&to_text(bytes))
+        s.serialize_str(&hex(bytes))
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(d)?;
-        from_text(&text).ok_or_else(|| de::Error::custom(format!("not hexadecimal: {text:?}")))
+        hex_to_bytes(&text).map_err(|_| de::Error::custom(format!("not hexadecimal: {text:?}")))
     }
 }
 
 /// Serialises optional bytes as hexadecimal digits or null.
 mod hex_option {
-    use serde::{Deserialize, Deserializer, Serializer, de};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, s: S) -> Result<S::Ok, S::Error> {
         match bytes {
-            Some(bytes) => super::hex::serialize(bytes, s),
+            Some(bytes) => super::hex_digits::serialize(bytes, s),
             None => s.serialize_none(),
         }
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<u8>>, D::Error> {
-        let Some(text) = Option::<String>::deserialize(d)? else { return Ok(None) };
-        let bytes = super::hex::from_text(&text)
-            .ok_or_else(|| de::Error::custom(format!("not hexadecimal: {text:?}")))?;
-        Ok(Some(bytes))
+        #[derive(Deserialize)]
+        struct Digits(#[serde(with = "super::hex_digits")] Vec<u8>);
+        Ok(Option::<Digits>::deserialize(d)?.map(|digits| digits.0))
     }
 }

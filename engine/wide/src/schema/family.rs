@@ -236,7 +236,7 @@ pub trait Numbers {
 }
 
 /// Context of a definition: available types, and existing families.
-pub struct Surroundings<'a> {
+pub struct SchemaContext<'a> {
     /// Available types.
     pub registry: &'a Registry,
     /// Existing family with this name.
@@ -251,7 +251,7 @@ pub struct Surroundings<'a> {
 /// Validates a definition and creates its family.
 pub fn resolve(
     def: &CfDef,
-    around: &Surroundings<'_>,
+    around: &SchemaContext<'_>,
     numbers: &mut dyn Numbers,
 ) -> Result<Family> {
     let mut def = def.clone();
@@ -333,7 +333,7 @@ fn resolve_kind(def: &mut CfDef, registry: &Registry) -> Result<FamilyKind> {
 /// order of the definition.
 fn resolve_metadata(
     family: &mut Family,
-    around: &Surroundings<'_>,
+    around: &SchemaContext<'_>,
 ) -> Result<Vec<(ColumnDef, Type)>> {
     let mut metadata: Vec<(ColumnDef, Type)> = Vec::new();
     let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
@@ -360,7 +360,7 @@ fn resolve_metadata(
 fn default_index_names(
     family: &Family,
     metadata: &mut [(ColumnDef, Type)],
-    around: &Surroundings<'_>,
+    around: &SchemaContext<'_>,
 ) -> Result<()> {
     for (column, _) in metadata.iter_mut().filter(|(c, _)| c.index_type.is_some()) {
         let had = around.present.and_then(|f| {
@@ -394,7 +394,7 @@ fn default_index_names(
 fn check_columns(
     family: &Family,
     metadata: &[(ColumnDef, Type)],
-    around: &Surroundings<'_>,
+    around: &SchemaContext<'_>,
 ) -> Result<()> {
     let mut index_names = around.index_names.clone();
     for (column, validator) in metadata {

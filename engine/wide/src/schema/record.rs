@@ -18,8 +18,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::def::{CfDef, ColumnDef, FOREIGN_IDS, KsDef, hex};
-use super::family::{self, Family, Numbers, Surroundings};
+use super::def::{CfDef, ColumnDef, FOREIGN_IDS, KsDef};
+use super::family::{self, Family, Numbers, SchemaContext};
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ use super::state::{FIRST_ID, KeyspaceSchema, Schema};
 use super::typing::{Registry, Type};
 use super::{rules, typing};
 use crate::base::error::{Error, Result};
-use crate::types::ForeignType;
+use crate::types::{ForeignType, hex};
 
 /// Prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"schema/";
@@ -77,7 +77,7 @@ impl Numbers for &FamilyRecord {
     }
 
     fn index(&mut self, column: &[u8], _: &Type, _: &ColumnDef) -> Result<u32> {
-        let column = hex::to_text(column);
+        let column = hex(column);
         self.indexes
             .get(&column)
             .copied()
@@ -107,8 +107,7 @@ pub fn keyspace(keyspace: &KeyspaceSchema) -> SchemaRecord {
 
 /// Returns the record of a family.
 pub fn family(family: &Family) -> SchemaRecord {
-    let indexes =
-        family.indexes().map(|(column, index)| (hex::to_text(column.name()), index.id)).collect();
+    let indexes = family.indexes().map(|(column, index)| (hex(column.name()), index.id)).collect();
     let value = FamilyRecord {
         format: FORMAT,
         id: family.id(),
@@ -216,7 +215,7 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
     }
     let index_names = keyspace.index_names(&record.definition.name);
     let (registry, unregistered) = with_unknown_types(&record.definition, &schema.registry);
-    let around = Surroundings { registry: &registry, present: None, index_names, is_stored: true };
+    let around = SchemaContext { registry: &registry, present: None, index_names, is_stored: true };
     let family =
         family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
             Error::Corrupt(what) => corrupt(&key, what),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_defined_is_within_the_engines_bounds() {
+    fn definitions_are_within_the_engines_bounds() {
         for strategy in ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"] {
             for size in ["0", "1", "160", "-1", "18446744073709551615", "x", ""] {
                 for (min, max) in

@@ -1,8 +1,7 @@
 //! Rules for types in the schema, with the error texts.
 
-use super::def::hex;
 use crate::base::error::{Result, invalid};
-use crate::types::PACKAGE;
+use crate::types::{PACKAGE, hex};
 pub use crate::types::{Registry, Type};
 
 /// Error for an unknown type.
@@ -42,7 +41,7 @@ pub fn check_name(comparator: &Type, name: &[u8]) -> Result<()> {
             Err(invalid(format!("A long is exactly 8 bytes: {}", name.len())))
         }
         _ => {
-            let (name, comparator) = (hex::to_text(name), comparator.full_name());
+            let (name, comparator) = (hex(name), comparator.full_name());
             Err(invalid(format!("Column name {name} is not valid for comparator {comparator}")))
         }
     }
