@@ -328,7 +328,7 @@ impl Oracle {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn a_file_is_what_the_oracle_says(steps in prop::collection::vec(step(), 1..40)) {
+    fn files_agree_with_the_oracle(steps in prop::collection::vec(step(), 1..40)) {
         let mut oracle = Oracle::default();
         let mut file = content::CrashFile::default();
         for (i, step) in steps.iter().enumerate() {

@@ -105,7 +105,7 @@ fn failure(seed: u64, main: fn()) -> Option<Failure> {
 }
 
 #[test]
-fn deadlocks_hangs_and_panics_are_told() {
+fn deadlocks_hangs_and_panics_are_reported() {
     fn deadlock() {
         let locks = Arc::new((Mutex::new(()), Mutex::new(())));
         let other = locks.clone();
@@ -136,7 +136,7 @@ fn deadlocks_hangs_and_panics_are_told() {
 }
 
 #[test]
-fn what_is_deferred_runs_when_nobody_is_pinned() {
+fn deferred_calls_run_when_nothing_is_pinned() {
     for seed in 0..50 {
         let done = run(Plan { strategy: Strategy::Random { stay: 2 }, ..plan(seed) }, || {
             let ran = Arc::new(AtomicU64::new(0));

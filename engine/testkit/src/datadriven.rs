@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rendered_is_read_again() {
+    fn rendering_and_reading_are_inverse() {
         for output in ["", "a", "a\nb", "a\n\nb", "----\nx", "a\n \nb"] {
             let text = format!("d\n----\n{}\nnext\n----\nx\n", render(output));
             let got = cases(&text);

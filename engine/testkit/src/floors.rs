@@ -2,7 +2,7 @@
 //! module form no cycles, and every file has documentation.
 //!
 //! Invariants:
-//! - Every top-level module of a crate (a *room*: a file or directory directly below its root) has
+//! - Every top-level module of a crate (a file or directory directly below its root) has
 //!   a floor. A missing floor is an error, and so is a file that no module declares.
 //! - An import is every path in non-test code (see [`modules`](crate::modules)), resolved to its
 //!   definition. All modules on the way count, so re-exports cannot hide an import. A name of the
@@ -33,7 +33,7 @@ pub struct FloorPlan<'a> {
 }
 
 /// Method names of the standard library's types: the target of a call of these is unknown.
-const EVERYBODYS: [&str; 32] = [
+const STD_METHODS: [&str; 32] = [
     "add", "clear", "clone", "contains", "count", "extend", "filter", "find", "first", "flush",
     "get", "insert", "is_empty", "iter", "join", "last", "len", "lock", "map", "max", "min",
     "next", "pop", "push", "read", "remove", "replace", "send", "set", "swap", "take", "write",
@@ -48,17 +48,22 @@ pub fn check(src: &Path, plan: &FloorPlan<'_>) -> Result<(usize, usize), String>
     let below: Vec<PathBuf> =
         files_below(src)?.iter().map(|f| f.strip_prefix(src).unwrap_or(f).to_path_buf()).collect();
     let roots: Vec<&PathBuf> = below.iter().filter(|f| is_root(f)).collect();
-    let mut house = House::default();
+    let mut checked = FloorCheck::default();
     for root in roots {
-        house.look(&Crate::read(&src.join(root))?, plan);
+        checked.check_crate(&Crate::read(&src.join(root))?, plan);
     }
-    let mut wrong: Vec<String> = house.wrong.into_iter().collect();
-    let lost = below.iter().filter(|f| !house.files.contains(*f));
+    let mut wrong: Vec<String> = checked.wrong.into_iter().collect();
+    let lost = below.iter().filter(|f| !checked.files.contains(*f));
     wrong.extend(lost.map(|f| format!("{}: no module leads to this file", f.display())));
-    let empty = plan.floors.iter().filter(|(room, _)| !house.rooms.contains(*room));
-    wrong.extend(empty.map(|(room, _)| format!("there is no room {room}")));
-    wrong.extend(compare(&house.uses, plan.rings));
-    if wrong.is_empty() { Ok((house.files.len(), house.imports)) } else { Err(wrong.join("\n")) }
+    let empty =
+        plan.floors.iter().filter(|(top_module, _)| !checked.top_modules.contains(*top_module));
+    wrong.extend(empty.map(|(top_module, _)| format!("there is no module {top_module}")));
+    wrong.extend(compare(&checked.uses, plan.rings));
+    if wrong.is_empty() {
+        Ok((checked.files.len(), checked.imports))
+    } else {
+        Err(wrong.join("\n"))
+    }
 }
 
 fn is_root(file: &Path) -> bool {
@@ -67,17 +72,17 @@ fn is_root(file: &Path) -> bool {
 }
 
 #[derive(Default)]
-struct House {
+struct FloorCheck {
     files: BTreeSet<PathBuf>,
-    rooms: BTreeSet<String>,
+    top_modules: BTreeSet<String>,
     imports: usize,
     /// Dependencies between files of a module, with an example name.
     uses: BTreeMap<PathBuf, BTreeMap<PathBuf, String>>,
     wrong: BTreeSet<String>,
 }
 
-impl House {
-    fn look(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
+impl FloorCheck {
+    fn check_crate(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
         let floors: BTreeMap<&str, u32> = plan.floors.iter().copied().collect();
         self.files.extend(of.files.iter().cloned());
         self.wrong.extend(
@@ -87,60 +92,62 @@ impl House {
         );
         let in_files =
             || of.modules.iter().filter(|m| m.file != 0 && m.path.len() == 1 && !floors.is_empty());
-        let rooms: BTreeSet<&str> = in_files().map(|m| &*m.path[0]).collect();
+        let top_modules: BTreeSet<&str> = in_files().map(|m| &*m.path[0]).collect();
         for module in in_files() {
             if floors.contains_key(&*module.path[0]) {
-                self.rooms.insert(module.path[0].clone());
+                self.top_modules.insert(module.path[0].clone());
             } else if !module.is_test {
-                let (file, room) = (of.files[module.file].display(), &module.path[0]);
-                self.wrong.insert(format!("{file}: the room {room} has no floor"));
+                let (file, top_module) = (of.files[module.file].display(), &module.path[0]);
+                self.wrong.insert(format!("{file}: the module {top_module} has no floor"));
             }
         }
         for r in &of.references {
-            let Some(room) = room(of, r.from) else { continue };
+            let Some(top_module) = top_module(of, r.from) else { continue };
             let (found, path) = (of.find(r.from, &r.path), r.path.join("::"));
             if r.how != ReferenceKind::ReExport {
                 found.owners.iter().for_each(|owner| self.depend(of, plan, r.from, *owner, &path));
             }
-            let Some(own) = floors.get(room) else { continue };
+            let Some(own) = floors.get(top_module) else { continue };
             let name = of.files[of.modules[r.from].file].display();
             let mut met: BTreeSet<Option<&str>> =
-                found.passed.iter().map(|m| self::room(of, *m)).collect();
-            if r.path[0] == "crate" && r.path.get(1).is_none_or(|first| !rooms.contains(&**first)) {
+                found.passed.iter().map(|m| self::top_module(of, *m)).collect();
+            if r.path[0] == "crate"
+                && r.path.get(1).is_none_or(|first| !top_modules.contains(&**first))
+            {
                 met.insert(None);
             }
             for import in met {
                 match import {
-                    Some(import) if import == room => {}
+                    Some(import) if import == top_module => {}
                     Some(import) => {
                         self.imports += 1;
                         let lower = floors.get(import).is_some_and(|floor| floor < own);
-                        if !lower && !plan.neighbours.contains(&(room, import)) {
+                        if !lower && !plan.neighbours.contains(&(top_module, import)) {
                             self.wrong
-                                .insert(format!("{name}: {room} imports {import} ({path}), which is not on a lower floor"));
+                                .insert(format!("{name}: {top_module} imports {import} ({path}), which is not on a lower floor"));
                         }
                     }
                     None => {
                         self.wrong.insert(format!(
-                            "{name}: {path} is of no room; name the room that it is from"
+                            "{name}: {path} is in no top-level module; name the module that defines it"
                         ));
                     }
                 }
             }
         }
-        self.look_at_methods(of, plan);
+        self.check_methods(of, plan);
     }
 
     /// Finds dependencies by methods that are in other files than their type: their callers do not
     /// name that file.
-    fn look_at_methods(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
+    fn check_methods(&mut self, of: &Crate, plan: &FloorPlan<'_>) {
         let mut places: BTreeMap<(&str, usize), BTreeSet<usize>> = BTreeMap::new();
-        let mut apart = BTreeSet::new();
-        for m in of.methods.iter().filter(|m| !EVERYBODYS.contains(&&*m.name)) {
+        let mut foreign = BTreeSet::new();
+        for m in of.methods.iter().filter(|m| !STD_METHODS.contains(&&*m.name)) {
             places.entry((&m.name, m.arguments)).or_default().insert(m.module);
             let file = of.modules[m.module].file;
             if of.find(m.module, &m.of).owners.iter().any(|owner| of.modules[*owner].file != file) {
-                apart.insert((m.module, &*m.name));
+                foreign.insert((m.module, &*m.name));
             }
         }
         for (from, name, arguments) in &of.calls {
@@ -150,7 +157,7 @@ impl House {
                 .get(&(&**name, *arguments))
                 .filter(|p| p.len() == 1)
                 .and_then(BTreeSet::first)
-                && apart.contains(&(*only, &**name))
+                && foreign.contains(&(*only, &**name))
             {
                 self.depend(of, plan, *from, *only, &format!(".{name}()"));
             }
@@ -159,10 +166,10 @@ impl House {
 
     fn depend(&mut self, of: &Crate, plan: &FloorPlan<'_>, from: usize, on: usize, name: &str) {
         let file = |module: usize| &of.files[of.modules[module].file];
-        let (from_room, on_room) = (room(of, from), room(of, on));
-        let is_inside = from_room.is_some()
-            && on_room.is_some()
-            && (plan.floors.is_empty() || from_room == on_room);
+        let (from_module, on_module) = (top_module(of, from), top_module(of, on));
+        let is_inside = from_module.is_some()
+            && on_module.is_some()
+            && (plan.floors.is_empty() || from_module == on_module);
         if is_inside && file(from) != file(on) {
             let on = self.uses.entry(file(from).clone()).or_default().entry(file(on).clone());
             on.or_insert_with(|| name.to_owned());
@@ -172,7 +179,7 @@ impl House {
 
 /// Returns the top-level module of a module; `None` for the root and the contents of the root's
 /// file.
-fn room(of: &Crate, module: usize) -> Option<&str> {
+fn top_module(of: &Crate, module: usize) -> Option<&str> {
     (of.modules[module].file != 0)
         .then(|| of.modules[module].path.first().map(String::as_str))
         .flatten()

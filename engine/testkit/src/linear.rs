@@ -51,7 +51,7 @@ pub type LinearPairs = Vec<(LinearKey, Vec<WriteNumber>)>;
 
 /// Data read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum LinearRead {
     /// The value of a key.
     Get(LinearHandle, LinearKey, Option<Vec<WriteNumber>>),
     /// Whether a key has a value.
@@ -66,12 +66,14 @@ pub enum Look {
     Whole(Vec<(TreeNumber, LinearPairs)>),
 }
 
-impl Look {
+impl LinearRead {
     /// Returns the handle of the single tree that was read, if any.
     pub fn handle(&self) -> Option<LinearHandle> {
         match self {
-            Look::Get(h, ..) | Look::Contains(h, ..) | Look::Range(h, ..) => Some(*h),
-            Look::Closed(_) | Look::Names(_) | Look::Whole(_) => None,
+            LinearRead::Get(h, ..) | LinearRead::Contains(h, ..) | LinearRead::Range(h, ..) => {
+                Some(*h)
+            }
+            LinearRead::Closed(_) | LinearRead::Names(_) | LinearRead::Whole(_) => None,
         }
     }
 }
@@ -92,9 +94,9 @@ pub enum CallKind {
     /// Wrote atomically.
     Write(Vec<(LinearHandle, LinearChange)>),
     /// Read, at one moment.
-    Look(Vec<Look>),
+    Read(Vec<LinearRead>),
     /// Its reads were still current, and it wrote at that moment.
-    Commit(Vec<Look>, Vec<(LinearHandle, LinearChange)>),
+    Commit(Vec<LinearRead>, Vec<(LinearHandle, LinearChange)>),
 }
 
 /// One call.
@@ -187,7 +189,7 @@ impl LinearState {
     }
 }
 
-struct Judge<'a> {
+struct LinearSearch<'a> {
     values: LinearValues,
     /// The calls of each thread, in order.
     threads: Vec<Vec<&'a LinearCall>>,
@@ -203,26 +205,26 @@ struct Judge<'a> {
 /// Maximum number of search states; beyond it the calls count as linearizable.
 const MOST: usize = 2_000_000;
 
-impl Judge<'_> {
-    fn fits(&self, state: &LinearState, look: &Look) -> bool {
+impl LinearSearch<'_> {
+    fn fits(&self, state: &LinearState, look: &LinearRead) -> bool {
         match look {
-            Look::Get(h, k, v) => self
+            LinearRead::Get(h, k, v) => self
                 .open(state, *h)
                 .is_some_and(|t| self.values.list(t.values[*k as usize]) == v.as_deref()),
-            Look::Contains(h, k, yes) => {
+            LinearRead::Contains(h, k, yes) => {
                 self.open(state, *h).is_some_and(|t| (t.values[*k as usize] != ABSENT) == *yes)
             }
-            Look::Range(h, from, to, pairs) => {
+            LinearRead::Range(h, from, to, pairs) => {
                 self.open(state, *h).is_some_and(|t| self.holds(t, *from, *to, pairs))
             }
-            Look::Closed(handles) => handles
+            LinearRead::Closed(handles) => handles
                 .iter()
                 .any(|h| state.of(*h).is_some_and(|t| state.trees[t].dropped.is_some())),
-            Look::Names(names) => {
+            LinearRead::Names(names) => {
                 let live = state.trees.iter().filter(|t| t.dropped.is_none()).map(|t| t.name);
                 live.eq(names.iter().copied())
             }
-            Look::Whole(trees) => self.is_all(state, trees),
+            LinearRead::Whole(trees) => self.is_all(state, trees),
         }
     }
 
@@ -330,7 +332,7 @@ impl Judge<'_> {
                 None => false,
             },
             CallKind::Write(changes) => self.write(&mut next, call, changes),
-            CallKind::Look(looks) => looks.iter().all(|l| self.fits(state, l)),
+            CallKind::Read(looks) => looks.iter().all(|l| self.fits(state, l)),
             CallKind::Commit(looks, changes) => {
                 looks.iter().all(|l| self.fits(state, l)) && self.write(&mut next, call, changes)
             }
@@ -411,7 +413,7 @@ pub fn check(calls: &[LinearCall], recovered: Option<&RecoveredState>) -> Result
     let mut values = LinearValues::default();
     // Values that were only read have numbers, too, to distinguish them from written ones.
     values.number(&[]);
-    let mut judge = Judge {
+    let mut judge = LinearSearch {
         values,
         threads,
         tried: HashSet::new(),
@@ -478,7 +480,7 @@ mod tests {
     }
 
     fn get(k: LinearKey, p: Option<WriteNumber>) -> CallKind {
-        CallKind::Look(vec![Look::Get(0, k, p.map(|p| vec![p]))])
+        CallKind::Read(vec![LinearRead::Get(0, k, p.map(|p| vec![p]))])
     }
 
     fn with_tree(mut calls: Vec<LinearCall>) -> Vec<LinearCall> {
@@ -506,8 +508,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_together_is_of_one_moment() {
-        let looks = |a, b| CallKind::Look(vec![Look::Get(0, 1, a), Look::Get(0, 2, b)]);
+    fn reads_of_one_call_are_of_one_moment() {
+        let looks = |a, b| CallKind::Read(vec![LinearRead::Get(0, 1, a), LinearRead::Get(0, 2, b)]);
         let both = vec![(0, LinearChange::Put(1, 7)), (0, LinearChange::Append(2, 7))];
         for (a, b, fine) in
             [(None, None, true), (Some(vec![7]), Some(vec![7]), true), (Some(vec![7]), None, false)]
@@ -523,7 +525,7 @@ mod tests {
     #[test]
     fn a_dropped_tree_is_closed_or_was_there() {
         let dropped = |end| call(0, 4, end, CallKind::Drop(0));
-        let closed = CallKind::Look(vec![Look::Closed(vec![0])]);
+        let closed = CallKind::Read(vec![LinearRead::Closed(vec![0])]);
         assert!(check(&with_tree(vec![dropped(6), call(1, 5, 8, closed.clone())]), None).is_ok());
         assert!(check(&with_tree(vec![dropped(6), call(1, 2, 3, closed)]), None).is_err());
         let before = call(1, 2, 3, put(1, 1));
@@ -539,9 +541,9 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_asks_that_nothing_has_changed() {
+    fn a_commit_requires_unchanged_reads() {
         let commit =
-            CallKind::Commit(vec![Look::Get(0, 1, None)], vec![(0, LinearChange::Put(2, 2))]);
+            CallKind::Commit(vec![LinearRead::Get(0, 1, None)], vec![(0, LinearChange::Put(2, 2))]);
         let fine = |at| {
             check(
                 &with_tree(vec![call(0, 2, 3, put(1, 1)), call(1, at, at + 8, commit.clone())]),

@@ -108,10 +108,10 @@ impl Names {
     /// A file that cannot be read or parsed.
     pub fn read(&mut self, root: &Path) -> Result<(), String> {
         let all = Crate::read(root)?;
-        let kept: BTreeSet<usize> =
+        let selected: BTreeSet<usize> =
             all.modules.iter().filter(|m| !m.is_test).map(|m| m.file).collect();
         let dir = root.parent().unwrap_or(root);
-        for file in kept.into_iter().filter_map(|at| all.files.get(at)) {
+        for file in selected.into_iter().filter_map(|at| all.files.get(at)) {
             let path = dir.join(file);
             self.declare(&path, &text(&path)?)?;
         }
@@ -231,19 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_or_told_is_not_called() {
+    fn declarations_and_comments_are_not_calls() {
         let mut calls = Calls::default();
         calls
             .source(
-                "//! [`told`] is a link.\n//!\n//! ```\n//! shown();\n//! ```\n
-                 /// As told.\npub fn declared() { called(); value.method(); \"literal\";
+                "//! [`linked`] is a link.\n//!\n//! ```\n//! shown();\n//! ```\n
+                 /// As linked.\npub fn declared() { called(); value.method(); \"literal\";
                  given!(in_macro()) }",
             )
             .unwrap();
         for name in ["shown", "called", "method", "in_macro"] {
             assert!(calls.say(name), "{name}");
         }
-        for name in ["told", "declared", "literal"] {
+        for name in ["linked", "declared", "literal"] {
             assert!(!calls.say(name), "{name}");
         }
     }

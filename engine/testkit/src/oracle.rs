@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_walked_was_not_read() {
+    fn unvisited_keys_were_not_read() {
         let mut o = Oracle::default();
         o.create(0, None);
         ["a", "b", "c"].iter().for_each(|k| o.write(0, &Write::Put((*k).into(), v(1))));
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_has_one_time() {
+    fn loaded_entries_have_one_time() {
         let mut o = Oracle::default();
         o.create(0, None);
         o.write(0, &Write::Put(b"b".to_vec(), v(1)));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_conflict_with_what_touched_their_reads() {
+    fn transactions_conflict_with_writes_to_their_reads() {
         let mut o = Oracle::default();
         o.create(0, None);
         for (write, fates) in [

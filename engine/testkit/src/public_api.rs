@@ -269,7 +269,7 @@ mod tests {
     const ALL: &str = "fn f() { let t = Tree::open(); t.put(); assert!(t.merge::<u8>()); }";
 
     #[test]
-    fn what_no_run_of_a_kind_calls_needs_a_reason() {
+    fn uncalled_methods_need_a_reason() {
         assert_eq!(checked(ALL, ALL, ""), Ok((3, vec![3, 3])));
         let some = "fn f() { Tree::open(); /* t.put() */ let s = \"t.merge()\"; t.put() }";
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trait_has_is_public() {
+    fn methods_of_traits_are_public() {
         let dir = std::env::temp_dir().join(format!("firn-public-trait-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(

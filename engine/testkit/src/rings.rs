@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_are_what_reaches_each_other() {
+    fn rings_are_strongly_connected_components() {
         assert_eq!(found(&[(1, 2), (2, 3), (1, 3), (4, 4)]), Vec::<Vec<u32>>::new());
         assert_eq!(
             found(&[(1, 2), (2, 1), (2, 3), (3, 4), (4, 5), (5, 3), (6, 1)]),

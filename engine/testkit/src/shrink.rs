@@ -38,7 +38,7 @@ mod tests {
     use crate::history::{History, Step, StepKind, TREES};
 
     #[test]
-    fn what_fails_is_kept_and_nothing_else() {
+    fn shrinking_leaves_only_the_failing_part() {
         let steps: Vec<Step> = History::new(5, [true; TREES]).take(500).collect();
         let bad = |s: &[Step]| {
             let flush = s.iter().position(|s| s.kind == StepKind::DeleteRange);

@@ -15,7 +15,7 @@ use firn_wide::{TimeSource, Type, TypeError, Wording, uuids};
 
 /// A value as JSON text.
 #[derive(Clone, Debug)]
-pub struct ShownText<'a> {
+pub struct JsonText<'a> {
     /// The text, without quotes and escapes.
     pub text: Cow<'a, str>,
     /// Whether it is a number or a boolean, without quotes.
@@ -32,9 +32,9 @@ fn to_hex(bytes: &[u8]) -> String {
 }
 
 /// Time source for texts of [`show`], which never need it.
-struct NoTime;
+struct ZeroTimeSource;
 
-impl TimeSource for NoTime {
+impl TimeSource for ZeroTimeSource {
     fn millis(&mut self) -> i64 {
         0
     }
@@ -70,9 +70,9 @@ impl TimeSource for Ticks {
 }
 
 /// Formats a value.
-pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
+pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> JsonText<'a> {
     let of = of.unreversed();
-    let plain = |text: Cow<'a, str>| ShownText { text, bare: false };
+    let plain = |text: Cow<'a, str>| JsonText { text, bare: false };
     if bytes.is_empty() {
         return plain("".into());
     }
@@ -96,7 +96,7 @@ pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
     let text = of.to_text(bytes, Wording::Cql);
     let mut back = vec![];
     let exact = from_hex(&text).is_none()
-        && of.from_text(&text, Wording::Cql, &mut NoTime, &mut back).is_ok()
+        && of.from_text(&text, Wording::Cql, &mut ZeroTimeSource, &mut back).is_ok()
         && back == bytes;
     if !exact {
         return plain(to_hex(bytes).into());
@@ -106,7 +106,7 @@ pub fn show<'a>(of: &Type, bytes: &'a [u8]) -> ShownText<'a> {
         Type::Long | Type::Int32 | Type::Short | Type::Byte | Type::Integer | Type::Counter
     );
     let bare = (whole && text.len() <= 15) || *of == Type::Boolean;
-    ShownText { text: text.into(), bare }
+    JsonText { text: text.into(), bare }
 }
 
 /// Parses a text.

@@ -414,7 +414,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_too_deep_or_too_long_is_refused() {
+fn too_deep_or_too_long_input_is_refused() {
     let deep = format!(
         "create column family f with compression_options = {}1{};",
         "{a:".repeat(100_000),

@@ -247,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_exported_is_imported_again(history in history(), chunk in 1usize..20) {
+    fn exports_can_be_imported(history in history(), chunk in 1usize..20) {
         let from = open(std::slice::from_ref(&history.def));
         history.play(&from);
         let full = exported(&from, Notation::Full);
@@ -485,7 +485,7 @@ fn rows_can_be_read_into_another_family() {
 // ------------------------------------------------------------------ what a document can get wrong
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_are_reported_with_their_position() {
     let counters = family("C", ["UTF8Type", "UTF8Type", "CounterColumnType"], None);
     let k = open(&[
         texts("F", false),

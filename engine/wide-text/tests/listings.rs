@@ -575,7 +575,7 @@ fn a_comma_in_a_value_without_quotes_is_text_unless_a_name_or_nothing_follows() 
 }
 
 #[test]
-fn what_is_wrong_with_columns_alone_is_told() {
+fn errors_of_single_columns_are_reported() {
     let k = open();
     let cases = [
         (
@@ -625,7 +625,7 @@ fn what_is_wrong_with_columns_alone_is_told() {
 /// A repeated name is reported with its line, and the later value wins, as is usual in JSON; empty
 /// rows do not exist.
 #[test]
-fn what_stands_twice_is_reported() {
+fn duplicates_are_reported() {
     let k = open();
     let text = "Columns = {
         r: { a: \"zzz\", b: \"1\", a: \"bbb\",

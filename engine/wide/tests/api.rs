@@ -82,7 +82,7 @@ fn definitions_and_data_survive_reopening() {
 }
 
 #[test]
-fn an_index_is_built_over_what_is_there_and_dropped_again() {
+fn an_index_is_built_on_existing_data_and_dropped() {
     let ks = with(vec![utf8("F")]);
     let family = ks.family("F").unwrap();
     for i in 0..300 {
@@ -282,7 +282,7 @@ fn one_call_sees_one_state_and_counts_add_up() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn too_long_input_is_refused() {
     let ks = with(vec![utf8("F"), CfDef { column_type: "Super".into(), ..utf8("S") }]);
     let long = vec![b'n'; 65_536];
     let row = ks.family("S").unwrap().row("k").super_column(&long);
@@ -301,7 +301,7 @@ fn what_is_too_long_is_refused() {
 }
 
 #[test]
-fn wrong_shapes_are_refused_by_those_who_decode_them() {
+fn wrong_shapes_are_refused_when_decoded() {
     let column = || Some(Column::new("n", "v", 1));
     let one = "ColumnOrSuperColumn must have one (and only one) of column, super_column, counter and counter_super_column";
     assert_eq!(why(ColumnOrSuperColumn::from_parts(None, None, None, None)), one);
@@ -486,7 +486,7 @@ fn is_stopped<T: std::fmt::Debug>(result: Result<T>) {
 }
 
 #[test]
-fn what_is_stopped_reads_no_further_and_leaves_no_index() {
+fn a_stopped_build_ends_early_and_leaves_no_index() {
     let env = CrashEnv::new(1);
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();

@@ -82,7 +82,7 @@ fn is_inside(of: &Type, range: &SliceRange, name: &[u8]) -> bool {
 /// Writes and range deletions in any order, with flushes. The result equals that of a model, in the
 /// order of the type, as a whole and by names.
 #[test]
-fn deleted_ranges_hide_what_is_older() {
+fn deleted_ranges_hide_older_cells() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
         let class = CLASSES[seed as usize % CLASSES.len()];

@@ -241,7 +241,7 @@ impl Comparator for Tenfold {
 }
 
 #[test]
-fn what_a_comparator_makes_too_long_for_the_engine_is_refused() {
+fn names_too_long_in_encoded_form_are_refused() {
     let mut registry = Registry::new();
     registry.register(Arc::new(Tenfold));
     let options = Options { registry: Arc::new(registry), ..options("Murmur3Partitioner") };

@@ -486,7 +486,7 @@ fn history(seed: u64) -> usize {
 }
 
 #[test]
-fn the_greatest_timestamp_wins_whoever_came_first() {
+fn the_greatest_timestamp_wins_in_any_order() {
     let rows: usize = (1..5).map(history).sum();
     assert!(rows > 12, "{rows}");
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 const VECTORS: &str = include_str!("vectors/validation.jsonl");
 
 /// Returns why an accepted answer differs from the server's; `None` if it must not differ.
-fn kept(
+fn accepted(
     t: &str,
     bytes: &[u8],
     theirs: &Option<String>,
@@ -86,7 +86,7 @@ fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
         let ours = done.err().map(|e| e.to_string());
         let theirs = line.get("error").map(|e| e["message"].as_str().unwrap().to_owned());
         lines += 1;
-        if ours != theirs && kept(t, &bytes, &theirs, &ours).is_none() {
+        if ours != theirs && accepted(t, &bytes, &theirs, &ours).is_none() {
             wrong.push(format!("{t} {place} {hex}: {theirs:?}, not {ours:?}"));
         }
     }

@@ -2,7 +2,7 @@
 //! `validation.jsonl`, `hashing.jsonl`; comparators also with families of a store. Recordings of
 //! CQL are replayed by CQL's tests.
 //!
-//! Accepted differences with their reasons are in [`kept_order`] and [`kept_validation`]; any other
+//! Accepted differences with their reasons are in [`accepted_order`] and [`accepted_validation`]; any other
 //! difference fails.
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn canonical(t: &Type, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Returns why the order of this line differs here.
-fn kept_order(server: &str, name: &str) -> Option<&'static str> {
+fn accepted_order(server: &str, name: &str) -> Option<&'static str> {
     match (server, name) {
         ("1.1.12", "BooleanType") => {
             Some("booleans order by being zero, as from 4.0 on (model 6.1)")
@@ -61,11 +61,11 @@ fn kept_order(server: &str, name: &str) -> Option<&'static str> {
 
 #[test]
 fn comparators() {
-    let (mut passed, mut kept) = (0, 0);
+    let (mut passed, mut accepted) = (0, 0);
     for line in lines(include_str!("vectors/comparators.jsonl")) {
         let (server, name) = (line["server"].as_str().unwrap(), line["type"].as_str().unwrap());
-        if kept_order(server, name).is_some() {
-            kept += 1;
+        if accepted_order(server, name).is_some() {
+            accepted += 1;
             continue;
         }
         let types: Vec<Type> =
@@ -107,7 +107,7 @@ fn comparators() {
         }
         passed += 1;
     }
-    assert_eq!((passed, kept), (53, 1));
+    assert_eq!((passed, accepted), (53, 1));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn comparators_order_the_columns_of_a_store() {
         lines(include_str!("vectors/comparators.jsonl")).iter().filter(|l| l["server"] == "1.1.12")
     {
         let name = line["type"].as_str().unwrap();
-        if kept_order("1.1.12", name).is_some() {
+        if accepted_order("1.1.12", name).is_some() {
             continue;
         }
         let env = Arc::new(MemEnv::new(3));
@@ -173,7 +173,11 @@ fn comparators_order_the_columns_of_a_store() {
 
 /// Returns why our result for this value differs; `ours` and `theirs` are the errors, `None` if it
 /// is accepted.
-fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Option<&'static str> {
+fn accepted_validation(
+    line: &Value,
+    ours: Option<&str>,
+    theirs: Option<&str>,
+) -> Option<&'static str> {
     let (server, name) = (line["server"].as_str()?, line["type"].as_str()?);
     let value = bytes(line["hex"].as_str()?);
     let utf8 = name.contains("text") || name.contains("UTF8");
@@ -213,7 +217,7 @@ fn kept_validation(line: &Value, ours: Option<&str>, theirs: Option<&str>) -> Op
 
 #[test]
 fn validation() {
-    let (mut passed, mut kept, mut wrong) = (0, std::collections::BTreeMap::new(), vec![]);
+    let (mut passed, mut accepted, mut wrong) = (0, std::collections::BTreeMap::new(), vec![]);
     for line in lines(include_str!("vectors/validation.jsonl")) {
         if line["where"] == "literal" {
             continue;
@@ -234,15 +238,15 @@ fn validation() {
             .map(|e| e.0);
         if ours.as_deref() == theirs {
             passed += 1;
-        } else if let Some(reason) = kept_validation(&line, ours.as_deref(), theirs) {
-            *kept.entry(reason).or_insert(0) += 1;
+        } else if let Some(reason) = accepted_validation(&line, ours.as_deref(), theirs) {
+            *accepted.entry(reason).or_insert(0) += 1;
         } else {
             wrong.push(format!("{line}\n   ours: {ours:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{passed} as recorded; accepted differences: {kept:#?}");
-    assert_eq!((passed, kept.values().sum::<i32>()), (5292, 527), "{kept:?}");
+    println!("{passed} as recorded; accepted differences: {accepted:#?}");
+    assert_eq!((passed, accepted.values().sum::<i32>()), (5292, 527), "{accepted:?}");
 }
 
 struct Fixed;

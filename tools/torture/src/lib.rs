@@ -2,9 +2,9 @@
 //! its expected content.
 //!
 //! `supervise` starts a process for each cycle (`child`), kills it, and reports. `plan` draws the
-//! settings of a cycle, `steps` the operations of its threads. `work` executes them: `writes`,
-//! and `others`, with CQL in `tables` and `roles`. A `client` sends CQL to a session or to the server of the cycle
-//! (`served`). `journal` and `expected` outlive the process, and `check` compares.
+//! settings of a cycle, `steps` the operations of its threads. `work` executes them: `writes` and
+//! `others`, with CQL in `tables` and `roles`. A `client` sends CQL to a session or to the server
+//! of the cycle (`served`). `journal` and `expected` outlive the process, and `check` compares.
 //!
 //! Checks:
 //! - At each open, every key of every tree with known content, byte for byte. So no acknowledged

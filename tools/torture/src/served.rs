@@ -33,7 +33,7 @@ pub struct Served {
 }
 
 /// A connected visitor that does not read the answers.
-pub struct SilentVisitor {
+pub struct UnreadConnection {
     _socket: TcpStream,
     /// Step at which it disconnects.
     pub until: u64,
@@ -78,7 +78,7 @@ impl Served {
 
     /// Opens a connection and sends an incomplete conversation. Returns the visitor if it stays
     /// connected.
-    pub fn visit(&self, rng: &mut Rng, step: u64) -> Option<SilentVisitor> {
+    pub fn visit(&self, rng: &mut Rng, step: u64) -> Option<UnreadConnection> {
         // A refused connection is not a visitor.
         let mut socket = TcpStream::connect(self.server.address()).ok()?;
         socket.set_write_timeout(Some(VISIT)).ok()?;
@@ -94,7 +94,7 @@ impl Served {
         // The server may have closed the connection, or accept no more bytes.
         let _ = socket.write_all(&bytes);
         let stays = rng.below(3) == 0;
-        stays.then(|| SilentVisitor { _socket: socket, until: step + 1 + rng.below(2000) })
+        stays.then(|| UnreadConnection { _socket: socket, until: step + 1 + rng.below(2000) })
     }
 
     /// Appends the requests of a valid client that asks for large results.

@@ -71,8 +71,8 @@ pub fn run(
     while watch.seconds() < args.seconds as f64 && end.is_none_or(|end| cycle < end) {
         cycle += 1;
         let this = Cycle { env, dir, settings, plan: settings.plan(cycle) };
-        keep_number(env, dir, cycle)?;
-        adopt(env, dir)?;
+        save_cycle_number(env, dir, cycle)?;
+        recover_restore(env, dir)?;
         if args.keep {
             copy_store(env, &dir.join(STORE), &dir.join("before"))?;
         }
@@ -112,7 +112,7 @@ fn last_cycle(env: &dyn Env, dir: &Path) -> Done<u64> {
     text.parse().map_err(|_| Failure::new(format!("{} holds no number", path.display())))
 }
 
-fn keep_number(env: &dyn Env, dir: &Path, cycle: u64) -> Done {
+fn save_cycle_number(env: &dyn Env, dir: &Path, cycle: u64) -> Done {
     let fresh = dir.join("cycle.new");
     env.create(&fresh)?.append(format!("{cycle}\n").as_bytes())?;
     Ok(env.rename(&fresh, &dir.join("cycle"))?)
@@ -120,7 +120,7 @@ fn keep_number(env: &dyn Env, dir: &Path, cycle: u64) -> Done {
 
 /// Repairs the state left by a supervisor that ended between restoring a copy and replacing the
 /// store with it.
-fn adopt(env: &dyn Env, dir: &Path) -> Done {
+fn recover_restore(env: &dyn Env, dir: &Path) -> Done {
     let (store, next) = (dir.join(STORE), dir.join(NEXT));
     if env.list(&next).is_ok() {
         match env.list(&store) {

@@ -12,7 +12,7 @@ use super::error::Checked;
 use super::expected::{ExpectedKeys, Shard};
 use super::journal::TortureJournal;
 use super::layout::LayoutVersion;
-use super::served::{Served, SilentVisitor};
+use super::served::{Served, UnreadConnection};
 use super::steps::StepSpace;
 use super::tables::Tables;
 
@@ -52,7 +52,7 @@ pub struct TortureWorker {
     pub(super) held: Vec<HeldSnapshot>,
     /// The tables over the thread's own connection, if the cycle has a server.
     pub(super) connected: Option<Arc<Tables>>,
-    pub(super) visitors: Vec<SilentVisitor>,
+    pub(super) visitors: Vec<UnreadConnection>,
 }
 
 /// A snapshot, and the content of one shard of one tree when it was taken.

@@ -170,7 +170,7 @@ pub(super) fn roll_back_rewrite(
     rewritten: &[(Arc<TableSchema>, Arc<TableSchema>)],
 ) {
     let families = rewritten.iter().filter_map(|(before, _)| store.family(before.id));
-    families.for_each(|family| store.take_back_move(&family));
+    families.for_each(|family| store.abandon_move(&family));
 }
 
 /// Copies the rows of tables whose storage stops being compact to their new trees.

@@ -1,20 +1,20 @@
 //! Calls that read and write atomically, and reads of the first and last key of a tree.
 
 use firn_kv::{Result, Value};
-use firn_testkit::linear::{CallKind, KEYS, LinearChange, LinearHandle, LinearKey, Look};
+use firn_testkit::linear::{CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearRead};
 
 use super::{Caller, or_closed};
 use crate::program::{Kind, Op};
 use crate::record::{bytes_of, key, key_of, pieces_of};
 
 /// Returns the observation that `found` is the first (or last) key of a tree.
-fn edge(handle: LinearHandle, found: Option<&(Value, Value)>, last: bool) -> Look {
+fn edge(handle: LinearHandle, found: Option<&(Value, Value)>, last: bool) -> LinearRead {
     let pairs = found.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
     let at = found.map(|(k, _)| key_of(k));
     match (at, last) {
-        (None, _) => Look::Range(handle, 0, KEYS as LinearKey, pairs),
-        (Some(k), false) => Look::Range(handle, 0, k + 1, pairs),
-        (Some(k), true) => Look::Range(handle, k, KEYS as LinearKey, pairs),
+        (None, _) => LinearRead::Range(handle, 0, KEYS as LinearKey, pairs),
+        (Some(k), false) => LinearRead::Range(handle, 0, k + 1, pairs),
+        (Some(k), true) => LinearRead::Range(handle, k, KEYS as LinearKey, pairs),
     }
 }
 
@@ -59,7 +59,7 @@ impl Caller {
                         Some((k, _)) => {
                             CallKind::Commit(look, vec![(h, LinearChange::Delete(key_of(k)))])
                         }
-                        None => CallKind::Look(look),
+                        None => CallKind::Read(look),
                     })
                 });
             }
@@ -67,10 +67,10 @@ impl Caller {
                 let piece = self.record.piece();
                 self.step(op, h, LinearChange::Swap(k, None, Some(piece)), || {
                     let found = t.tree.insert_if_absent(key(a[1]), bytes_of(piece, 20))?;
-                    let look = vec![Look::Get(h, k, pieces(found.as_ref()))];
+                    let look = vec![LinearRead::Get(h, k, pieces(found.as_ref()))];
                     Ok(match found {
                         None => CallKind::Commit(look, vec![(h, LinearChange::Put(k, piece))]),
-                        Some(_) => CallKind::Look(look),
+                        Some(_) => CallKind::Read(look),
                     })
                 });
             }
@@ -86,10 +86,13 @@ impl Caller {
                             Ok(()) => {
                                 let change = piece
                                     .map_or(LinearChange::Delete(k), |p| LinearChange::Put(k, p));
-                                CallKind::Commit(vec![Look::Get(h, k, was)], vec![(h, change)])
+                                CallKind::Commit(
+                                    vec![LinearRead::Get(h, k, was)],
+                                    vec![(h, change)],
+                                )
                             }
                             Err(found) => {
-                                CallKind::Look(vec![Look::Get(h, k, pieces(found.as_ref()))])
+                                CallKind::Read(vec![LinearRead::Get(h, k, pieces(found.as_ref()))])
                             }
                         },
                     )
@@ -102,7 +105,7 @@ impl Caller {
                         Some([old.unwrap_or_default(), &bytes_of(piece, 12)].concat())
                     };
                     let updated = t.tree.update(key(a[1]), append)?;
-                    let look = Look::Get(h, k, pieces(updated.old.as_ref()));
+                    let look = LinearRead::Get(h, k, pieces(updated.old.as_ref()));
                     Ok(CallKind::Commit(vec![look], vec![(h, LinearChange::Append(k, piece))]))
                 });
             }
@@ -121,7 +124,7 @@ impl Caller {
                 let pairs = all
                     .map(|i| i.map(|(k, v)| (key_of(&k), pieces_of(&v))))
                     .collect::<Result<_>>()?;
-                Ok(Look::Range(h, 0, KEYS as LinearKey, pairs))
+                Ok(LinearRead::Range(h, 0, KEYS as LinearKey, pairs))
             }),
             _ => {
                 let last = op.kind == Kind::Last;

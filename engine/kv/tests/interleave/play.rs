@@ -13,7 +13,7 @@ use firn_kv::{
     Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{
-    CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, Look, RecoveredState,
+    CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, LinearRead, RecoveredState,
     TreeNumber, WriteNumber, check,
 };
 
@@ -166,7 +166,7 @@ fn check_copies(program: &Program, record: &Record, env: &CrashEnv) {
     for call in checkpoints {
         let db = Db::open_in(Arc::new(env.clone()), format!("/copy-{call}"), none.clone());
         let db = db.unwrap_or_else(|e| panic!("the checkpoint does not open: {e}"));
-        record.saw(call, Look::Whole(whole(program, &db)));
+        record.saw(call, LinearRead::Whole(whole(program, &db)));
     }
     if exports.is_empty() {
         return;
@@ -190,7 +190,7 @@ fn check_copies(program: &Program, record: &Record, env: &CrashEnv) {
                     .extend(pairs.iter().map(|(k, v)| (*into, LinearChange::Set(*k, v.clone()))));
             }
         }
-        record.saw(call, Look::Range(handle, from, to, pairs));
+        record.saw(call, LinearRead::Range(handle, from, to, pairs));
     }
 }
 
@@ -256,7 +256,7 @@ struct Tx {
     tx: Transaction,
     call: usize,
     at: u64,
-    reads: Vec<Look>,
+    reads: Vec<LinearRead>,
     writes: Vec<(LinearHandle, LinearChange)>,
 }
 
@@ -280,7 +280,7 @@ fn or_closed(result: Result<CallKind>, handles: &[LinearHandle]) -> CallKind {
         Ok(what) => what,
         Err(e) if is_store_closed(&e) => CallKind::Nothing,
         Err(e) if e.kind() == ErrorKind::Closed => {
-            CallKind::Look(vec![Look::Closed(handles.to_vec())])
+            CallKind::Read(vec![LinearRead::Closed(handles.to_vec())])
         }
         Err(e) => panic!("an error: {e} ({:?})", e.kind()),
     }
@@ -316,7 +316,7 @@ impl Caller {
     fn probe_trees(&self, words: &str, db: &Db) {
         let call = self.record.begin(self.thread, words.into(), CallKind::Nothing);
         let whole = whole(&self.program, db);
-        self.record.end(call, CallKind::Look(vec![Look::Whole(whole)]), false);
+        self.record.end(call, CallKind::Read(vec![LinearRead::Whole(whole)]), false);
     }
 
     /// Ends all iterators, snapshots and transactions that are still open.
@@ -332,7 +332,7 @@ impl Caller {
         {
             let until =
                 if w.done { KEYS as LinearKey } else { w.seen.last().map_or(0, |(k, _)| k + 1) };
-            self.record.saw(w.call, Look::Range(w.handle, 0, until, w.seen));
+            self.record.saw(w.call, LinearRead::Range(w.handle, 0, until, w.seen));
         }
     }
 
@@ -364,9 +364,9 @@ impl Caller {
         self.note(op, what.clone(), durable, || or_closed(work().map(|()| what), &handles));
     }
 
-    fn look(&self, op: &Op, handle: LinearHandle, work: impl FnOnce() -> Result<Look>) {
+    fn look(&self, op: &Op, handle: LinearHandle, work: impl FnOnce() -> Result<LinearRead>) {
         self.note(op, CallKind::Nothing, false, || {
-            or_closed(work().map(|l| CallKind::Look(vec![l])), &[handle])
+            or_closed(work().map(|l| CallKind::Read(vec![l])), &[handle])
         });
     }
 
@@ -504,13 +504,17 @@ impl Caller {
             Kind::Get => {
                 let t = self.held(a[0])?;
                 self.look(op, t.handle, || {
-                    Ok(Look::Get(t.handle, a[1] as LinearKey, value(t.tree.get(&key(a[1]))?)))
+                    Ok(LinearRead::Get(t.handle, a[1] as LinearKey, value(t.tree.get(&key(a[1]))?)))
                 });
             }
             Kind::Contains => {
                 let t = self.held(a[0])?;
                 self.look(op, t.handle, || {
-                    Ok(Look::Contains(t.handle, a[1] as LinearKey, t.tree.contains(&key(a[1]))?))
+                    Ok(LinearRead::Contains(
+                        t.handle,
+                        a[1] as LinearKey,
+                        t.tree.contains(&key(a[1]))?,
+                    ))
                 });
             }
             Kind::MultiGet => {
@@ -520,7 +524,7 @@ impl Caller {
                     let values = t.tree.multi_get(&keys)?;
                     let pairs =
                         (from..to).zip(values).filter_map(|(k, v)| Some((k, value(v)?))).collect();
-                    Ok(Look::Range(t.handle, from, to, pairs))
+                    Ok(LinearRead::Range(t.handle, from, to, pairs))
                 });
             }
             Kind::Range | Kind::RangeBack | Kind::Prefix | Kind::Iter => {
@@ -544,14 +548,14 @@ impl Caller {
                     if back {
                         pairs.reverse();
                     }
-                    Ok(Look::Range(t.handle, from, to, pairs))
+                    Ok(LinearRead::Range(t.handle, from, to, pairs))
                 });
             }
             Kind::Cursor => {
                 let (t, (from, to)) = (self.held(a[0])?, bounds(a[1], a[2]));
                 self.look(op, t.handle, || {
                     let cursor = t.tree.cursor(key(from.into())..key(to.into()))?;
-                    Ok(Look::Range(t.handle, from, to, walk(cursor, a[1] % 2 == 0)?))
+                    Ok(LinearRead::Range(t.handle, from, to, walk(cursor, a[1] % 2 == 0)?))
                 });
             }
             Kind::Export => {
@@ -561,7 +565,7 @@ impl Caller {
                 let call = self.note(op, CallKind::Nothing, false, || {
                     let done = t.tree.export(key(from.into())..key(to.into()), &path);
                     made = done.is_ok();
-                    or_closed(done.map(|_| CallKind::Look(vec![])), &[t.handle])
+                    or_closed(done.map(|_| CallKind::Read(vec![])), &[t.handle])
                 });
                 if made {
                     self.record.0.lock().exports.push((call, t.handle, from, to));
@@ -600,7 +604,7 @@ impl Caller {
                         Kind::Snapshot => self.db.snapshot(),
                         _ => self.db.snapshot_named("of a thread"),
                     });
-                    CallKind::Look(vec![])
+                    CallKind::Read(vec![])
                 });
                 self.snapshots[slot] =
                     Some(Taken { snapshot: snapshot?, call, at: self.record.now() });
@@ -608,14 +612,13 @@ impl Caller {
             Kind::SnapshotGet | Kind::SnapshotContains => {
                 let (t, s) = (self.held(a[1])?, self.snapshots[slot].as_ref()?);
                 let seen = match op.kind {
-                    Kind::SnapshotGet => s
-                        .snapshot
-                        .get(&t.tree, &key(a[2]))
-                        .map(|v| Look::Get(t.handle, a[2] as LinearKey, v.map(|v| pieces_of(&v)))),
+                    Kind::SnapshotGet => s.snapshot.get(&t.tree, &key(a[2])).map(|v| {
+                        LinearRead::Get(t.handle, a[2] as LinearKey, v.map(|v| pieces_of(&v)))
+                    }),
                     _ => s
                         .snapshot
                         .contains(&t.tree, &key(a[2]))
-                        .map(|yes| Look::Contains(t.handle, a[2] as LinearKey, yes)),
+                        .map(|yes| LinearRead::Contains(t.handle, a[2] as LinearKey, yes)),
                 };
                 self.saw_at(s.call, s.at, &t, seen);
             }
@@ -640,7 +643,7 @@ impl Caller {
                     s.call,
                     s.at,
                     &t,
-                    seen.map(|pairs| Look::Range(t.handle, from, to, pairs)),
+                    seen.map(|pairs| LinearRead::Range(t.handle, from, to, pairs)),
                 );
             }
             Kind::SnapshotDrop => self.snapshots[slot] = None,
@@ -650,7 +653,7 @@ impl Caller {
                 let mut range = None;
                 let call = self.note(op, CallKind::Nothing, false, || {
                     range = Some(t.tree.iter());
-                    CallKind::Look(vec![])
+                    CallKind::Read(vec![])
                 });
                 self.walks[slot] =
                     Some(Walk { range: range?, call, handle: t.handle, seen: vec![], done: false });
@@ -670,7 +673,7 @@ impl Caller {
                         }
                         Some(Err(e)) if is_closed(&e) && w.seen.is_empty() => {
                             let w = self.walks[slot].take()?;
-                            self.record.saw(w.call, Look::Closed(vec![w.handle]));
+                            self.record.saw(w.call, LinearRead::Closed(vec![w.handle]));
                             break;
                         }
                         Some(Err(e)) => panic!("an item of an iterator: {e}"),
@@ -682,7 +685,7 @@ impl Caller {
                 let mut tx = None;
                 let call = self.note(op, CallKind::Nothing, false, || {
                     tx = Some(self.db.transaction());
-                    CallKind::Look(vec![])
+                    CallKind::Read(vec![])
                 });
                 self.txs[slot] = Some(Tx {
                     tx: tx?,
@@ -708,7 +711,7 @@ impl Caller {
                     .writes
                     .iter()
                     .map(|w| w.0)
-                    .chain(x.reads.iter().filter_map(Look::handle))
+                    .chain(x.reads.iter().filter_map(LinearRead::handle))
                     .collect();
                 let what = match x.writes.is_empty() {
                     true => CallKind::Nothing,
@@ -728,7 +731,7 @@ impl Caller {
 
     /// Records an observation of the state at an earlier call, through a handle that may be younger
     /// than that call.
-    fn saw_at(&self, call: usize, at: u64, t: &Held, seen: Result<Look>) {
+    fn saw_at(&self, call: usize, at: u64, t: &Held, seen: Result<LinearRead>) {
         match seen {
             // The tree may be younger than the snapshot. Other observations show when the tree was
             // dropped.
@@ -750,7 +753,7 @@ impl Caller {
         let look = match op.kind {
             Kind::TxGet => x.tx.get(&t.tree, &key(a[2])).map(|v| {
                 let k = a[2] as LinearKey;
-                (k, k + 1, Look::Get(t.handle, k, v.map(|v| pieces_of(&v))))
+                (k, k + 1, LinearRead::Get(t.handle, k, v.map(|v| pieces_of(&v))))
             }),
             Kind::TxRange => {
                 let (from, mut to) = bounds(a[2], a[3]);
@@ -763,7 +766,7 @@ impl Caller {
                     if pairs.len() == limit {
                         to = pairs.last().map_or(to, |(k, _)| k + 1);
                     }
-                    (from, to, Look::Range(t.handle, from, to, pairs))
+                    (from, to, LinearRead::Range(t.handle, from, to, pairs))
                 })
             }
             Kind::TxPut => {
@@ -810,7 +813,7 @@ impl Caller {
                         other => or_closed(
                             other.map(|()| {
                                 CallKind::Commit(
-                                    vec![Look::Get(t.handle, k, seen.take())],
+                                    vec![LinearRead::Get(t.handle, k, seen.take())],
                                     vec![change],
                                 )
                             }),
@@ -875,7 +878,7 @@ impl Caller {
                 let mut done = Ok(());
                 let call = self.note(op, CallKind::Nothing, false, || {
                     done = self.db.checkpoint(format!("/copy-{n}"));
-                    CallKind::Look(vec![])
+                    CallKind::Read(vec![])
                 });
                 assert_eq!(call, n);
                 match done {
@@ -959,7 +962,7 @@ impl Caller {
                     let number = |n: &String| {
                         NAMES.iter().position(|k| k == n).unwrap_or_else(|| panic!("a tree {n:?}"))
                     };
-                    CallKind::Look(vec![Look::Names(
+                    CallKind::Read(vec![LinearRead::Names(
                         names.iter().map(|n| number(n) as TreeNumber).collect(),
                     )])
                 });

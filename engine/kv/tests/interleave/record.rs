@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use firn_crash::CrashEnv;
-use firn_testkit::linear::{CallKind, LinearCall, LinearHandle, LinearKey, Look, WriteNumber};
+use firn_testkit::linear::{
+    CallKind, LinearCall, LinearHandle, LinearKey, LinearRead, WriteNumber,
+};
 use parking_lot::Mutex;
 
 /// A disk after a crash. The crash happened between `from` and `until`.
@@ -67,8 +69,8 @@ impl Record {
     }
 
     /// Records a further observation at the moment of a call.
-    pub fn saw(&self, call: usize, look: Look) {
-        if let CallKind::Look(looks) | CallKind::Commit(looks, _) =
+    pub fn saw(&self, call: usize, look: LinearRead) {
+        if let CallKind::Read(looks) | CallKind::Commit(looks, _) =
             &mut self.0.lock().calls[call].what
         {
             looks.push(look);

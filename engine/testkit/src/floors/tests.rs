@@ -17,7 +17,7 @@ fn checked_with(plan: &FloorPlan<'_>, files: &[(&str, &str)]) -> Result<(usize, 
     let name = format!("firn-floors-{}-{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed));
     let dir = std::env::temp_dir().join(name);
     let lib = "mod base; mod env; mod wal; mod db; pub use db::Db;";
-    let rooms = [
+    let top_modules = [
         ("lib.rs", lib),
         ("base/mod.rs", "pub fn x() {} mod key;"),
         ("base/key.rs", ""),
@@ -25,7 +25,7 @@ fn checked_with(plan: &FloorPlan<'_>, files: &[(&str, &str)]) -> Result<(usize, 
         ("wal/mod.rs", "pub fn g() {}"),
         ("db/mod.rs", "pub struct Db; pub fn go() {}"),
     ];
-    for (file, text) in rooms.iter().chain(files) {
+    for (file, text) in top_modules.iter().chain(files) {
         let path = dir.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let head = if text.starts_with("no words") { "" } else { "//! What it is.\n" };
@@ -127,15 +127,15 @@ fn a_reexport_carries_nothing_up() {
 }
 
 #[test]
-fn rooms_without_floors_and_names_without_rooms_are_wrong() {
+fn modules_without_floors_and_names_without_modules_are_wrong() {
     let rogue = |text| {
         checked(&[
             ("lib.rs", "mod base; mod env; mod wal; mod db; mod rogue;"),
             ("rogue/mod.rs", text),
         ])
     };
-    assert!(rogue("use crate::db;").unwrap_err().contains("the room rogue has no floor"));
-    assert!(rogue("").unwrap_err().contains("rogue/mod.rs: the room rogue has no floor"));
+    assert!(rogue("use crate::db;").unwrap_err().contains("the module rogue has no floor"));
+    assert!(rogue("").unwrap_err().contains("rogue/mod.rs: the module rogue has no floor"));
     assert!(
         checked(&[("rogue.rs", "")])
             .unwrap_err()
@@ -150,20 +150,22 @@ fn rooms_without_floors_and_names_without_rooms_are_wrong() {
     assert!(
         checked(&[("base/key.rs", "use crate::Db;")])
             .unwrap_err()
-            .contains("crate::Db is of no room")
+            .contains("crate::Db is in no top-level module")
     );
     assert!(
         checked(&[("base/key.rs", "use super::super::Db;")])
             .unwrap_err()
-            .contains("super::super::Db is of no room")
+            .contains("super::super::Db is in no top-level module")
     );
     assert!(
-        checked(&[("base/key.rs", "use crate::*;")]).unwrap_err().contains("crate is of no room")
-    );
-    assert!(
-        checked(&[("base/key.rs", "use crate::other::thing;")])
+        checked(&[("base/key.rs", "use crate::*;")])
             .unwrap_err()
-            .contains("crate::other::thing is of no room")
+            .contains("crate is in no top-level module")
+    );
+    assert!(
+        checked(&[("base/key.rs", "use crate::other::item;")])
+            .unwrap_err()
+            .contains("crate::other::item is in no top-level module")
     );
     assert!(
         checked(&[("base/key.rs", "no words")])
@@ -173,7 +175,7 @@ fn rooms_without_floors_and_names_without_rooms_are_wrong() {
     assert!(checked(&[("base/mod.rs", "mod away;")]).unwrap_err().contains("mod away has no file"));
     assert!(checked(&[("base/key.rs", "fn {")]).unwrap_err().contains("base/key.rs: "));
     let e = check(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").as_path(), &PLAN).unwrap_err();
-    assert!(e.contains("there is no room wal"), "{e}");
+    assert!(e.contains("there is no module wal"), "{e}");
 }
 
 /// Checks the files of `base`, which declares `a`, `b` and `c`, with a list of rings.
@@ -184,7 +186,7 @@ fn base(door: &str, a: &str, b: &str, c: &str, rings: &str) -> Result<(usize, us
 }
 
 #[test]
-fn files_of_a_room_that_use_each_other_are_a_ring() {
+fn files_of_a_module_that_use_each_other_are_a_ring() {
     let (a, b) = ("pub struct A; fn f() { super::b::g() }", "pub fn g(a: super::a::A) {}");
     let e = base("", a, b, "", "").unwrap_err();
     assert!(
@@ -265,7 +267,7 @@ fn methods_of_a_type_in_other_files_count() {
 }
 
 #[test]
-fn without_floors_all_files_are_of_one_room() {
+fn without_floors_all_files_are_of_one_module() {
     let plan = FloorPlan::default();
     let files = |env| {
         [

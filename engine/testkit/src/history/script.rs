@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn writing_and_reading_are_inverse() {
         let steps =
             History::new(3, [false, false, true, true]).take(60_000).map(|s| s.op).collect();
         let script = Script { seed: 3, steps };
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_script_is_refused_with_its_line() {
+    fn invalid_scripts_are_refused_with_their_line() {
         for (text, why) in [
             ("sync", "there is no line"),
             ("seed: x", "\"seed: x\""),

@@ -10,7 +10,7 @@ use super::attributes::{
 };
 use super::session::CliSession;
 use super::syntax::SyntaxFailure;
-use super::terms::Wrapped;
+use super::terms::ExceptionDepth;
 
 const NETWORK_TOPOLOGY: &str = "org.apache.cassandra.locator.NetworkTopologyStrategy";
 
@@ -146,7 +146,7 @@ fn column(
     default: &str,
     c: &ColumnChange,
 ) -> Result<ColumnDef, SyntaxFailure> {
-    let name = session.read_name(t, &c.name, Wrapped::Twice)?;
+    let name = session.read_name(t, &c.name, ExceptionDepth::Twice)?;
     let validation_class = match &c.validation_class {
         Some(class) => class.clone(),
         None if !session.strict => default.to_owned(),

@@ -49,7 +49,7 @@ pub(super) fn expected_after(tokens: &[CliToken]) -> (Vec<ExpectedToken>, Option
 }
 
 /// The reason why parsing stopped, in terms of the parser generator of 2012.
-pub(super) enum Miss {
+pub(super) enum ParseStop {
     /// One token was expected, by this name.
     Token(&'static str),
     /// One of several tokens was expected.
@@ -71,7 +71,7 @@ const NAME: [TokenKind; 3] = [TokenKind::Word, TokenKind::Text, TokenKind::Integ
 const TERM: [TokenKind; 5] =
     [TokenKind::Word, TokenKind::Text, TokenKind::Integer, TokenKind::Decimal, TokenKind::Address];
 
-type ParsedCli<T> = Result<T, Miss>;
+type ParsedCli<T> = Result<T, ParseStop>;
 
 struct CliParser<'a> {
     tokens: &'a [CliToken],
@@ -96,7 +96,7 @@ impl<'a> CliParser<'a> {
         self.expected.clear();
     }
 
-    fn error(&self, source: &CliSource, miss: Miss) -> CliSyntaxError {
+    fn error(&self, source: &CliSource, miss: ParseStop) -> CliSyntaxError {
         let end = source.text.trim_end().len();
         let (at, raw) = self.peek().map_or((end, "<EOF>"), |t| {
             (t.start, source.text.get(t.start..t.end).unwrap_or_default())
@@ -107,22 +107,22 @@ impl<'a> CliParser<'a> {
             Some(_) => format!("'{raw}'"),
         };
         let expected = match miss {
-            Miss::Large | Miss::Delta => "a number that fits".to_owned(),
-            Miss::Deep => format!("values nested at most {MAX_DEPTH} deep"),
-            Miss::Alternative if self.at == 0 => "a statement; 'help;' lists them".to_owned(),
+            ParseStop::Large | ParseStop::Delta => "a number that fits".to_owned(),
+            ParseStop::Deep => format!("values nested at most {MAX_DEPTH} deep"),
+            ParseStop::Alternative if self.at == 0 => "a statement; 'help;' lists them".to_owned(),
             _ => alternatives(&self.expected),
         };
         let first = self.tokens.first().map_or("<EOF>", |t| &source.text[t.start..t.end]);
         let (place, short) = match miss {
-            Miss::Token(name) => (at, self.mismatch(name, raw)),
-            Miss::Set => (at, format!("mismatched input '{raw}' expecting set null")),
-            Miss::Alternative => (0, format!("no viable alternative at input '{first}'")),
-            Miss::Large => (at, format!("For input string: \"{raw}\"")),
-            Miss::Delta => {
+            ParseStop::Token(name) => (at, self.mismatch(name, raw)),
+            ParseStop::Set => (at, format!("mismatched input '{raw}' expecting set null")),
+            ParseStop::Alternative => (0, format!("no viable alternative at input '{first}'")),
+            ParseStop::Large => (at, format!("For input string: \"{raw}\"")),
+            ParseStop::Delta => {
                 let text = format!("'{raw}' is an invalid value, should be an integer.");
                 return CliSyntaxError::said(source, at, met, expected, text);
             }
-            Miss::Deep => (at, "too deep".to_owned()),
+            ParseStop::Deep => (at, "too deep".to_owned()),
         };
         CliSyntaxError::new(source, at, met, expected, place, short)
     }
@@ -162,7 +162,7 @@ impl<'a> CliParser<'a> {
     }
 
     fn need_word(&mut self, word: &'static str, name: &'static str) -> ParsedCli<()> {
-        if self.word(word) { Ok(()) } else { Err(Miss::Token(name)) }
+        if self.word(word) { Ok(()) } else { Err(ParseStop::Token(name)) }
     }
 
     /// Consumes this sign if it is next.
@@ -176,7 +176,7 @@ impl<'a> CliParser<'a> {
     }
 
     fn need_sign(&mut self, sign: &'static str, name: &'static str) -> ParsedCli<()> {
-        if self.sign(sign) { Ok(()) } else { Err(Miss::Token(name)) }
+        if self.sign(sign) { Ok(()) } else { Err(ParseStop::Token(name)) }
     }
 
     /// Consumes a token of one of these types.
@@ -189,7 +189,7 @@ impl<'a> CliParser<'a> {
 
     /// Parses a name: a word, a string or an integer.
     fn name(&mut self, what: ExpectedKind) -> ParsedCli<String> {
-        self.any(what, &NAME).ok_or(Miss::Set)
+        self.any(what, &NAME).ok_or(ParseStop::Set)
     }
 
     fn family(&mut self) -> ParsedCli<String> {
@@ -208,10 +208,10 @@ impl<'a> CliParser<'a> {
                 self.advance();
                 Ok(n.unsigned_abs())
             }
-            Some(Err(_)) => Err(Miss::Large),
+            Some(Err(_)) => Err(ParseStop::Large),
             None => {
                 self.expected.push(ExpectedToken::Any(ExpectedKind::Count));
-                Err(Miss::Token("IntegerPositiveLiteral"))
+                Err(ParseStop::Token("IntegerPositiveLiteral"))
             }
         }
     }
@@ -236,7 +236,8 @@ impl<'a> CliParser<'a> {
         if self.sign("?") {
             return self.end(CliStatement::Help(None));
         }
-        let word = STATEMENTS.into_iter().find(|word| self.word(word)).ok_or(Miss::Alternative)?;
+        let word =
+            STATEMENTS.into_iter().find(|word| self.word(word)).ok_or(ParseStop::Alternative)?;
         let statement = self.rest(word)?;
         self.end(statement)
     }
@@ -247,14 +248,14 @@ impl<'a> CliParser<'a> {
             "assume" => self.assume(),
             "connect" => self.connect(),
             "consistencylevel" => self.consistency_level(),
-            "count" => Ok(CliStatement::Count(self.path(Miss::Token("'['"))?)),
+            "count" => Ok(CliStatement::Count(self.path(ParseStop::Token("'['"))?)),
             "create" => self.define(
                 (ExpectedKind::NewKeyspace, ExpectedKind::NewFamily),
                 CliStatement::CreateKeyspace,
                 CliStatement::CreateFamily,
             ),
             "decr" => self.counted().map(|(path, by)| CliStatement::Decrement { path, by }),
-            "del" => Ok(CliStatement::Delete(self.path(Miss::Token("'['"))?)),
+            "del" => Ok(CliStatement::Delete(self.path(ParseStop::Token("'['"))?)),
             "describe" => self.describe(),
             "drop" => self.drop(),
             "get" => self.get(),
@@ -285,21 +286,21 @@ impl<'a> CliParser<'a> {
         if self.sign(";") && self.at == self.tokens.len() {
             return Ok(statement);
         }
-        Err(Miss::Token("EOF"))
+        Err(ParseStop::Token("EOF"))
     }
 
     fn login(&mut self) -> ParsedCli<Option<(String, String)>> {
         let Some(user) = self.any(ExpectedKind::User, &[TokenKind::Word]) else { return Ok(None) };
         let password = self
             .any(ExpectedKind::Password, &[TokenKind::Text])
-            .ok_or(Miss::Token("StringLiteral"))?;
+            .ok_or(ParseStop::Token("StringLiteral"))?;
         Ok(Some((user, password)))
     }
 
     fn connect(&mut self) -> ParsedCli<CliStatement> {
-        let mut host = self.any(ExpectedKind::Host, &TERM).ok_or(Miss::Set)?;
+        let mut host = self.any(ExpectedKind::Host, &TERM).ok_or(ParseStop::Set)?;
         while self.sign(".") {
-            host = format!("{host}.{}", self.any(ExpectedKind::Host, &TERM).ok_or(Miss::Set)?);
+            host = format!("{host}.{}", self.any(ExpectedKind::Host, &TERM).ok_or(ParseStop::Set)?);
         }
         self.need_sign("/", "'/'")?;
         Ok(CliStatement::Connect { host, port: self.count()?, login: self.login()? })
@@ -338,7 +339,7 @@ impl<'a> CliParser<'a> {
             .collect();
         self.at += depth;
         self.expected = next;
-        Err(Miss::Set)
+        Err(ParseStop::Set)
     }
 
     fn begins_with(&self, words: &[&str]) -> bool {
@@ -363,7 +364,7 @@ impl<'a> CliParser<'a> {
             self.need_word("version", "VERSION")?;
             Ok(CliStatement::ShowApiVersion)
         } else {
-            Err(Miss::Alternative)
+            Err(ParseStop::Alternative)
         }
     }
 
@@ -389,7 +390,7 @@ impl<'a> CliParser<'a> {
             self.need_word("family", "FAMILY")?;
             self.definition(family, ExpectedKind::FamilyAttribute).map(of_family)
         } else {
-            Err(Miss::Alternative)
+            Err(ParseStop::Alternative)
         }
     }
 
@@ -405,7 +406,7 @@ impl<'a> CliParser<'a> {
             self.need_sign(".", "'.'")?;
             Ok(CliStatement::DropIndex { family, column: self.name(ExpectedKind::Column)? })
         } else {
-            Err(Miss::Alternative)
+            Err(ParseStop::Alternative)
         }
     }
 
@@ -421,7 +422,8 @@ impl<'a> CliParser<'a> {
         };
         let mut attributes = Vec::new();
         while self.word("with") || self.word("and") {
-            let name = self.any(attribute, &[TokenKind::Word]).ok_or(Miss::Token("Identifier"))?;
+            let name =
+                self.any(attribute, &[TokenKind::Word]).ok_or(ParseStop::Token("Identifier"))?;
             self.need_sign("=", "'='")?;
             let value = self.value(attributes::value_of(table, &name), 0)?;
             attributes.push(Attribute { name, value });
@@ -432,7 +434,7 @@ impl<'a> CliParser<'a> {
     /// Parses the value of an attribute.
     fn value(&mut self, what: ExpectedKind, depth: usize) -> ParsedCli<AttributeValue> {
         if depth > MAX_DEPTH {
-            return Err(Miss::Deep);
+            return Err(ParseStop::Deep);
         }
         let nested = matches!(
             what,
@@ -445,7 +447,7 @@ impl<'a> CliParser<'a> {
             }
         }
         if !nested {
-            return Err(Miss::Alternative);
+            return Err(ParseStop::Alternative);
         }
         if self.sign("[") {
             let mut list = Vec::new();
@@ -463,7 +465,7 @@ impl<'a> CliParser<'a> {
 
     fn value_map(&mut self, what: ExpectedKind, depth: usize) -> ParsedCli<AttributeValue> {
         if !self.sign("{") {
-            return Err(Miss::Alternative);
+            return Err(ParseStop::Alternative);
         }
         let mut pairs = Vec::new();
         loop {
@@ -490,7 +492,7 @@ impl<'a> CliParser<'a> {
     /// Parses a key, a name or a value: text, or a function of text.
     fn term(&mut self, what: ExpectedKind) -> ParsedCli<CliTerm> {
         let token = self.peek();
-        let text = self.any(what, &TERM).ok_or(Miss::Set)?;
+        let text = self.any(what, &TERM).ok_or(ParseStop::Set)?;
         let kind = token.map(|t| t.kind);
         if kind == Some(TokenKind::Text) {
             return Ok(CliTerm::Quoted(text));
@@ -503,7 +505,7 @@ impl<'a> CliParser<'a> {
         Ok(CliTerm::Call { function: text, argument })
     }
 
-    fn path(&mut self, otherwise: Miss) -> ParsedCli<Path> {
+    fn path(&mut self, otherwise: ParseStop) -> ParsedCli<Path> {
         let family = self.family()?;
         if !self.sign("[") {
             return Err(otherwise);
@@ -525,7 +527,7 @@ impl<'a> CliParser<'a> {
 
     fn get(&mut self) -> ParsedCli<CliStatement> {
         // The parser of 2012 needed the family to distinguish the forms of `get`.
-        let family = self.family().map_err(|_| Miss::Alternative)?;
+        let family = self.family().map_err(|_| ParseStop::Alternative)?;
         if self.sign("[") {
             let path = self.path_of(family)?;
             let shown_as =
@@ -533,7 +535,7 @@ impl<'a> CliParser<'a> {
             return Ok(CliStatement::Get { path, shown_as, limit: self.limit()? });
         }
         if !self.word("where") {
-            return Err(Miss::Alternative);
+            return Err(ParseStop::Alternative);
         }
         let mut conditions = vec![self.condition()?];
         while self.word("and") {
@@ -551,12 +553,12 @@ impl<'a> CliParser<'a> {
             ("<", IndexOperator::Lt),
         ];
         let column = self.term(ExpectedKind::Column)?;
-        let operator = OPERATORS.iter().find(|(sign, _)| self.sign(sign)).ok_or(Miss::Set)?.1;
+        let operator = OPERATORS.iter().find(|(sign, _)| self.sign(sign)).ok_or(ParseStop::Set)?.1;
         Ok(CliCondition { column, operator, value: self.term(ExpectedKind::Value)? })
     }
 
     fn set(&mut self) -> ParsedCli<CliStatement> {
-        let path = self.path(Miss::Token("'['"))?;
+        let path = self.path(ParseStop::Token("'['"))?;
         self.need_sign("=", "'='")?;
         let value = self.term(ExpectedKind::Value)?;
         let mut ttl = None;
@@ -569,7 +571,7 @@ impl<'a> CliParser<'a> {
     }
 
     fn counted(&mut self) -> ParsedCli<(Path, i64)> {
-        let path = self.path(Miss::Token("'['"))?;
+        let path = self.path(ParseStop::Token("'['"))?;
         if !self.word("by") {
             return Ok((path, 1));
         }
@@ -578,10 +580,10 @@ impl<'a> CliParser<'a> {
                 self.advance();
                 Ok((path, by))
             }
-            Some(Err(_)) => Err(Miss::Delta),
+            Some(Err(_)) => Err(ParseStop::Delta),
             None => {
                 self.expected.push(ExpectedToken::Any(ExpectedKind::Number));
-                Err(Miss::Set)
+                Err(ParseStop::Set)
             }
         }
     }
@@ -615,15 +617,16 @@ impl<'a> CliParser<'a> {
         let family = self.family()?;
         let what = self
             .any(ExpectedKind::Assumption, &[TokenKind::Word])
-            .ok_or(Miss::Token("Identifier"))?;
+            .ok_or(ParseStop::Token("Identifier"))?;
         self.need_word("as", "AS")?;
         Ok(CliStatement::Assume { family, what, as_type: self.name(ExpectedKind::Type)? })
     }
 
     fn consistency_level(&mut self) -> ParsedCli<CliStatement> {
         self.need_word("as", "AS")?;
-        let level =
-            self.any(ExpectedKind::Level, &[TokenKind::Word]).ok_or(Miss::Token("Identifier"))?;
+        let level = self
+            .any(ExpectedKind::Level, &[TokenKind::Word])
+            .ok_or(ParseStop::Token("Identifier"))?;
         Ok(CliStatement::ConsistencyLevel(level))
     }
 }

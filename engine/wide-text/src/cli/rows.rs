@@ -10,7 +10,7 @@ use super::format::{self, CliRow};
 use super::session::{CliRun, CliSession, line, refused, refused_plainly};
 use super::store::CliTrouble;
 use super::syntax::SyntaxFailure;
-use super::terms::{self, Types, Wrapped};
+use super::terms::{self, ExceptionDepth, Types};
 
 /// Default limit of rows of `list` and of `get … where`, and of columns of their rows.
 const DEFAULT_LIMIT: i32 = 100;
@@ -33,7 +33,7 @@ impl CliSession {
         let begin = self.store.timestamp();
         let family = self.family(&path.family)?;
         let types = self.types(&family);
-        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let key = self.bytes(&path.key, types.keys(), ExceptionDepth::Once)?;
         if limit == Some(0) {
             return Err(SyntaxFailure::same("LIMIT should be greater than zero."));
         }
@@ -85,7 +85,7 @@ impl CliSession {
     fn column_names(&self, path: &Path, types: &Types<'_>) -> CliRun<Vec<Vec<u8>>> {
         let types = [types.comparator(), types.subcomparator()];
         let names = path.columns.iter().zip(types);
-        names.map(|(name, of)| self.bytes(name, of, Wrapped::Once)).collect()
+        names.map(|(name, of)| self.bytes(name, of, ExceptionDepth::Once)).collect()
     }
 
     /// Reads the path of a column: its parent and its name; `None` without a name.
@@ -148,10 +148,13 @@ impl CliSession {
         let types = self.types(&family);
         let mut expressions = Vec::new();
         for c in conditions {
-            let column_name = self.bytes(&c.column, types.comparator(), Wrapped::Twice)?;
+            let column_name = self.bytes(&c.column, types.comparator(), ExceptionDepth::Twice)?;
             let (t, of_column) = types.validator(&column_name);
-            let value =
-                self.bytes(&c.value, t, if of_column { Wrapped::Thrice } else { Wrapped::Once })?;
+            let value = self.bytes(
+                &c.value,
+                t,
+                if of_column { ExceptionDepth::Thrice } else { ExceptionDepth::Once },
+            )?;
             expressions.push(IndexExpression { column_name, op: c.operator, value });
         }
         if limit == Some(0) {
@@ -192,7 +195,7 @@ impl CliSession {
         let t =
             if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
         let key = |term: Option<&CliTerm>| {
-            term.map_or(Ok(Vec::new()), |term| self.bytes(term, t, Wrapped::Once))
+            term.map_or(Ok(Vec::new()), |term| self.bytes(term, t, ExceptionDepth::Once))
         };
         let range = KeyRange::keys(key(start)?, key(end)?).count(rows.unwrap_or(DEFAULT_LIMIT));
         let count = columns.unwrap_or(DEFAULT_LIMIT);
@@ -224,7 +227,7 @@ impl CliSession {
         }
         let super_column = self.column_names(path, &types)?.pop();
         let parent = ColumnParent { super_column, ..ColumnParent::new(family.name()) };
-        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let key = self.bytes(&path.key, types.keys(), ExceptionDepth::Once)?;
         let n = self.store.get_count(self.chosen()?, &key, &parent).map_err(refused)?;
         line(out, &format!("{n} columns"))
     }
@@ -269,11 +272,11 @@ impl CliSession {
                 (Some(t), bytes)
             }
             term => {
-                let wrapped = if of_column { Wrapped::Twice } else { Wrapped::Not };
+                let wrapped = if of_column { ExceptionDepth::Twice } else { ExceptionDepth::Not };
                 (None, self.bytes(term, t, wrapped)?)
             }
         };
-        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let key = self.bytes(&path.key, types.keys(), ExceptionDepth::Once)?;
         if self.strict && ttl == Some(0) {
             return Err(refused(CliTrouble::Invalid("ttl must be positive".to_owned())));
         }
@@ -302,7 +305,7 @@ impl CliSession {
     pub(super) fn add(&self, path: &Path, value: i64, done: &str, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
-        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let key = self.bytes(&path.key, types.keys(), ExceptionDepth::Once)?;
         let (parent, name) = self.cell_path(path, &types)?.ok_or_else(wrong_path)?;
         let counter = CounterColumn { name, value };
         self.store.add(self.chosen()?, &key, &parent, &counter).map_err(refused)?;
@@ -312,7 +315,7 @@ impl CliSession {
     pub(super) fn delete(&self, path: &Path, out: &mut String) -> CliRun {
         let family = self.family(&path.family)?;
         let types = self.types(&family);
-        let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        let key = self.bytes(&path.key, types.keys(), ExceptionDepth::Once)?;
         let mut names = self.column_names(path, &types)?;
         let column = if family.is_super() && names.len() == 1 { None } else { names.pop() };
         let column_family = family.name().to_owned();

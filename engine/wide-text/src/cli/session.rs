@@ -19,7 +19,7 @@ use super::complete::{CompletionNames, LEVELS};
 use super::format;
 use super::store::{CliStore, CliTrouble};
 use super::syntax::SyntaxFailure;
-use super::terms::{self, Assumed, Fresh, Types, Wrapped};
+use super::terms::{self, Assumptions, ExceptionDepth, Types, UniqueSource};
 use super::{CliSource, define, help};
 use crate::text::from_hex;
 
@@ -41,7 +41,7 @@ pub struct CliSession {
     pub(super) strict: bool,
     keyspace: Option<String>,
     /// By keyspace and column family.
-    assumed: BTreeMap<(String, String), Assumed>,
+    assumed: BTreeMap<(String, String), Assumptions>,
     /// Column families that this session dropped. In strict mode they remain known until the schema
     /// is read again.
     ghosts: Vec<Arc<Family>>,
@@ -260,7 +260,7 @@ impl CliSession {
         Types { family, assumed, strict: self.strict }
     }
 
-    pub(super) fn assumptions(&mut self, family: &Family) -> &mut Assumed {
+    pub(super) fn assumptions(&mut self, family: &Family) -> &mut Assumptions {
         self.assumed.entry((family.keyspace().to_owned(), family.name().to_owned())).or_default()
     }
 
@@ -277,24 +277,34 @@ impl CliSession {
     // ---- texts
 
     /// Parses a text.
-    pub(super) fn read(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
+    pub(super) fn read(&self, t: &Type, text: &str, wrapped: ExceptionDepth) -> CliRun<Vec<u8>> {
         terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
     }
 
     /// Parses a text in quotes, or a name in a definition. Where bytes are expected it is its
     /// characters, unless it begins with `0x`.
-    pub(super) fn read_name(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
+    pub(super) fn read_name(
+        &self,
+        t: &Type,
+        text: &str,
+        wrapped: ExceptionDepth,
+    ) -> CliRun<Vec<u8>> {
         match from_hex(text) {
             None if !self.strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
             _ => self.read(t, text, wrapped),
         }
     }
 
-    fn fresh(&self) -> Fresh<'_> {
-        Fresh { store: &*self.store, env: &*self.env }
+    fn fresh(&self) -> UniqueSource<'_> {
+        UniqueSource { store: &*self.store, env: &*self.env }
     }
 
-    pub(super) fn bytes(&self, term: &CliTerm, t: &Type, wrapped: Wrapped) -> CliRun<Vec<u8>> {
+    pub(super) fn bytes(
+        &self,
+        term: &CliTerm,
+        t: &Type,
+        wrapped: ExceptionDepth,
+    ) -> CliRun<Vec<u8>> {
         match term {
             CliTerm::Text(text) => self.read(t, text, wrapped),
             CliTerm::Quoted(text) => self.read_name(t, text, wrapped),
@@ -313,7 +323,7 @@ impl CliSession {
             ))
         })?;
         let bytes = match (argument.filter(|a| !a.is_empty()), &t) {
-            (Some(text), _) => self.read(&t, text, Wrapped::Twice)?,
+            (Some(text), _) => self.read(&t, text, ExceptionDepth::Twice)?,
             (None, Type::TimeUuid) => self.fresh().time_uuid().to_vec(),
             (None, Type::LexicalUuid) => self.fresh().random_uuid().to_vec(),
             (None, Type::Bytes) => Vec::new(),
@@ -447,7 +457,7 @@ impl CliSession {
         if self.strict {
             self.ghosts.retain(|g| g.keyspace() != keyspace);
             for ((_, _), assumed) in self.assumed.iter_mut().filter(|((k, _), _)| k == keyspace) {
-                *assumed = Assumed { keys: assumed.keys.take(), ..Assumed::default() };
+                *assumed = Assumptions { keys: assumed.keys.take(), ..Assumptions::default() };
             }
         }
         Ok(())
@@ -529,7 +539,7 @@ impl CliSession {
 
     fn drop_index(&mut self, family: &str, column: &str, out: &mut String) -> CliRun {
         let family = self.family(family)?;
-        let name = self.read_name(family.cell_comparator(), column, Wrapped::Once)?;
+        let name = self.read_name(family.cell_comparator(), column, ExceptionDepth::Once)?;
         let mut def = family.def().clone();
         let Some(found) = def.column_metadata.iter_mut().find(|c| c.name == name) else {
             let text = format!(

@@ -20,7 +20,7 @@ pub(super) static BYTES: Type = Type::Bytes;
 
 /// A session's assumptions, which override the schema of a column family.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Assumed {
+pub(super) struct Assumptions {
     pub comparator: Option<Type>,
     pub subcomparator: Option<Type>,
     pub validator: Option<Type>,
@@ -31,42 +31,42 @@ pub(super) struct Assumed {
 
 /// Number of exceptions in which the command of 2012 had wrapped an error when it printed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wrapped {
+pub(super) enum ExceptionDepth {
     Not,
     Once,
     Twice,
     Thrice,
 }
 
-impl Wrapped {
+impl ExceptionDepth {
     /// Returns the printed text.
     pub fn text(self, exception: &str, message: &str) -> String {
         match self {
-            Wrapped::Not => message.to_owned(),
-            Wrapped::Once => format!("{exception}: {message}"),
-            Wrapped::Twice => format!("java.lang.RuntimeException: {exception}: {message}"),
-            Wrapped::Thrice => format!(
+            ExceptionDepth::Not => message.to_owned(),
+            ExceptionDepth::Once => format!("{exception}: {message}"),
+            ExceptionDepth::Twice => format!("java.lang.RuntimeException: {exception}: {message}"),
+            ExceptionDepth::Thrice => format!(
                 "java.lang.RuntimeException: java.lang.RuntimeException: {exception}: {message}"
             ),
         }
     }
 
-    fn less(self) -> Wrapped {
+    fn less(self) -> ExceptionDepth {
         match self {
-            Wrapped::Not | Wrapped::Once => Wrapped::Not,
-            Wrapped::Twice => Wrapped::Once,
-            Wrapped::Thrice => Wrapped::Twice,
+            ExceptionDepth::Not | ExceptionDepth::Once => ExceptionDepth::Not,
+            ExceptionDepth::Twice => ExceptionDepth::Once,
+            ExceptionDepth::Thrice => ExceptionDepth::Twice,
         }
     }
 }
 
 /// Sources for texts such as `now`: the store's unique time, and randomness.
-pub(super) struct Fresh<'a> {
+pub(super) struct UniqueSource<'a> {
     pub store: &'a dyn CliStore,
     pub env: &'a dyn Env,
 }
 
-impl Fresh<'_> {
+impl UniqueSource<'_> {
     /// Returns a version 1 UUID. A random node and sequence distinguish it from those of other
     /// stores, and from another one of the same time.
     fn uuid_at(&self, micros: i64) -> [u8; 16] {
@@ -83,7 +83,7 @@ impl Fresh<'_> {
     }
 }
 
-impl TimeSource for Fresh<'_> {
+impl TimeSource for UniqueSource<'_> {
     fn millis(&mut self) -> i64 {
         self.store.timestamp() / 1000
     }
@@ -119,8 +119,8 @@ pub(super) fn bytes(
     t: &Type,
     text: &str,
     strict: bool,
-    source: &mut Fresh<'_>,
-    wrapped: Wrapped,
+    source: &mut UniqueSource<'_>,
+    wrapped: ExceptionDepth,
 ) -> Result<Vec<u8>, SyntaxFailure> {
     if t.is_counter() {
         // The exception for invalid hexadecimal digits was wrapped once less.
@@ -201,7 +201,7 @@ pub(super) fn named_type(registry: &Registry, name: &str) -> Option<Type> {
 /// The types of a column family as seen by a session.
 pub(super) struct Types<'a> {
     pub family: &'a Family,
-    pub assumed: Option<&'a Assumed>,
+    pub assumed: Option<&'a Assumptions>,
     pub strict: bool,
 }
 

@@ -11,7 +11,7 @@ use firn_wide::{
 };
 use uuid::Uuid;
 
-use super::Story;
+use super::DemoText;
 use crate::storage_conf::StorageConf;
 
 /// The article's storage-conf.xml as printed, including misplaced blanks and comments.
@@ -92,7 +92,7 @@ const COMMENTS: &[([&str; 4], i64)] = &[
 /// # Errors
 /// `InvalidRequest` if the keyspace exists already; errors of the engine.
 pub fn bloggy(wide: &Wide) -> Result<String> {
-    let mut story = Story::default();
+    let mut story = DemoText::default();
     define(wide, &mut story)?;
     let blog = wide.keyspace("BloggyAppy")?;
     load(&blog)?;
@@ -113,7 +113,7 @@ pub fn bloggy(wide: &Wide) -> Result<String> {
     Ok(story.0)
 }
 
-fn define(wide: &Wide, story: &mut Story) -> Result<()> {
+fn define(wide: &Wide, story: &mut DemoText) -> Result<()> {
     let conf = StorageConf::parse(CONF, &wide.registry())?;
     story.part("The article's storage-conf.xml");
     CONF.lines().filter(|line| !line.trim().is_empty()).for_each(|line| story.line(1, line.trim()));
@@ -211,7 +211,7 @@ fn name_text(name: &[u8]) -> (String, Option<String>) {
 }
 
 /// Formats a column family in the article's notation.
-fn show_family(family: &ColumnFamily, story: &mut Story) -> Result<()> {
+fn show_family(family: &ColumnFamily, story: &mut DemoText) -> Result<()> {
     story.line(0, format!("{} : {{", family.name()));
     for row in family.rows().iter()? {
         let row = row?;
@@ -256,7 +256,7 @@ fn names(row: &Row) -> Result<String> {
 }
 
 /// Runs the article's eight steps, each with its result.
-fn last_posts(blog: &Keyspace, tag: &str, story: &mut Story) -> Result<()> {
+fn last_posts(blog: &Keyspace, tag: &str, story: &mut DemoText) -> Result<()> {
     let (entries, authors) = (blog.family("BlogEntries")?, blog.family("Authors")?);
     let newest = blog.family("TaggedPosts")?.row(tag).slice().reversed().limit(10).columns()?;
     let newest = newest.collect::<Result<Vec<_>>>()?;
@@ -291,7 +291,7 @@ fn last_posts(blog: &Keyspace, tag: &str, story: &mut Story) -> Result<()> {
     Ok(())
 }
 
-fn comments(blog: &Keyspace, slug: &str, story: &mut Story) -> Result<()> {
+fn comments(blog: &Keyspace, slug: &str, story: &mut DemoText) -> Result<()> {
     for comment in blog.family("Comments")?.row(slug).slice().super_columns()? {
         let value = |name: &str| {
             comment

@@ -13,9 +13,9 @@ pub use music::{SCHEMA, songs};
 
 /// A description being written.
 #[derive(Default)]
-struct Story(String);
+struct DemoText(String);
 
-impl Story {
+impl DemoText {
     /// Adds a line, indented by four blanks for each level.
     fn line(&mut self, level: usize, text: impl AsRef<str>) {
         let text = text.as_ref();

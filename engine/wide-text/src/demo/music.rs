@@ -8,7 +8,7 @@ use firn_wide::uuids::time_uuid;
 use firn_wide::{Error, FromBytes, Keyspace, Result, Wide};
 use uuid::Uuid;
 
-use super::Story;
+use super::DemoText;
 use crate::cli::{CliSession, Splitter};
 
 /// A keyspace and its column families, in the words of the answer. cassandra-cli would refuse the
@@ -67,7 +67,7 @@ fn song(n: usize) -> [u8; 16] {
 /// # Errors
 /// `InvalidRequest` if the keyspace exists already; errors of the engine.
 pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
-    let mut story = Story::default();
+    let mut story = DemoText::default();
     define(wide, env, &mut story)?;
     let music = wide.keyspace("Music")?;
     load(&music)?;
@@ -98,7 +98,7 @@ pub fn songs(wide: &Wide, env: Arc<dyn Env>) -> Result<String> {
     Ok(story.0)
 }
 
-fn define(wide: &Wide, env: Arc<dyn Env>, story: &mut Story) -> Result<()> {
+fn define(wide: &Wide, env: Arc<dyn Env>, story: &mut DemoText) -> Result<()> {
     story.part("The answer's statements, as it wrote them");
     SCHEMA.lines().for_each(|line| story.line(1, line));
     let mut session = CliSession::new(wide.clone(), env, false);
@@ -126,10 +126,10 @@ fn load(music: &Keyspace) -> Result<()> {
             USERS[n],
         );
     }
-    for (n, (who, text)) in COMMENTS.iter().enumerate() {
+    for (n, (author, text)) in COMMENTS.iter().enumerate() {
         let row = comments.row(id(200 + n));
         batch
-            .insert(&row, "user", user(*who))
+            .insert(&row, "user", user(*author))
             .insert(&row, "song", song(0))
             .insert(&row, "comment", *text);
         batch.insert(&row, "timestamp", 1_300_000_000_000 + n as i64 * 1000);
@@ -149,8 +149,8 @@ fn say(
         (music.family("user_likes")?.row(user), music.family("song_data")?.row(song));
     music.update(&[user, song], |batch| {
         let before = said.get(song)?.and_then(|c| Opinion::of(&c.value));
-        let (what, told) = (opinion.counter(), before.map_or("nothing", Opinion::counter));
-        let mut steps = vec![format!("She counts among its {what}. So far user_likes[eve][Blackbird] says: {told}.")];
+        let (counter, previous) = (opinion.counter(), before.map_or("nothing", Opinion::counter));
+        let mut steps = vec![format!("She counts among its {counter}. So far user_likes[eve][Blackbird] says: {previous}.")];
         if before == Some(opinion) {
             steps.push("1. Has she said this already? Yes: there is nothing to do.".into());
             return Ok((false, steps));
@@ -159,12 +159,12 @@ fn say(
         match before {
             Some(before) => {
                 batch.add(&data, before.counter(), -1);
-                steps.push(format!("2. Has she said something else? Yes, {told}. 3. Take that back: {told} - 1."));
+                steps.push(format!("2. Has she said something else? Yes, {previous}. 3. Take that back: {previous} - 1."));
             }
             None => steps.push("2. Has she said something else? No. 3. So there is nothing to take back.".into()),
         }
-        batch.add(&data, what, 1);
-        steps.push(format!("4. Read how many {what} there are, 5. write one more: 6. a counter does both in one: {what} + 1."));
+        batch.add(&data, counter, 1);
+        steps.push(format!("4. Read how many {counter} there are, 5. write one more: 6. a counter does both in one: {counter} + 1."));
         batch.insert(&said, song, [opinion as u8]);
         steps.push(format!("7. Remember it: user_likes[eve][Blackbird] = {}.", opinion as u8));
         Ok((true, steps))
@@ -173,10 +173,10 @@ fn say(
 
 /// Runs two threads for each user.
 fn crowd(music: &Keyspace) -> Result<()> {
-    let work = |who: usize| -> Result<()> {
+    let work = |n: usize| -> Result<()> {
         for _ in 0..ROUNDS {
             for opinion in [Opinion::Dislike, Opinion::Like, Opinion::Favourite, Opinion::Like] {
-                say(music, user(who), song(0), opinion)?;
+                say(music, user(n), song(0), opinion)?;
                 music.family("song_data")?.row(song(0)).add("views", 1)?;
             }
         }
@@ -199,7 +199,7 @@ fn counters(music: &Keyspace, n: usize) -> Result<String> {
     Ok(format!("song_data[{}] = {{{}}}", SONGS[n], each.collect::<Vec<_>>().join(", ")))
 }
 
-fn questions(music: &Keyspace, story: &mut Story) -> Result<()> {
+fn questions(music: &Keyspace, story: &mut DemoText) -> Result<()> {
     let users = music.family("users")?;
     for found in users.find().eq("user_name", "bob").rows()? {
         story.line(
@@ -219,9 +219,9 @@ fn questions(music: &Keyspace, story: &mut Story) -> Result<()> {
     rows.sort_by(|a, b| a.key.cmp(&b.key));
     for comment in rows {
         let row = music.family("comments")?.row(&comment.key);
-        let who: Vec<u8> = row.value("user")?.unwrap_or_default();
+        let author: Vec<u8> = row.value("user")?.unwrap_or_default();
         let (name, said): (Option<String>, Option<String>) =
-            (users.row(who).value("user_name")?, row.value("comment")?);
+            (users.row(author).value("user_name")?, row.value("comment")?);
         story.line(1, format!("{}: {}", name.unwrap_or_default(), said.unwrap_or_default()));
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::JsonFailure;
 use super::emit::Emit;
 use super::times::Times;
 use crate::files::{BoundText, DescribedFile, bound};
-use crate::text::{self, ShownText};
+use crate::text::{self, JsonText};
 
 /// Prints entries, which must come in key order.
 pub struct Dump<W: Write> {
@@ -220,7 +220,7 @@ impl<W: Write> Dump<W> {
             if i > 0 {
                 self.emit.raw(", ");
             }
-            self.emit.value(&ShownText { text: part.into(), bare: false })?;
+            self.emit.value(&JsonText { text: part.into(), bare: false })?;
         }
         self.emit.raw("]}");
         Ok(())

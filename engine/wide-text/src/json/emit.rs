@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::text::ShownText;
+use crate::text::JsonText;
 
 /// JSON writer. The caller balances opened and closed containers.
 pub struct Emit<W: Write> {
@@ -99,7 +99,7 @@ impl<W: Write> Emit<W> {
     ///
     /// # Errors
     /// Errors of the output.
-    pub fn value(&mut self, shown: &ShownText<'_>) -> io::Result<()> {
+    pub fn value(&mut self, shown: &JsonText<'_>) -> io::Result<()> {
         if shown.bare {
             self.raw(&shown.text);
             return Ok(());

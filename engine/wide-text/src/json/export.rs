@@ -28,13 +28,13 @@ pub enum Notation {
 
 /// The deletions that cover the cells of a forward, raw reader.
 #[derive(Default)]
-pub(super) struct JsonCover {
+pub(super) struct OpenDeletions {
     partition: Option<i64>,
     row: Option<i64>,
     in_row: Vec<u8>,
 }
 
-impl JsonCover {
+impl OpenDeletions {
     /// Reports whether an entry is visible, given the deletions.
     pub fn shows(&mut self, place: &KeyPlace<'_>, body: &Body<'_>) -> bool {
         if self.in_row != place.row {
@@ -136,7 +136,7 @@ impl<W: Write> Export<'_, W> {
         while reader.next_partition()? {
             self.key.clear();
             self.key.extend_from_slice(reader.key());
-            let mut cover = JsonCover::default();
+            let mut cover = OpenDeletions::default();
             while let Some(item) = reader.next()? {
                 if self.notation == Notation::Full && !cover.shows(&item.place, &item.body) {
                     continue;
@@ -295,7 +295,7 @@ pub fn dump<W: Write>(
         partition.extend_from_slice(reader.partition());
         key.clear();
         key.extend_from_slice(reader.key());
-        let mut cover = JsonCover::default();
+        let mut cover = OpenDeletions::default();
         let before = counts.columns;
         while let Some(item) = reader.next()? {
             if cover.shows(&item.place, &item.body) {

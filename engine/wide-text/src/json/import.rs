@@ -21,7 +21,7 @@ use firn_wide::{Chunks, Counts, Error, Keyspace};
 use super::JsonFailure;
 use super::lex::{JsonLexer, Word};
 use super::reading::{CLOSE, Import, ImportOptions, JsonAttributes, JsonRow, LIST, LIST_END, OPEN};
-use super::report::{ImportReport, SeenNames, StandIns};
+use super::report::{ImportDefaults, ImportReport, SeenNames};
 
 /// Imports a document into existing column families of a keyspace. After each row, `watch` receives
 /// the bytes read and the counts written.
@@ -39,7 +39,7 @@ pub fn import<R: Read>(
         lexer: JsonLexer::new(source),
         keyspace,
         options,
-        times: StandIns::new(keyspace.wide().timestamp()),
+        times: ImportDefaults::new(keyspace.wide().timestamp()),
         watch,
         report: ImportReport::default(),
         replaced: 0,

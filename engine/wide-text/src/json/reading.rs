@@ -8,7 +8,7 @@ use firn_wide::{Chunks, Counts, Error, Keyspace, Type, TypeError};
 
 use super::JsonFailure;
 use super::lex::{JsonLexer, Word};
-use super::report::{ImportReport, SeenNames, StandIns};
+use super::report::{ImportDefaults, ImportReport, SeenNames};
 use crate::text;
 
 /// Options of an import.
@@ -44,7 +44,7 @@ pub struct Import<'a, R: Read> {
     pub lexer: JsonLexer<R>,
     pub keyspace: &'a Keyspace,
     pub options: &'a ImportOptions,
-    pub times: StandIns,
+    pub times: ImportDefaults,
     pub watch: &'a mut dyn FnMut(u64, Counts),
     pub report: ImportReport,
     /// Number of columns replaced by later ones of the same name.

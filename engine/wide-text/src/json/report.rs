@@ -67,7 +67,7 @@ impl SeenNames {
 /// Parses texts of types. For a UUID type, a text that is no UUID, such as `timeuuid_1`, a date or
 /// `now`, generates a new one.
 #[derive(Debug)]
-pub struct StandIns {
+pub struct ImportDefaults {
     times: Ticks,
     /// UUIDs of the words, for the whole document.
     words: BTreeMap<String, [u8; 16]>,
@@ -85,10 +85,10 @@ fn takes_words(of: &Type) -> bool {
     matches!(of.unreversed(), Type::TimeUuid | Type::Uuid)
 }
 
-impl StandIns {
+impl ImportDefaults {
     /// Creates the state; new UUIDs have times from this one on, in microseconds.
-    pub fn new(micros: i64) -> StandIns {
-        StandIns { times: Ticks(micros), words: BTreeMap::new() }
+    pub fn new(micros: i64) -> ImportDefaults {
+        ImportDefaults { times: Ticks(micros), words: BTreeMap::new() }
     }
 
     /// Reports whether a text of this type is a word that stands for a UUID.

@@ -33,11 +33,11 @@ pub(super) struct SharedApi {
     /// Lock for schema changes.
     pub(super) changes: Mutex<()>,
     /// Reports names in keyspaces that are in use although no family has them.
-    pub(super) names: RwLock<Option<Arc<NamesElsewhere>>>,
+    pub(super) names: RwLock<Option<Arc<NameInUse>>>,
 }
 
 /// Reports whether a higher layer uses a name in a keyspace.
-pub type NamesElsewhere = dyn Fn(&str, &str) -> bool + Send + Sync;
+pub type NameInUse = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl std::fmt::Debug for Wide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

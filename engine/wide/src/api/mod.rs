@@ -57,7 +57,7 @@ pub use builder::{Batch, ColumnFamily, Columns, Find, Row, RowIter, Rows, Slice}
 pub use check::MAX_SHORT;
 pub use chunks::{Chunks, Counts};
 pub use data::*;
-pub use handles::{Keyspace, NamesElsewhere, Wide};
+pub use handles::{Keyspace, NameInUse, Wide};
 pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
@@ -131,7 +131,7 @@ impl Wide {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         let store = CellStore::open_in(env, dir, options.store.clone())?;
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
-        let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
+        let cluster_name = recorded_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
             .unwrap_or_else(|| "Firn".into());
         let registry = Arc::new(with_scripts(&store, &options)?);
         let schema = stored_schema(&store, registry.clone())?;
@@ -227,7 +227,7 @@ impl Wide {
     /// Reserves names of a higher layer: from now on no family is created with a name in a keyspace
     /// for which `is_taken` returns true. It may be called during schema changes. Without stability
     /// promises, like [`schema`](Wide::schema).
-    pub fn reserve_names(&self, is_taken: Arc<NamesElsewhere>) {
+    pub fn reserve_names(&self, is_taken: Arc<NameInUse>) {
         *self.shared.names.write() = Some(is_taken);
     }
 
@@ -277,20 +277,20 @@ impl Wide {
 }
 
 /// Returns the recorded text for a key. A given text is recorded if it differs.
-fn kept_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
-    let kept = store.schema_tree().get(key)?;
-    let kept =
-        kept.map(|v| std::str::from_utf8(&v).map(str::to_owned)).transpose().map_err(|_| {
+fn recorded_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Option<String>> {
+    let recorded = store.schema_tree().get(key)?;
+    let recorded =
+        recorded.map(|v| std::str::from_utf8(&v).map(str::to_owned)).transpose().map_err(|_| {
             Error::Corrupt(format!("system.schema, record {}: not UTF-8", key.escape_ascii()))
         })?;
     if let Some(given) = given
-        && kept.as_deref() != Some(given)
+        && recorded.as_deref() != Some(given)
     {
         let mut batch = KvBatch::new();
         store.put_record(&mut batch, key, Some(given.as_bytes()))?;
         store.db().write(batch)?;
     }
-    Ok(given.map(str::to_owned).or(kept))
+    Ok(given.map(str::to_owned).or(recorded))
 }
 
 /// Returns the recorded partitioner of the database, or chooses and records one.
@@ -298,7 +298,7 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
     let parse =
         |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
     let wanted = given.map(parse).transpose()?;
-    let Some(kept) = kept_text(store, PARTITIONER, None)? else {
+    let Some(recorded) = recorded_text(store, PARTITIONER, None)? else {
         // It is the first record after the store's own records, whose keys begin with 0.
         let is_new =
             || Ok::<_, Error>(store.schema_tree().range([1]..).next().transpose()?.is_none());
@@ -319,7 +319,7 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
         store.db().with(Durability::Power).write(batch)?;
         return Ok(partitioner);
     };
-    let has = parse(&kept)?;
+    let has = parse(&recorded)?;
     match wanted {
         Some(wanted) if wanted != has => Err(Error::Configuration(format!(
             "the database was created with {has}, which can't be changed to {wanted}; open it with the former"

@@ -41,7 +41,7 @@ impl Wide {
         ) {
             Ok(after) => after,
             Err(e) => {
-                self.take_back(&before, &diff);
+                self.revert_families(&before, &diff);
                 return Err(e);
             }
         };
@@ -68,7 +68,7 @@ impl Wide {
 
     /// Reverts the open families to the definitions of `before`, as far as possible. The error that
     /// caused this is already reported. It cannot be stopped.
-    fn take_back(&self, before: &ApiState, diff: &SchemaDiff) {
+    fn revert_families(&self, before: &ApiState, diff: &SchemaDiff) {
         let store = self.store.unstoppable();
         for family in diff.added_families.iter().filter(|f| store.family(f.id()).is_some()) {
             store.drop_family(family.id()).ok();

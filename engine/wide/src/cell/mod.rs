@@ -37,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded((kind, value, ttl, n) in state(), timestamp in any::<i64>()) {
+        fn encoding_and_decoding_are_inverse((kind, value, ttl, n) in state(), timestamp in any::<i64>()) {
             let state = match kind {
                 0 => CellState::Live(&value),
                 1 => CellState::Expiring { value: &value, ttl, expires: n },

@@ -51,13 +51,13 @@ impl CellStore {
         self.0.stripes.pass_through();
         let done = self.move_closed(from, to, places);
         if done.is_err() {
-            self.take_back_move(from);
+            self.abandon_move(from);
         }
         done
     }
 
     /// Allows writes to a family again, after its copy was abandoned.
-    pub fn take_back_move(&self, from: &StoreFamily) {
+    pub fn abandon_move(&self, from: &StoreFamily) {
         from.set_access(FamilyAccess::Open);
     }
 

@@ -13,7 +13,7 @@ use super::clock::{Clock, EnvClock, Ticker};
 
 use super::family::{FamilyAccess, FamilySpec, FamilyState, Indexes, OpenFamily, StoreFamily};
 use super::index::new_indexes;
-use super::shared::{CellStore, HandleTerms, SharedStore, kind_record};
+use super::shared::{CellStore, HandleSettings, SharedStore, kind_record};
 use super::stripes::Stripes;
 use super::trees::{SCHEMA_TREE, TreeName};
 use super::{family, hooks};
@@ -71,26 +71,26 @@ impl CellStore {
             stripes,
             families: RwLock::default(),
         };
-        Ok(CellStore(Arc::new(shared), HandleTerms::default()))
+        Ok(CellStore(Arc::new(shared), HandleSettings::default()))
     }
 
     /// Returns a handle of this store whose operations can be stopped. Once `stop` is true, its
     /// readers and index builds end with [`Error::Stopped`] at their next cell. Writes are not
     /// stopped. The setter resets the flag.
     pub fn stoppable(&self, stop: Arc<AtomicBool>) -> CellStore {
-        CellStore(self.0.clone(), HandleTerms { stop: Some(stop), ..self.1.clone() })
+        CellStore(self.0.clone(), HandleSettings { stop: Some(stop), ..self.1.clone() })
     }
 
     /// Returns a handle of this store that cannot be stopped, even if this one can: for reverting
     /// stopped operations.
     pub fn unstoppable(&self) -> CellStore {
-        CellStore(self.0.clone(), HandleTerms { stop: None, ..self.1.clone() })
+        CellStore(self.0.clone(), HandleSettings { stop: None, ..self.1.clone() })
     }
 
     /// Returns a handle of this store with a fixed current time, in seconds since 1970. It applies
     /// to the liveness of cells that are read, and to expiration and deletion times of writes.
     pub fn as_of(&self, second: i64) -> CellStore {
-        CellStore(self.0.clone(), HandleTerms { now: Some(second), ..self.1.clone() })
+        CellStore(self.0.clone(), HandleSettings { now: Some(second), ..self.1.clone() })
     }
 
     /// Closes the store for all its handles, and reports whether all writes are durable:
@@ -199,7 +199,7 @@ impl CellStore {
         let mut of_indexes = vec![];
         for (spec, before) in specs.iter().zip(&before) {
             let tree = trees.next().ok_or_else(|| not_open(spec.id))?;
-            families.push(self.take_up(spec, tree)?);
+            families.push(self.register_family(spec, tree)?);
             of_indexes
                 .push(trees.by_ref().take(new_indexes(before, &spec.indexes).count()).collect());
         }
@@ -212,7 +212,7 @@ impl CellStore {
     }
 
     /// Registers the family of an opened tree, if it is not open yet.
-    fn take_up(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
+    fn register_family(&self, spec: &FamilySpec, tree: Tree) -> Result<StoreFamily> {
         let mut families = self.0.families.write();
         match families.get(&spec.id) {
             // The requested layout may be an earlier one, from before an extension.

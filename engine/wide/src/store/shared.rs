@@ -15,11 +15,11 @@ use super::stripes::Stripes;
 
 /// An open store. Clones are cheap and share it.
 #[derive(Clone)]
-pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) HandleTerms);
+pub struct CellStore(pub(super) Arc<SharedStore>, pub(super) HandleSettings);
 
 /// Settings of one handle of a store.
 #[derive(Clone, Default)]
-pub(super) struct HandleTerms {
+pub(super) struct HandleSettings {
     /// When set, the operations of the handle end.
     pub stop: Option<Arc<AtomicBool>>,
     /// Current time in seconds since 1970. `None`: the clock's.

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_uuid_tells_its_time() {
+    fn a_time_uuid_contains_its_time() {
         let made = time_uuid(1_234_567_890_123_456, 7, 0x1234, 0xABCD);
         assert_eq!(version(made), 1);
         assert_eq!(micros_of(made), Some(1_234_567_890_123_456));

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_told_apart_or_refused() {
+    fn elements_are_distinguished_or_refused() {
         let parts = |of: &Type, n, bytes: &'static [u8]| vector_elements(of, n, bytes);
         assert_eq!(parts(&Type::Utf8, 2, b"\x01a\x02bc").unwrap(), [&b"a"[..], b"bc"]);
         assert_eq!(parts(&Type::Int32, 2, b"\0\0\0\x01\0\0\0\x02").unwrap().len(), 2);

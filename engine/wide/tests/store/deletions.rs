@@ -31,7 +31,7 @@ fn partition(f: &StoreFamily, key: &[u8], place: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_deletion_is_kept_while_anything_that_it_covers_is_in_another_table() {
+fn a_deletion_stays_while_another_table_has_covered_data() {
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(1, super_columns())).unwrap();
@@ -214,7 +214,7 @@ fn raw_readers_show_deletions_and_dead_cells() {
 }
 
 #[test]
-fn a_time_to_live_ends_what_it_was_given_to_only() {
+fn a_time_to_live_ends_only_its_own_cells() {
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();

@@ -78,7 +78,7 @@ fn truncation_removes_the_greatest_keys_too() {
 
 /// Bytes that are not a cell are an error, never a live empty cell.
 #[test]
-fn what_does_not_decode_is_an_error() {
+fn undecodable_entries_are_errors() {
     let store = open(&MemEnv::new(1));
     let family = store.open_family(spec(1, standard())).unwrap();
     put(&store, &family, 1).unwrap();

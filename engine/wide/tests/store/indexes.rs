@@ -109,7 +109,7 @@ fn random_write(store: &CellStore, f: &StoreFamily, rng: &mut Rng, timestamp: i6
 }
 
 #[test]
-fn an_index_finds_what_a_scan_finds() {
+fn indexes_agree_with_scans() {
     for seed in 0..12 {
         let mut rng = Rng::new(seed);
         let env = MemEnv::new(seed);
@@ -137,7 +137,7 @@ fn an_index_finds_what_a_scan_finds() {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
-fn an_index_over_what_is_there_is_built_while_others_write() {
+fn an_index_on_existing_data_is_built_during_writes() {
     let env = MemEnv::new(3);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();

@@ -82,7 +82,7 @@ fn change(rng: &mut Rng, f: &StoreFamily, m: &mut StoreMutation, of_table: bool)
 }
 
 #[test]
-fn what_is_moved_is_what_was_there_and_goes_on_as_it_would_have() {
+fn a_moved_family_has_the_same_content_and_behaviour() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let env = MemEnv::new(seed);
@@ -134,7 +134,7 @@ fn what_is_moved_is_what_was_there_and_goes_on_as_it_would_have() {
             assert_eq!(seen(&store, &to), seen(&store, &twin), "seed {seed}, step {step}");
         }
         if seed % 2 == 1 {
-            store.take_back_move(&from);
+            store.abandon_move(&from);
             store.apply(&[m], Durability::Process).unwrap();
         }
     }
@@ -147,7 +147,7 @@ fn rows_of_any_number_are_moved_with_their_keys() {
     let to = store.open_family(spec(2, table())).unwrap();
     store.move_all(&from, &to, &Rows { fails: false }).unwrap();
     assert!(seen(&store, &to).is_empty());
-    store.take_back_move(&from);
+    store.abandon_move(&from);
     for n in 0..5000u32 {
         let mut place = vec![];
         from.layout().put_cell(&[], &n.to_be_bytes(), &mut place).unwrap();

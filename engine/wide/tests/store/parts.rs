@@ -227,7 +227,7 @@ fn history(seed: u64) -> usize {
 }
 
 #[test]
-fn indexes_of_collections_and_keys_find_what_reading_everything_finds() {
+fn indexes_of_collections_and_keys_agree_with_scans() {
     let found: usize = (0..16).map(history).sum();
     assert!(found > 4000, "{found}");
 }
@@ -327,7 +327,7 @@ fn a_value_twice_is_one_hit_until_both_are_gone() {
 }
 
 #[test]
-fn what_an_index_cannot_be_asked_or_told_is_refused() {
+fn invalid_index_requests_are_refused() {
     let env = MemEnv::new(5);
     let store = open(&env);
     let f = store.open_family(with_indexes()).unwrap();

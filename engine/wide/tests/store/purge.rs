@@ -23,7 +23,7 @@ fn report(store: &CellStore, f: &StoreFamily) -> PurgeReport {
 }
 
 #[test]
-fn tombstones_wait_for_their_grace_and_for_what_lies_beneath() {
+fn tombstones_wait_for_their_grace_and_for_older_data() {
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();
@@ -104,7 +104,7 @@ fn a_table_is_whole_when_all_of_it_can_go() {
 }
 
 #[test]
-fn what_others_have_written_is_not_known_and_gets_known() {
+fn files_without_summary_are_unknown_until_compaction() {
     let env = MemEnv::new(1);
     let store = open(&env);
     let f = store.open_family(spec(1, standard())).unwrap();

@@ -127,7 +127,7 @@ fn change(rng: &mut Rng, f: &StoreFamily, m: &mut StoreMutation) {
 }
 
 #[test]
-fn a_view_holds_what_its_base_makes_of_it() {
+fn a_view_contains_the_rows_of_its_base() {
     for seed in 0..20 {
         let env = MemEnv::new(seed);
         let mut now = pair(&env, true);
