@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{Db, Error, Range, Readable, Snapshot, Tree, Value};
+use firn_kv::{Db, Error, Range, Snapshot, Tree, Value};
 
 use super::error::{Checked, wrong};
 use super::expected::{ExpectedChange, ExpectedKeys, ExpectedStore, Shard, touched};

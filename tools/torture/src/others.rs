@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_cql::Session;
-use firn_kv::{Db, DbOptions, Error, ErrorKind, Readable, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree, TreeOptions};
 use firn_workload::rng::Rng;
 
 use super::check::{

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use firn_kv::{Error, ErrorKind, Readable};
+use firn_kv::{Error, ErrorKind};
 
 use super::check::{check_walk, of_shard, shard_range};
 use super::error::{CheckError, Checked, wrong};

@@ -1,6 +1,6 @@
 //! Steps of a thread that write.
 
-use firn_kv::{Batch, Durability, Readable, Tree};
+use firn_kv::{Batch, Durability, Tree};
 
 use super::check::check_value;
 use super::error::{Checked, wrong};

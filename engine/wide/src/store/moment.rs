@@ -1,6 +1,6 @@
 //! State of the trees for a read: the newest, or a snapshot.
 
-use firn_kv::{Cursor, KeyBounds, Readable, Snapshot, Tree, Value};
+use firn_kv::{Cursor, KeyBounds, Snapshot, Tree, Value};
 
 use crate::base::error::Result;
 

@@ -12,7 +12,7 @@
 use std::cell::{Cell as Counter, OnceCell};
 use std::ops::Bound;
 
-use firn_kv::{Cursor, Readable, Snapshot};
+use firn_kv::{Cursor, Snapshot};
 
 use crate::base::error::Result;
 use crate::cell::{CellState, StoredCell};
