@@ -10,9 +10,9 @@ use firn_kv::stats::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
+use crate::admin::trees::{Options, holds};
 use crate::names::StoreNames;
 use crate::store::Global;
-use crate::trees::{Options, holds};
 use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
 use firn_tools::output::{
     Done, Failure, Style, bytes, count, listing, print_table, rate, row, table, things,

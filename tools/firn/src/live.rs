@@ -20,8 +20,8 @@ use firn_tools::output::{Done, Failure, bytes, count};
 use firn_tools::page::{DrawnRun, DrawnTable, Film, FilmPage, LivePage, PageFrame};
 use serde_json::{Value, json};
 
-use crate::interrupt;
 use crate::names::StoreNames;
+use crate::shell::interrupt;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\

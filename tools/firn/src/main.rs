@@ -6,47 +6,23 @@
 //!   run.
 //! - Only commands whose name says so write to a store.
 
-mod advise;
-mod backup;
+mod admin;
 mod bench;
 mod cassandra;
 mod check;
-mod cli;
-mod connect;
 mod cql;
-mod define;
-mod demo;
-mod edit;
 mod explain;
 mod families;
-mod fields;
 mod inspect;
-mod interrupt;
+mod keys;
 mod live;
-mod load;
-mod load_rows;
 #[cfg(feature = "cluster")]
 mod migrate;
-#[cfg(feature = "cluster")]
-mod migrate_from;
-#[cfg(feature = "cluster")]
-mod migrate_verify;
-#[cfg(feature = "cluster")]
-mod migrate_ways;
 mod names;
-mod pager;
-mod prompt;
-mod purge;
-mod read;
-mod record;
 mod serve;
 mod serve_backups;
-mod statements;
+mod shell;
 mod store;
-mod trees;
-mod verify;
-mod whole;
-mod wide;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -56,6 +32,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io::stdout;
 use firn_tools::{install, output};
+
+use admin::{advise, backup, trees, verify, whole};
+use families::{define, demo, json, purge};
+use keys::{edit, load, read};
+use shell::cassandra_cli;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 success, 1 a problem was found (damage, a bad line that stops a load, a missing key), 2 the command could not run.
@@ -92,11 +73,11 @@ enum FirnCommand {
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
     /// Print column families as JSON, or write tables as Cassandra's files
-    #[command(after_help = wide::EXPORT_EXAMPLES)]
-    Export(wide::ExportArgs),
+    #[command(after_help = json::EXPORT_EXAMPLES)]
+    Export(json::ExportArgs),
     /// Import column families from JSON, or tables of Cassandra from its files
-    #[command(after_help = wide::IMPORT_EXAMPLES)]
-    Import(wide::ImportArgs),
+    #[command(after_help = json::IMPORT_EXAMPLES)]
+    Import(json::ImportArgs),
     /// Print the values of keys
     #[command(after_help = read::GET_EXAMPLES)]
     Get(read::GetArgs),
@@ -146,8 +127,8 @@ enum FirnCommand {
     #[command(after_help = whole::COMPACT_EXAMPLES)]
     Compact(whole::CompactArgs),
     /// Run cassandra-cli statements against a store of keyspaces and column families
-    #[command(after_help = cli::EXAMPLES)]
-    Cli(cli::CliArgs),
+    #[command(after_help = cassandra_cli::EXAMPLES)]
+    Cli(cassandra_cli::CliArgs),
     /// Run CQL against a store: a shell, scripts, COPY
     #[command(after_help = cql::EXAMPLES)]
     Cql(cql::CqlArgs),
@@ -203,8 +184,8 @@ fn main() -> ExitCode {
     let global = &cli.global;
     let done = match &cli.command {
         FirnCommand::Load(args) => load::run(global, args),
-        FirnCommand::Export(args) => wide::export(global, args),
-        FirnCommand::Import(args) => wide::import(global, args),
+        FirnCommand::Export(args) => json::export(global, args),
+        FirnCommand::Import(args) => json::import(global, args),
         FirnCommand::Get(args) => read::get(global, args),
         FirnCommand::Scan(args) => read::scan(global, args),
         FirnCommand::Put(args) => edit::put(global, args),
@@ -221,13 +202,13 @@ fn main() -> ExitCode {
         FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),
         FirnCommand::Backup(args) => backup::run(global, args),
         FirnCommand::Compact(args) => whole::compact(global, args),
-        FirnCommand::Cli(args) => cli::run(global, args),
+        FirnCommand::Cli(args) => cassandra_cli::run(global, args),
         FirnCommand::Cql(args) => cql::run(global, args),
         FirnCommand::Serve(args) => serve::run(global, args),
         #[cfg(feature = "cluster")]
-        FirnCommand::Migrate(args) => migrate_ways::run(global, args),
+        FirnCommand::Migrate(args) => migrate::run(global, args),
         #[cfg(not(feature = "cluster"))]
-        FirnCommand::Migrate { .. } => Err(connect::without_driver()),
+        FirnCommand::Migrate { .. } => Err(shell::connect::without_driver()),
         FirnCommand::Define(args) => define::run(global, args),
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),

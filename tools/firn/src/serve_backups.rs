@@ -14,7 +14,7 @@ use firn_kv::{Db, Env, Error, OsEnv};
 use firn_tools::output::Done;
 use serde_json::{Value, json};
 
-use crate::backup::{made_words, pruned_words, repository};
+use crate::admin::backup::{made_words, pruned_words, repository};
 use crate::store::Global;
 
 const MINUTE_MICROS: u64 = 60_000_000;

@@ -9,7 +9,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::spec::parse_count;
 
-use crate::connect::ConnectArgs;
+use crate::shell::connect::ConnectArgs;
 
 /// Arguments of `firn bench`.
 #[derive(Args, Clone, Debug)]

@@ -12,7 +12,7 @@ use super::backend::{
 };
 use super::local::shell_run;
 use super::remote::{server_host, server_version, syntax_refusal};
-use crate::connect::not_connected;
+use crate::shell::connect::not_connected;
 
 /// Version of the driver's protocol.
 const PROTOCOL: u8 = 4;

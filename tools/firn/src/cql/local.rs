@@ -9,7 +9,7 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::command;
-use crate::interrupt;
+use crate::shell::interrupt;
 use crate::store::{Global, empty};
 
 /// A session with a store.

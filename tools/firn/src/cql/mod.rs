@@ -34,8 +34,8 @@ use firn_cql::{StatementLog, quote_if_needed};
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
-use crate::connect::{ConnectArgs, ConnectTarget};
-use crate::statements::{StatementOrigin, Statements};
+use crate::shell::connect::{ConnectArgs, ConnectTarget};
+use crate::shell::statements::{StatementOrigin, Statements};
 use crate::store::Global;
 use backend::{PageWish, ShellBackend, ShellRefusal};
 use local::LocalBackend;

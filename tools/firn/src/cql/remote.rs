@@ -17,8 +17,8 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::trace;
-use crate::connect::{LOG_IN, NOT_ENCRYPTED};
-use crate::interrupt;
+use crate::shell::connect::{LOG_IN, NOT_ENCRYPTED};
+use crate::shell::interrupt;
 
 /// Default port of servers.
 pub const PORT: u16 = 9042;

@@ -19,9 +19,9 @@ use super::schema::ShellSchema;
 use super::show::{RowPrinter, ShowStyle};
 use super::tally::ScriptTally;
 use super::trace;
-use crate::interrupt;
-use crate::pager::{self, Pager};
-use crate::prompt::{self, Conversation};
+use crate::shell::interrupt;
+use crate::shell::pager::{self, Pager};
+use crate::shell::prompt::{self, Conversation};
 use crate::store::Global;
 
 /// Rows of a page, in a script and on a terminal.

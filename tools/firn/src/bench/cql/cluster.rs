@@ -13,7 +13,7 @@ use serde_json::json;
 use super::rows::{INSERT, SELECT, TEXT, id};
 use super::store::{KEYSPACE, PAGE, any, expect, refused};
 use crate::bench::args::ModelBenchArgs;
-use crate::connect::not_connected;
+use crate::shell::connect::not_connected;
 use firn_bench::Setting;
 use firn_bench::duel::{DuelMeter, DuelReport, ROUNDS};
 

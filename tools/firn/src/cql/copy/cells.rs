@@ -10,8 +10,8 @@ use firn_tools::output::{Done, Failure};
 use super::Copy;
 use super::parts::BadRow;
 use super::table::CopyTable;
-use crate::fields::{FieldReader, Fields};
-use crate::record::{Format, RecordTrouble};
+use crate::keys::fields::{FieldReader, Fields};
+use crate::keys::record::{Format, RecordTrouble};
 
 /// Reader of a file's rows, as cells in the order of the columns.
 pub struct CopyCells {

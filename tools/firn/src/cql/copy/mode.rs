@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::values::ValueForms;
-use crate::record::Format;
+use crate::keys::record::Format;
 
 /// Rows of a page.
 const PAGE: usize = 1000;

@@ -17,8 +17,8 @@ use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
 use super::target::{CopyTarget, marker_order};
 use crate::cql::backend::{PreparedStatement, ShellBackend};
-use crate::interrupt;
-use crate::record::Format;
+use crate::keys::record::Format;
+use crate::shell::interrupt;
 
 const HEAD: &str = "the first line names the columns: COPY … WITH HEADER = true";
 

@@ -14,7 +14,7 @@ use super::mode::CopyMode;
 use super::parts::{failure, quoted};
 use super::table::CopyTable;
 use crate::cql::backend::{PageWish, PreparedStatement, ShellBackend, ShellRefusal};
-use crate::interrupt;
+use crate::shell::interrupt;
 
 /// Writer of a file of rows.
 type RowFile<'w> = Writer<Box<dyn Write + 'w>>;

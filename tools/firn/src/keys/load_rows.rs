@@ -9,11 +9,11 @@ use firn_wide::{CfDef, Chunks, ColumnDef, Counts, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
 
-use crate::fields::{FieldReader, Fields};
-use crate::load::{LoadArgs, Loaded, OnBad, SHOWN};
-use crate::record::{Format, RecordTrouble};
+use crate::families::json::{open_to_write, told};
+use crate::keys::fields::{FieldReader, Fields};
+use crate::keys::load::{LoadArgs, Loaded, OnBad, SHOWN};
+use crate::keys::record::{Format, RecordTrouble};
 use crate::store::Global;
-use crate::wide::{open_to_write, told};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
 
@@ -249,12 +249,12 @@ fn report(
     }
     let (keyspace, family) = args.rows().target().unwrap_or_default();
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
-    crate::load::report_bad_line(global, args, loaded, complete);
+    crate::keys::load::report_bad_line(global, args, loaded, complete);
     eprintln!(
         "loaded {} into {keyspace}.{family} of {} in {seconds:.2} s, {rate} columns/s",
         told(counts),
         global.store.db.display()
     );
-    crate::load::report_rest(global, loaded, complete);
+    crate::keys::load::report_rest(global, loaded, complete);
     Ok(())
 }

@@ -12,8 +12,8 @@ use clap::{Args, ValueEnum};
 use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
 use serde_json::json;
 
-use crate::load_rows::{self, RowArgs};
-use crate::record::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
+use crate::keys::load_rows::{self, RowArgs};
+use crate::keys::record::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
 use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;

@@ -20,8 +20,8 @@ use firn_wide::{
 };
 use firn_wide_text::cli::{CliResult, CliStore, CliTrouble};
 
-use crate::connect::{LOG_IN, NOT_ENCRYPTED};
-use crate::interrupt;
+use crate::shell::connect::{LOG_IN, NOT_ENCRYPTED};
+use crate::shell::interrupt;
 
 /// Default Thrift port of servers.
 pub const PORT: u16 = 9160;

@@ -27,9 +27,9 @@ use firn_tools::output::{self, Done, Failure, Progress, bytes, things};
 use firn_wide::Type;
 use serde_json::{Value, json};
 
-use crate::connect::not_connected;
-use crate::interrupt;
-use crate::migrate::{MigrateArgs, note, whole};
+use crate::migrate::to::{MigrateArgs, note, whole};
+use crate::shell::connect::not_connected;
+use crate::shell::interrupt;
 use crate::store::Global;
 
 /// Facts about a table before its copy.

@@ -20,7 +20,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use crate::interrupt;
+use crate::shell::interrupt;
 
 /// A language that is typed line by line.
 pub trait Conversation {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use firn_tools::io::{Key, key, screen, stdout};
 use unicode_width::UnicodeWidthStr;
 
-use crate::interrupt;
+use crate::shell::interrupt;
 
 /// Printer to a terminal.
 pub struct Pager {

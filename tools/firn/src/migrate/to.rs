@@ -34,8 +34,8 @@ use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_workload::spec::parse_count;
 use serde_json::json;
 
-use crate::connect::not_connected;
-use crate::interrupt;
+use crate::shell::connect::not_connected;
+use crate::shell::interrupt;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\

@@ -11,8 +11,8 @@ use firn_tools::shell;
 use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
+use crate::families::json::{family, keyspace};
 use crate::store::Global;
-use crate::wide::{family, keyspace};
 
 pub const EXAMPLES: &str = "\
 A compaction drops a tombstone or an expired cell of its table when two conditions hold: its grace period (gc_grace of the family) is

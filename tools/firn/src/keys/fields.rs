@@ -17,7 +17,7 @@ use csv::ByteRecord;
 use firn_tools::escape;
 use serde_json::value::RawValue;
 
-use crate::record::{Format, RecordLines, RecordTrouble, csv_trouble, not_an_object};
+use crate::keys::record::{Format, RecordLines, RecordTrouble, csv_trouble, not_an_object};
 
 /// One record.
 #[derive(Debug, Default)]

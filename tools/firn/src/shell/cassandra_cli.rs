@@ -17,12 +17,12 @@ use firn_wide_text::cli::{
     CliAnswer, CliSession, CliSource, CliStatement, MAX_STATEMENT, Splitter, complete, format,
 };
 
-use crate::connect::ConnectArgs;
-use crate::families::{self, RemoteFamilies};
-use crate::interrupt;
-use crate::pager;
-use crate::prompt::{Conversation, converse};
-use crate::statements::{StatementOrigin, Statements};
+use crate::shell::connect::ConnectArgs;
+use crate::shell::interrupt;
+use crate::shell::pager;
+use crate::shell::prompt::{Conversation, converse};
+use crate::shell::statements::{StatementOrigin, Statements};
+use crate::shell::thrift::{self, RemoteFamilies};
 use crate::store::{Global, empty};
 
 pub const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
             "leave --json out",
         ));
     }
-    let mut session = match args.connect.options(global, families::PORT)? {
+    let mut session = match args.connect.options(global, thrift::PORT)? {
         Some(options) => {
             let server = RemoteFamilies::connect(options, global.style())?;
             let session = CliSession::new(server, OsEnv::new(), args.strict);

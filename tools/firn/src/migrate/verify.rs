@@ -18,10 +18,10 @@ use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{Done, Failure, Progress, judged, things};
 use serde_json::json;
 
-use crate::connect::not_connected;
-use crate::interrupt;
-use crate::migrate::{MigrateArgs, chosen, note};
-use crate::migrate_from::tables_in;
+use crate::migrate::from::tables_in;
+use crate::migrate::to::{MigrateArgs, chosen, note};
+use crate::shell::connect::not_connected;
+use crate::shell::interrupt;
 use crate::store::Global;
 
 /// A compared table.
