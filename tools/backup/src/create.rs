@@ -15,16 +15,16 @@ use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, ReadMode, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::leases::{RunKind, RunLease};
-use crate::names::{self, BACKUPS, KeptFile, MANIFESTS, TABLES, within};
+use crate::names::{self, BACKUPS, MANIFESTS, RecordedFile, TABLES, within};
 use crate::pacing::Pacing;
-use crate::place::put;
 use crate::record::{BackupHead, BackupRecord, TableCopy};
 use crate::repository::{BackupRepository, PART, hasher};
 use crate::staging::Staging;
+use crate::storage::put;
 
 /// Result of a created backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupMade {
+pub struct BackupSummary {
     /// Its name.
     pub id: String,
     /// Header of its record.
@@ -52,7 +52,7 @@ pub struct BackupPlan {
 type Present = BTreeMap<String, u64>;
 
 /// Returns the repository's copy of a table, if it is known without reading the table.
-fn known(present: &Present, file: &KeptFile) -> Option<String> {
+fn known(present: &Present, file: &RecordedFile) -> Option<String> {
     let start = names::table_start(file)?;
     let mut from = present.range(start..);
     from.by_ref()
@@ -62,25 +62,29 @@ fn known(present: &Present, file: &KeptFile) -> Option<String> {
 }
 
 /// Metadata of a file to back up.
-enum KeptContent {
+enum RecordedContent {
     Table(Arc<TableMeta>),
     Values(Arc<BlobFileMeta>),
 }
 
-impl KeptContent {
-    fn file(&self) -> KeptFile {
+impl RecordedContent {
+    fn file(&self) -> RecordedFile {
         match self {
-            KeptContent::Table(t) => KeptFile { number: t.id, identity: t.identity, size: t.size },
-            KeptContent::Values(v) => KeptFile { number: v.id, identity: v.identity, size: v.size },
+            RecordedContent::Table(t) => {
+                RecordedFile { number: t.id, identity: t.identity, size: t.size }
+            }
+            RecordedContent::Values(v) => {
+                RecordedFile { number: v.id, identity: v.identity, size: v.size }
+            }
         }
     }
 }
 
 /// Returns the tables and blob files of a store, by number.
-fn files_of(state: &ManifestState) -> Vec<KeptContent> {
-    let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(KeptContent::Table);
+fn files_of(state: &ManifestState) -> Vec<RecordedContent> {
+    let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(RecordedContent::Table);
     let values = state.trees.values().flat_map(|t| t.values.values()).cloned();
-    let mut all: Vec<_> = tables.chain(values.map(KeptContent::Values)).collect();
+    let mut all: Vec<_> = tables.chain(values.map(RecordedContent::Values)).collect();
     all.sort_by_key(|f| f.file().number);
     all
 }
@@ -101,7 +105,7 @@ impl BackupRepository {
     /// Errors of [`Db::checkpoint`]; `Corruption` if a table of the store is damaged; `Locked`
     /// during a prune; errors of the repository. Then there is no backup. Copied tables stay: the
     /// next backup uses them, or a prune removes them.
-    pub fn create(&self, db: &Db, dir: &Path, pacing: &mut Pacing<'_>) -> Result<BackupMade> {
+    pub fn create(&self, db: &Db, dir: &Path, pacing: &mut Pacing<'_>) -> Result<BackupSummary> {
         self.begin()?;
         let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Backup, false)?;
         let staging = Staging::begin(&self.env, dir)?;
@@ -133,7 +137,7 @@ impl BackupRepository {
             copies.push(TableCopy { number: file.number, name, size: file.size });
         }
         let head = self.record_it(&state, number, copy, copies, &mut lease)?;
-        Ok(BackupMade { id: head.id.clone(), head, copied_tables, copied_bytes })
+        Ok(BackupSummary { id: head.id.clone(), head, copied_tables, copied_bytes })
     }
 
     /// Returns what [`create`](BackupRepository::create) would copy of the store in `dir`, which
@@ -146,7 +150,7 @@ impl BackupRepository {
         let present = if self.is_there()? { self.present()? } else { Present::new() };
         let (state, _) = load(&*self.env, dir)?;
         let mut plan = BackupPlan::default();
-        for file in files_of(&state).iter().map(KeptContent::file) {
+        for file in files_of(&state).iter().map(RecordedContent::file) {
             (plan.tables, plan.bytes) = (plan.tables + 1, plan.bytes + file.size);
             if known(&present, &file).is_none() {
                 (plan.new_tables, plan.new_bytes) =
@@ -199,15 +203,15 @@ impl BackupRepository {
         &self,
         opener: &Arc<TableOpener>,
         dir: &Path,
-        content: &KeptContent,
+        content: &RecordedContent,
         lease: &mut RunLease,
     ) -> Result<u128> {
         match content {
-            KeptContent::Table(meta) => {
+            RecordedContent::Table(meta) => {
                 let table = opener.table_alone(meta)?;
                 table.verify(None, |_| ())?;
             }
-            KeptContent::Values(facts) => {
+            RecordedContent::Values(facts) => {
                 opener.blob_handle(facts).file()?.verify_all()?;
             }
         }
@@ -222,7 +226,7 @@ impl BackupRepository {
     fn copy(
         &self,
         dir: &Path,
-        kept: &KeptFile,
+        kept: &RecordedFile,
         hash: u128,
         lease: &mut RunLease,
         pacing: &mut Pacing<'_>,
@@ -245,7 +249,7 @@ impl BackupRepository {
     fn each_part_of_file(
         &self,
         dir: &Path,
-        kept: &KeptFile,
+        kept: &RecordedFile,
         mut f: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let file = self.env.open_read(&table_path(dir, kept.number), false)?;

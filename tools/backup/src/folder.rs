@@ -12,24 +12,24 @@ use firn_kv::internals::db::create_dir;
 use firn_kv::{Env, Error, ErrorKind, Result};
 
 use crate::names::UNFINISHED;
-use crate::place::{BackupPlace, PlacedFile, StoredFile};
+use crate::storage::{BackupStorage, StorageFile, StoredFile};
 
 /// A directory of an environment.
-pub struct FolderPlace {
+pub struct FolderStorage {
     env: Arc<dyn Env>,
     root: PathBuf,
 }
 
-impl fmt::Debug for FolderPlace {
+impl fmt::Debug for FolderStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FolderPlace").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-impl FolderPlace {
+impl FolderStorage {
     /// Uses the directory `root`, which is created at the first write.
-    pub fn new(env: Arc<dyn Env>, root: impl AsRef<Path>) -> FolderPlace {
-        FolderPlace { env, root: root.as_ref().to_path_buf() }
+    pub fn new(env: Arc<dyn Env>, root: impl AsRef<Path>) -> FolderStorage {
+        FolderStorage { env, root: root.as_ref().to_path_buf() }
     }
 
     /// Returns the names in a directory; none if it is missing.
@@ -41,7 +41,7 @@ impl FolderPlace {
     }
 }
 
-impl BackupPlace for FolderPlace {
+impl BackupStorage for FolderStorage {
     fn address(&self) -> String {
         self.root.display().to_string()
     }
@@ -75,7 +75,7 @@ impl BackupPlace for FolderPlace {
         Ok(bytes)
     }
 
-    fn create(&self, name: &str) -> Result<Box<dyn PlacedFile + '_>> {
+    fn create(&self, name: &str) -> Result<Box<dyn StorageFile + '_>> {
         let path = self.root.join(name);
         let dir = path.parent().unwrap_or(&self.root).to_path_buf();
         create_dir(&*self.env, &dir)?;
@@ -113,7 +113,7 @@ struct FolderFile<'a> {
     dir: PathBuf,
 }
 
-impl PlacedFile for FolderFile<'_> {
+impl StorageFile for FolderFile<'_> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let closed = || Error::invalid("the file is finished").in_file(&self.path);
         self.file.as_mut().ok_or_else(closed)?.append(bytes)

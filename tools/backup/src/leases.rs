@@ -14,7 +14,7 @@ use firn_kv::{Env, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{RUNNING, shown_time, within};
-use crate::place::{BackupPlace, put};
+use crate::storage::{BackupStorage, put};
 
 /// Time without renewal after which a run is over, in microseconds.
 const LEASE: u64 = 3600 * 1_000_000;
@@ -37,7 +37,7 @@ pub enum RunKind {
 
 /// Contents of a lease file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Announced {
+struct LeaseState {
     run: RunKind,
     began_micros: u64,
     renewed_micros: u64,
@@ -46,9 +46,9 @@ struct Announced {
 /// Lease of a run; dropping it ends the run.
 pub struct RunLease {
     env: Arc<dyn Env>,
-    place: Arc<dyn BackupPlace>,
+    place: Arc<dyn BackupStorage>,
     file: String,
-    said: Announced,
+    said: LeaseState,
 }
 
 impl RunLease {
@@ -56,7 +56,7 @@ impl RunLease {
     /// guarantees that no other run is active.
     pub fn announce(
         env: &Arc<dyn Env>,
-        place: &Arc<dyn BackupPlace>,
+        place: &Arc<dyn BackupStorage>,
         run: RunKind,
         alone: bool,
     ) -> Result<RunLease> {
@@ -65,7 +65,7 @@ impl RunLease {
             env: env.clone(),
             place: place.clone(),
             file: within(RUNNING, &format!("{:016x}", env.random())),
-            said: Announced { run, began_micros: now, renewed_micros: now },
+            said: LeaseState { run, began_micros: now, renewed_micros: now },
         };
         lease.say()?;
         if !alone {
@@ -91,7 +91,7 @@ impl RunLease {
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 bytes => bytes?,
             };
-            let said: Announced = serde_json::from_slice(&bytes).map_err(|_| {
+            let said: LeaseState = serde_json::from_slice(&bytes).map_err(|_| {
                 Error::corruption(
                     "the lease of another run is damaged; remove the file when no backup is being made or pruned here",
                 )
@@ -152,7 +152,7 @@ impl RunLease {
     }
 }
 
-fn refused(said: &Announced) -> Error {
+fn refused(said: &LeaseState) -> Error {
     let since = shown_time(said.began_micros);
     let until = shown_time(said.renewed_micros.saturating_add(LEASE + SKEW));
     let words = match said.run {
@@ -183,13 +183,13 @@ mod tests {
     use firn_kv::MemEnv;
 
     use super::*;
-    use crate::folder::FolderPlace;
+    use crate::folder::FolderStorage;
 
     #[test]
     fn a_run_is_renewed_and_one_that_was_removed_does_not_come_back() {
         let mem = MemEnv::new(1);
         let env: Arc<dyn Env> = Arc::new(mem.clone());
-        let place: Arc<dyn BackupPlace> = Arc::new(FolderPlace::new(env.clone(), "/backups"));
+        let place: Arc<dyn BackupStorage> = Arc::new(FolderStorage::new(env.clone(), "/backups"));
         let announce = |run, alone| RunLease::announce(&env, &place, run, alone);
         let mut backup = announce(RunKind::Backup, false).unwrap();
         for _ in 0..20 {

@@ -52,26 +52,26 @@ mod names;
 #[cfg(feature = "s3")]
 mod object;
 mod pacing;
-mod place;
 mod prune;
 mod record;
 mod repository;
 mod restore;
 mod staging;
+mod storage;
 mod verify;
 
 pub use address::open_place;
-pub use create::{BackupMade, BackupPlan};
-pub use folder::FolderPlace;
+pub use create::{BackupPlan, BackupSummary};
+pub use folder::FolderStorage;
 pub use names::shown_time;
 #[cfg(feature = "s3")]
-pub use object::ObjectPlace;
+pub use object::ObjectStorage;
 pub use pacing::Pacing;
-pub use place::{BackupPlace, PlacedFile, StoredFile};
 pub use prune::{KeepRule, PruneReport};
 pub use record::{BackupHead, BackupRecord, TableCopy};
 pub use repository::{BackupRepository, ListedBackup};
 pub use restore::RestoreReport;
+pub use storage::{BackupStorage, StorageFile, StoredFile};
 pub use verify::{BackupFinding, BackupVerdict};
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub fn within(folder: &str, name: &str) -> String {
 
 /// A file of a store to back up: a table or a blob file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeptFile {
+pub struct RecordedFile {
     /// File number.
     pub number: u64,
     /// Identity, independent of its location.
@@ -42,23 +42,23 @@ pub struct KeptFile {
 }
 
 /// Returns the prefix of a table's name; `None` if only the contents identify it.
-pub fn table_start(file: &KeptFile) -> Option<String> {
+pub fn table_start(file: &RecordedFile) -> Option<String> {
     let known = file.identity != TableIdentity::default();
     known.then(|| start_of(file))
 }
 
-fn start_of(file: &KeptFile) -> String {
+fn start_of(file: &RecordedFile) -> String {
     let TableIdentity { store, unique } = file.identity;
     format!("{store:016x}-{unique:016x}-{:08}-", file.number)
 }
 
 /// Returns the name of a table with this hash.
-pub fn table_name(file: &KeptFile, hash: u128) -> String {
+pub fn table_name(file: &RecordedFile, hash: u128) -> String {
     format!("{}{hash:032x}", start_of(file))
 }
 
 /// Reports whether this can be the name of that table.
-pub fn is_of(name: &str, file: &KeptFile) -> bool {
+pub fn is_of(name: &str, file: &RecordedFile) -> bool {
     name.starts_with(&start_of(file)) && hash_of(name).is_some()
 }
 
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_their_parts() {
+    fn names_have_their_parts() {
         let micros = 1_795_668_301_000_007;
         let id = new_id(&MemEnv::new(1), micros);
         assert!(id.starts_with("20261126T044501-000007-"), "{id}");
         assert_eq!(made_micros(&id), Some(micros));
         assert_eq!(shown_time(micros), "2026-11-26 04:45:01 UTC");
         assert_eq!(shown_time(u64::MAX), "1970-01-01 00:00:00 UTC");
-        let file = KeptFile::default();
+        let file = RecordedFile::default();
         let name = table_name(&file, 0xab);
         assert_eq!((hash_of(&name), is_of(&name, &file)), (Some(0xab), true));
         assert_eq!(table_start(&file), None, "an empty identity matches no table");

@@ -21,7 +21,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::place::{BackupPlace, PlacedFile, StoredFile};
+use crate::storage::{BackupStorage, StorageFile, StoredFile};
 
 /// Bytes of an upload part: S3 accepts at most 10,000 parts, 78 GiB.
 const UPLOAD_PART: usize = 8 << 20;
@@ -29,7 +29,7 @@ const UPLOAD_PART: usize = 8 << 20;
 const UPLOADS: usize = 4;
 
 /// A prefix in an object store.
-pub struct ObjectPlace {
+pub struct ObjectStorage {
     store: Arc<dyn ObjectStore>,
     prefix: String,
     address: String,
@@ -37,23 +37,23 @@ pub struct ObjectPlace {
     runtime: Option<Runtime>,
 }
 
-impl fmt::Debug for ObjectPlace {
+impl fmt::Debug for ObjectStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ObjectPlace").field(&self.address).finish()
     }
 }
 
-impl ObjectPlace {
+impl ObjectStorage {
     /// Uses the objects of `store` whose names begin with `prefix` and a slash. `address` is the
     /// name for messages.
     ///
     /// # Errors
     /// `Exhausted` if no thread can be started.
-    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, address: &str) -> Result<ObjectPlace> {
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, address: &str) -> Result<ObjectStorage> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|e| Error::io("start the thread for object storage", address, e))?;
-        Ok(ObjectPlace {
+        Ok(ObjectStorage {
             store,
             prefix: prefix.trim_matches('/').to_owned(),
             address: address.to_owned(),
@@ -67,7 +67,7 @@ impl ObjectPlace {
     ///
     /// # Errors
     /// `InvalidArgument` for an address without a bucket, and for invalid settings.
-    pub fn s3(address: &str) -> Result<ObjectPlace> {
+    pub fn s3(address: &str) -> Result<ObjectStorage> {
         let path = address.strip_prefix("s3://").unwrap_or(address);
         let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
         if bucket.is_empty() {
@@ -79,7 +79,7 @@ impl ObjectPlace {
             let words = format!("the settings of S3 do not fit: {e}; see `firn backup --help`");
             Error::invalid(words).in_file(address)
         })?;
-        ObjectPlace::new(Arc::new(store), prefix, address)
+        ObjectStorage::new(Arc::new(store), prefix, address)
     }
 
     fn path(&self, name: &str) -> Path {
@@ -110,7 +110,7 @@ impl ObjectPlace {
     }
 }
 
-impl Drop for ObjectPlace {
+impl Drop for ObjectStorage {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -118,7 +118,7 @@ impl Drop for ObjectPlace {
     }
 }
 
-impl BackupPlace for ObjectPlace {
+impl BackupStorage for ObjectStorage {
     fn address(&self) -> String {
         self.address.clone()
     }
@@ -166,7 +166,7 @@ impl BackupPlace for ObjectPlace {
         Ok(bytes.into())
     }
 
-    fn create(&self, name: &str) -> Result<Box<dyn PlacedFile + '_>> {
+    fn create(&self, name: &str) -> Result<Box<dyn StorageFile + '_>> {
         let name = name.to_owned();
         Ok(Box::new(ObjectFile { place: self, name, held: vec![], upload: None }))
     }
@@ -190,7 +190,7 @@ impl BackupPlace for ObjectPlace {
 
 /// An object being uploaded: at once if small, otherwise in parts.
 struct ObjectFile<'a> {
-    place: &'a ObjectPlace,
+    place: &'a ObjectStorage,
     name: String,
     held: Vec<u8>,
     upload: Option<WriteMultipart>,
@@ -224,7 +224,7 @@ impl ObjectFile<'_> {
     }
 }
 
-impl PlacedFile for ObjectFile<'_> {
+impl StorageFile for ObjectFile<'_> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.held.extend_from_slice(bytes);
         if self.held.len() >= UPLOAD_PART { self.send() } else { Ok(()) }

@@ -10,13 +10,13 @@ use firn_kv::{Env, Error, ErrorKind, Result};
 const NAP_NANOS: u64 = 100_000_000;
 
 /// Progress callback: bytes done, total bytes.
-type Told<'a> = Box<dyn FnMut(u64, u64) + 'a>;
+type ReportBytes<'a> = Box<dyn FnMut(u64, u64) + 'a>;
 
 /// A rate limit, a progress callback, and a stop flag. The default has none of them.
 #[derive(Default)]
 pub struct Pacing<'a> {
     rate: Option<u64>,
-    told: Option<Told<'a>>,
+    report: Option<ReportBytes<'a>>,
     stop: Option<&'a AtomicBool>,
     began_nanos: u64,
     done: u64,
@@ -38,10 +38,10 @@ impl<'a> Pacing<'a> {
         self
     }
 
-    /// Calls `told` with the bytes done so far and the total bytes.
+    /// Calls `report` with the bytes done so far and the total bytes.
     #[must_use]
-    pub fn telling(mut self, told: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
-        self.told = Some(Box::new(told));
+    pub fn reporting(mut self, report: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
+        self.report = Some(Box::new(report));
         self
     }
 
@@ -55,13 +55,13 @@ impl<'a> Pacing<'a> {
     /// Begins a run that copies this many bytes.
     pub(crate) fn begin(&mut self, env: &dyn Env, all: u64) {
         (self.began_nanos, self.done, self.all) = (env.monotonic_nanos(), 0, all);
-        self.tell();
+        self.report_progress();
     }
 
     /// Counts copied bytes; waits if the rate was too high.
     pub(crate) fn step(&mut self, env: &dyn Env, bytes: u64) -> Result<()> {
         self.done += bytes;
-        self.tell();
+        self.report_progress();
         let due = self.rate.map_or(0, |rate| {
             let nanos = u128::from(self.done) * 1_000_000_000 / u128::from(rate);
             u64::try_from(nanos).unwrap_or(u64::MAX)
@@ -78,9 +78,9 @@ impl<'a> Pacing<'a> {
         }
     }
 
-    fn tell(&mut self) {
-        if let Some(told) = &mut self.told {
-            told(self.done, self.all.max(self.done));
+    fn report_progress(&mut self) {
+        if let Some(report) = &mut self.report {
+            report(self.done, self.all.max(self.done));
         }
     }
 }
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_held_by_a_clock_of_its_own() {
+    fn a_rate_is_limited_by_the_clock() {
         let env = MemEnv::new(1);
         let mut seen = vec![];
         let mut pacing =
-            Pacing::default().at_most(Some(1000)).telling(|done, all| seen.push((done, all)));
+            Pacing::default().at_most(Some(1000)).reporting(|done, all| seen.push((done, all)));
         let before = env.monotonic_nanos();
         pacing.begin(&env, 2500);
         [500, 1500, 500].iter().for_each(|n| pacing.step(&env, *n).unwrap());

@@ -10,9 +10,9 @@ use firn_kv::Result;
 
 use crate::leases::{RunKind, RunLease};
 use crate::names::{BACKUPS, MANIFESTS, RUNNING, TABLES, UNFINISHED, hash_of, within};
-use crate::place::StoredFile;
 use crate::record::BackupRecord;
 use crate::repository::BackupRepository;
+use crate::storage::StoredFile;
 
 /// Files that are removed between two renewals of the lease.
 const AT_ONCE: usize = 1000;

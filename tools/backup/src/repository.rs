@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use crate::names::{
     self, BACKUPS, MANIFESTS, MARKER, MARKER_START, MARKER_TEXT, hash_of, made_micros, within,
 };
-use crate::place::{BackupPlace, put};
 use crate::record::{BackupRecord, MAX_RECORD};
+use crate::storage::{BackupStorage, put};
 
 /// Bytes that are read or written at once.
 pub const PART: usize = 4 << 20;
@@ -24,7 +24,7 @@ const MAX_MANIFEST: u64 = 1 << 30;
 pub struct BackupRepository {
     /// Environment of stores, clock and randomness.
     pub(crate) env: Arc<dyn Env>,
-    pub(crate) place: Arc<dyn BackupPlace>,
+    pub(crate) place: Arc<dyn BackupStorage>,
 }
 
 impl fmt::Debug for BackupRepository {
@@ -45,7 +45,7 @@ pub struct ListedBackup {
 impl BackupRepository {
     /// Uses the repository at `place`. Stores to back up and to restore are in `env`. Reads and
     /// writes nothing yet.
-    pub fn new(env: Arc<dyn Env>, place: Arc<dyn BackupPlace>) -> BackupRepository {
+    pub fn new(env: Arc<dyn Env>, place: Arc<dyn BackupStorage>) -> BackupRepository {
         BackupRepository { env, place }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{BACKUPS, STORE, content, create, folder, memory, restored, small};
 use firn_backup::{
-    BackupPlace, BackupRepository, FolderPlace, KeepRule, Pacing, PlacedFile, StoredFile,
+    BackupRepository, BackupStorage, FolderStorage, KeepRule, Pacing, StorageFile, StoredFile,
 };
 use firn_crash::{CrashEnv, Cut, Fault, FaultEnv};
 use firn_kv::MemEnv;
@@ -83,7 +83,7 @@ fn a_crash_at_any_step_of_a_backup_leaves_whole_backups() {
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_prune_loses_nothing_that_is_kept() {
+fn a_crash_at_any_step_of_a_prune_loses_no_retained_backup() {
     let (mem, env) = memory(2);
     let (db, first) = prepared(&env);
     let second = create(&folder(&env), &db).unwrap().id;
@@ -181,7 +181,7 @@ fn a_restore_that_fails_or_is_cut_off_is_no_store() {
 
 /// Storage of which each operation can be made to fail, before or after its effect, like a network.
 struct FlakyPlace {
-    inner: Arc<dyn BackupPlace>,
+    inner: Arc<dyn BackupStorage>,
     done: AtomicU64,
     fails: u64,
     after: bool,
@@ -198,7 +198,7 @@ impl FlakyPlace {
     }
 }
 
-impl BackupPlace for FlakyPlace {
+impl BackupStorage for FlakyPlace {
     fn address(&self) -> String {
         self.inner.address()
     }
@@ -214,7 +214,7 @@ impl BackupPlace for FlakyPlace {
     fn read(&self, name: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         self.fail(|| self.inner.read(name, offset, len))
     }
-    fn create(&self, name: &str) -> Result<Box<dyn PlacedFile + '_>> {
+    fn create(&self, name: &str) -> Result<Box<dyn StorageFile + '_>> {
         let file = self.fail(|| self.inner.create(name))?;
         Ok(Box::new(FlakyFile { place: self, file }))
     }
@@ -225,10 +225,10 @@ impl BackupPlace for FlakyPlace {
 
 struct FlakyFile<'a> {
     place: &'a FlakyPlace,
-    file: Box<dyn PlacedFile + 'a>,
+    file: Box<dyn StorageFile + 'a>,
 }
 
-impl PlacedFile for FlakyFile<'_> {
+impl StorageFile for FlakyFile<'_> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let FlakyFile { place, file } = self;
         place.fail(|| file.append(bytes))
@@ -246,7 +246,7 @@ fn a_place_that_fails_at_any_step_loses_nothing() {
         for fails in 0.. {
             let (_, env) = memory(fails);
             let (db, first) = prepared(&env);
-            let inner: Arc<dyn BackupPlace> = Arc::new(FolderPlace::new(env.clone(), BACKUPS));
+            let inner: Arc<dyn BackupStorage> = Arc::new(FolderStorage::new(env.clone(), BACKUPS));
             let place = Arc::new(FlakyPlace { inner, done: AtomicU64::new(0), fails, after });
             let backups = BackupRepository::new(env.clone(), place.clone());
             let outcome = create(&backups, &db).map(|made| made.id);
@@ -277,7 +277,7 @@ fn file(env: &Arc<dyn Env>, folder: &str, nth: usize) -> PathBuf {
 }
 
 #[test]
-fn damage_is_named_with_what_it_costs_and_what_to_do() {
+fn damage_is_reported_with_its_cost_and_advice() {
     let (mem, env) = memory(5);
     let (db, first) = prepared(&env);
     let second = create(&folder(&env), &db).unwrap().id;
@@ -349,7 +349,7 @@ fn damage_is_named_with_what_it_costs_and_what_to_do() {
 }
 
 #[test]
-fn rot_of_the_store_is_told_and_not_kept() {
+fn damage_of_the_store_is_reported_and_not_backed_up() {
     let (mem, env) = memory(6);
     let (db, first) = prepared(&env);
     db.existing_tree("u").unwrap().flush().unwrap();
@@ -390,7 +390,7 @@ fn in_the_middle(
 ) -> Result<String> {
     let backups = folder(env);
     let mut once = false;
-    let mut pacing = Pacing::default().telling(|done, _| {
+    let mut pacing = Pacing::default().reporting(|done, _| {
         if done > 0 && !once {
             once = true;
             meanwhile(&folder(env));
@@ -424,7 +424,7 @@ fn a_backup_that_is_pruned_while_it_is_restored_is_not_called_damaged() {
     let (db, first) = prepared(&env);
     create(&folder(&env), &db).unwrap();
     let into = Path::new("/again");
-    let mut pacing = Pacing::default().telling(|_, _| {
+    let mut pacing = Pacing::default().reporting(|_, _| {
         folder(&env).prune(ONE, false).unwrap();
     });
     let e = folder(&env).restore(&first, into, &mut pacing).unwrap_err();

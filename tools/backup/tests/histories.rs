@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{BACKUPS, Model, Modelled, STORE, content, create, folder, memory, restored, small};
-use firn_backup::{BackupPlace, BackupRepository, FolderPlace, KeepRule, Pacing};
+use firn_backup::{BackupRepository, BackupStorage, FolderStorage, KeepRule, Pacing};
 use firn_kv::{Db, ErrorKind, TreeOptions};
 use firn_testkit::rng::Rng;
 
 /// Plays a history with backups at `place`.
-fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupPlace>) {
+fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupStorage>) {
     let (mem, env) = memory(seed);
     let backups = BackupRepository::new(env.clone(), place(&env));
     let mut rng = Rng::new(seed);
@@ -64,24 +64,24 @@ fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupP
 }
 
 #[test]
-fn what_is_restored_is_what_was_there() {
+fn a_restore_equals_the_backup() {
     // `FIRN_BACKUP_SEEDS=n` plays more.
     let seeds = std::env::var("FIRN_BACKUP_SEEDS").ok().and_then(|n| n.parse().ok());
     for seed in 0..seeds.unwrap_or(40) {
-        play(seed, |env| Arc::new(FolderPlace::new(env.clone(), BACKUPS)));
+        play(seed, |env| Arc::new(FolderStorage::new(env.clone(), BACKUPS)));
     }
 }
 
 #[cfg(feature = "s3")]
 #[test]
 fn objects_are_as_good_as_a_folder() {
-    use firn_backup::ObjectPlace;
+    use firn_backup::ObjectStorage;
     use object_store::memory::InMemory;
     for seed in 100..120 {
         let prefix = if seed % 2 == 0 { "" } else { "stores/one" };
         play(seed, |_| {
             let objects = Arc::new(InMemory::new());
-            Arc::new(ObjectPlace::new(objects, prefix, "memory:///stores/one").unwrap())
+            Arc::new(ObjectStorage::new(objects, prefix, "memory:///stores/one").unwrap())
         });
     }
 }
@@ -192,7 +192,7 @@ fn a_prune_keeps_by_count_and_by_age() {
 }
 
 #[test]
-fn a_plan_says_what_a_backup_copies() {
+fn a_plan_lists_the_copies_of_a_backup() {
     let (_, env) = memory(4);
     let backups = folder(&env);
     let db = Db::open_in(env.clone(), STORE, small()).unwrap();

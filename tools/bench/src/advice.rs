@@ -135,13 +135,13 @@ fn held_back(f: &AdviceFacts) -> Option<String> {
     Some(if worst.paced >= worst.stalled {
         format!(
             "{}: writers were held back {held:.1} s ({share:.0} % of the time) because compaction was behind; a policy that \
-             rewrites less (--policy lazy-leveled, tiered:8) or fewer, larger flushes (--memtable 256m --budget 1g) leave it less to do",
+             rewrites less (--policy lazy-leveled, tiered:8) or fewer, larger flushes (--memtable-size 256m --memory-budget 1g) leave it less to do",
             worst.step
         )
     } else {
         format!(
             "{}: writers waited {held:.1} s ({share:.0} % of the time) for a memtable to be flushed; the device or the processor is \
-             the limit: try --budget 1g for more memtables, --compression none if the processor is busy",
+             the limit: try --memory-budget 1g for more memtables, --compression none if the processor is busy",
             worst.step
         )
     })
@@ -192,7 +192,7 @@ fn does_not_fit(f: &AdviceFacts) -> Option<String> {
     (f.raw_bytes > f.cache_capacity && f.cache_capacity > 0).then(|| {
         format!(
             "tables hold {} uncompressed, the block cache at most {}: reads of random keys decode blocks again and again; a larger \
-             --budget ({} would hold all of it) makes them faster",
+             --memory-budget ({} would hold all of it) makes them faster",
             bytes(f.raw_bytes),
             bytes(f.cache_capacity),
             bytes((f.raw_bytes + (f.budget.saturating_sub(f.cache_capacity))).div_ceil(1 << 28) << 28)
@@ -204,7 +204,7 @@ fn does_not_fit(f: &AdviceFacts) -> Option<String> {
 fn amplified(f: &AdviceFacts) -> Option<String> {
     if f.write_amplification > 8.0 {
         return Some(format!(
-            "every byte put was written {:.1} times to tables; --policy lazy-leveled or tiered, or a larger --memtable, writes less",
+            "every byte put was written {:.1} times to tables; --policy lazy-leveled or tiered, or a larger --memtable-size, writes less",
             f.write_amplification
         ));
     }

@@ -54,27 +54,27 @@ Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@O
   exit code 1 when one is above --bound
   or, alone, queue: the first look behind --deletions many deletions, in memory and in tables, beside one where nothing was
   deleted, and scans among deletions by RocksDB's published recipe (--recipe keys)
-  or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --budget,
-  --memtable and --durability
+  or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --memory-budget,
+  --memtable-size and --durability
   or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
 
 Policies: as firn set-options takes them; firn set-options --help has them with their parameters
 
 Examples:
   firn bench
-  firn bench fillrandom readrandom:2 --num 5m --budget 1g
+  firn bench fillrandom readrandom:2 --num 5m --memory-budget 1g
   firn bench ycsb --threads 2
   firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv --html over-time.html
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
   firn bench mergerandom,readrandom                        counters; a store of them is gone on with as one (--keep mergerandom)
   firn bench fillseq,deleterange@1k,readseq                a thousand range deletions, and what a scan makes of them
-  firn bench ltm --num 20m --limit 512m --budget 256m --json
+  firn bench ltm --num 20m --limit 512m --memory-budget 256m --json
   firn bench small --stores 1000 --records 100
   firn bench queue --deletions 1m --rounds 3
   firn bench queue --orders queues --queues 1000 --deletions 1m --recipe 0     one tree has a thousand queues
   firn bench cliffs --history 20k --bound 20               no history may make an operation 20 times slower
-  firn bench trees --trees 60,10k --budget 64m             memory and puts a second of many trees";
+  firn bench trees --trees 60,10k --memory-budget 64m             memory and puts a second of many trees";
 
 /// Environment of a bench.
 #[derive(Clone, Copy, Debug)]
@@ -118,22 +118,22 @@ pub struct BenchArgs {
     #[arg(long, value_name = "POLICY", default_value = "tiered")]
     policy: Policy,
     /// Memory budget for memtables, cache, indexes and filters
-    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = options::size)]
+    #[arg(long = "memory-budget", alias = "budget", value_name = "SIZE", default_value = "256m", value_parser = options::size)]
     pub budget: u64,
     /// Maximum compaction I/O per second, reads and writes together [default: unlimited]
-    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    #[arg(long = "background-rate", alias = "rate", value_name = "SIZE", value_parser = options::size_per_second)]
     rate: Option<u64>,
     /// Maximum bytes of read-triggered compactions, in percent of flushed bytes; 0: none
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     read_compaction_percent: u32,
     /// Memory of one memtable
-    #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
+    #[arg(long = "memtable-size", alias = "memtable", value_name = "SIZE", default_value = "64m", value_parser = options::size)]
     memtable: u64,
     /// Target size of tables [default: the engine's]
-    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    #[arg(long, value_name = "SIZE", value_parser = options::size)]
     table_size: Option<u64>,
     /// Size of the smallest value that goes to a blob file [default: the engine's]
-    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    #[arg(long, value_name = "SIZE", value_parser = options::size)]
     blob_threshold: Option<u64>,
     /// Distribution of filter memory between runs
     #[arg(long, value_enum, default_value = "by-level")]
@@ -145,7 +145,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
     /// Total memory of `ltm`, including page cache; 0 if limited externally
-    #[arg(long, value_name = "BYTES", default_value = "512m", value_parser = options::size)]
+    #[arg(long, value_name = "SIZE", default_value = "512m", value_parser = options::size)]
     limit: u64,
     /// Duration of each read step of `ltm`
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]

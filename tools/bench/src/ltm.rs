@@ -52,7 +52,7 @@ pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
         Some(code) => std::process::exit(code),
         None => Err(Failure::with_next(
             format!("the process inside the limit of {} was killed", bytes(args.limit)),
-            "give it more memory (--limit), or the store less (--budget, --memtable)",
+            "give it more memory (--limit), or the store less (--memory-budget, --memtable-size)",
         )),
     }
 }

@@ -237,7 +237,7 @@ mod tests {
             let tree = BenchPlan::of_options(&line.bench).unwrap().tree;
             (tree.memtable_size, tree.table_size)
         };
-        assert_eq!(sizes("bench --memtable 2m --table-size 3m"), (2 << 20, 3 << 20));
+        assert_eq!(sizes("bench --memtable-size 2m --table-size 3m"), (2 << 20, 3 << 20));
         assert_eq!(sizes("bench").1, TreeOptions::default().table_size);
     }
 

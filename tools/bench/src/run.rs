@@ -136,7 +136,9 @@ pub fn words(f: Failure) -> firn_workload::Error {
     match f {
         Failure::Failed { what, .. } => what.into(),
         Failure::Engine(e) => e.into(),
-        Failure::Found | Failure::PipeClosed => "the directory cannot be used".into(),
+        Failure::Found | Failure::PipeClosed | Failure::Interrupted => {
+            "the directory cannot be used".into()
+        }
     }
 }
 

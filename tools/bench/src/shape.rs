@@ -68,10 +68,11 @@ impl BenchShape {
                 "distribution",
                 "durability",
                 "policy",
-                "budget",
-                "rate",
-                "reader-merges",
-                "memtable",
+                "memory-budget",
+                "background-rate",
+                "read-compaction-percent",
+                "memtable-size",
+                "table-size",
                 "blob-threshold",
                 "filter-allocation",
                 "compression",
@@ -91,10 +92,11 @@ impl BenchShape {
                 "distribution",
                 "durability",
                 "policy",
-                "budget",
-                "rate",
-                "reader-merges",
-                "memtable",
+                "memory-budget",
+                "background-rate",
+                "read-compaction-percent",
+                "memtable-size",
+                "table-size",
                 "blob-threshold",
                 "filter-allocation",
                 "compression",
@@ -106,7 +108,9 @@ impl BenchShape {
             BenchShape::Queue => {
                 &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"]
             }
-            BenchShape::Trees => &["trees", "num", "budget", "memtable", "durability", "seed"],
+            BenchShape::Trees => {
+                &["trees", "num", "memory-budget", "memtable-size", "durability", "seed"]
+            }
             BenchShape::Small => &["stores", "records"],
         }
     }

@@ -35,7 +35,7 @@ fn bench(dir: &Path, args: &[&str]) -> Output {
 #[test]
 fn it_measures_and_goes_on_with_its_own_store() {
     let t = Temp::new("own");
-    let small = ["fillrandom,readrandom", "--num", "2000", "--memtable", "1m", "--json"];
+    let small = ["fillrandom,readrandom", "--num", "2000", "--memtable-size", "1m", "--json"];
     for _ in 0..2 {
         let ran = bench(&t.0, &small);
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));

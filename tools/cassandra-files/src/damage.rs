@@ -12,12 +12,12 @@ use crate::{FileVersion, NodeFault, NodeFaultKind, NodeFiles, NodeFolder, NodePa
 
 /// Files in memory.
 #[derive(Clone)]
-struct HeldFiles {
+struct LoadedFiles {
     version: String,
     parts: BTreeMap<&'static str, Vec<u8>>,
 }
 
-impl NodeFiles for HeldFiles {
+impl NodeFiles for LoadedFiles {
     fn version(&self) -> &str {
         &self.version
     }
@@ -49,7 +49,7 @@ const TABLES: [&str; 10] = [
     "da/ranges/da-1-bti",
 ];
 
-fn held(table: &str) -> HeldFiles {
+fn held(table: &str) -> LoadedFiles {
     let file = format!("{}/tests/data/{table}-Data.db", env!("CARGO_MANIFEST_DIR"));
     let folder = NodeFolder::of(file.as_ref()).unwrap();
     let mut parts = BTreeMap::new();
@@ -60,11 +60,11 @@ fn held(table: &str) -> HeldFiles {
             parts.insert(part, bytes);
         }
     }
-    HeldFiles { version: folder.version().to_owned(), parts }
+    LoadedFiles { version: folder.version().to_owned(), parts }
 }
 
 /// Returns the number of events.
-fn read(files: &HeldFiles) -> Result<usize, NodeFault> {
+fn read(files: &LoadedFiles) -> Result<usize, NodeFault> {
     let table = NodeTable::open(files)?;
     let mut reader = table.read(files)?;
     let mut events = 0;
@@ -75,7 +75,7 @@ fn read(files: &HeldFiles) -> Result<usize, NodeFault> {
 }
 
 /// Returns the same table as written without compression and checksums.
-fn plain(table: &str) -> HeldFiles {
+fn plain(table: &str) -> LoadedFiles {
     let mut files = held(table);
     let version = FileVersion::parse(&files.version).unwrap();
     let mut content = ContentReader::open(&files, version).unwrap();
@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     /// Even with correct checksums, any contents are read or refused, and so is writing.
     #[test]
-    fn damage_behind_the_checksums_harms_nobody(
+    fn damage_under_sound_checksums_is_an_error(
         table in 0..TABLES.len(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         old in any::<bool>(),

@@ -22,15 +22,15 @@ type Shared = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
 
 /// Parts in memory, by name.
 #[derive(Clone, Default)]
-struct KeptFiles {
+struct MemoryFiles {
     parts: Shared,
     /// Names of the finished parts, in order.
     ended: Rc<RefCell<Vec<String>>>,
 }
 
-struct KeptPart(String, Vec<u8>, KeptFiles);
+struct MemoryPart(String, Vec<u8>, MemoryFiles);
 
-impl Write for KeptPart {
+impl Write for MemoryPart {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.1.write(bytes)
     }
@@ -40,26 +40,26 @@ impl Write for KeptPart {
     }
 }
 
-impl NodePartWriter for KeptPart {
+impl NodePartWriter for MemoryPart {
     fn finish(self: Box<Self>) -> io::Result<()> {
-        let KeptPart(name, bytes, kept) = *self;
+        let MemoryPart(name, bytes, kept) = *self;
         kept.parts.borrow_mut().insert(name.clone(), bytes);
         kept.ended.borrow_mut().push(name);
         Ok(())
     }
 }
 
-impl NodeSink for KeptFiles {
+impl NodeSink for MemoryFiles {
     fn part_path(&self, part: &str) -> PathBuf {
         part.into()
     }
 
     fn create(&self, part: &str) -> io::Result<Box<dyn NodePartWriter>> {
-        Ok(Box::new(KeptPart(part.to_owned(), vec![], self.clone())))
+        Ok(Box::new(MemoryPart(part.to_owned(), vec![], self.clone())))
     }
 }
 
-impl NodeFiles for KeptFiles {
+impl NodeFiles for MemoryFiles {
     fn version(&self) -> &str {
         "nb"
     }
@@ -102,7 +102,7 @@ fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
 /// refuses. Returns whether it wrote them.
 pub(crate) fn comes_back(files: &dyn NodeFiles) -> bool {
     let Ok((header, all)) = try_events(files) else { return false };
-    let kept = KeptFiles::default();
+    let kept = MemoryFiles::default();
     let mut writer = NodeTableWriter::create(kept.clone(), header.clone(), options(true)).unwrap();
     let written = all.iter().try_for_each(|e| writer.event(e)).and_then(|()| writer.finish());
     match written {
@@ -112,8 +112,8 @@ pub(crate) fn comes_back(files: &dyn NodeFiles) -> bool {
     written.is_ok()
 }
 
-fn write(header: &NodeHeader, all: &[NodeEvent], compressed: bool) -> KeptFiles {
-    let kept = KeptFiles::default();
+fn write(header: &NodeHeader, all: &[NodeEvent], compressed: bool) -> MemoryFiles {
+    let kept = MemoryFiles::default();
     let mut writer =
         NodeTableWriter::create(kept.clone(), header.clone(), options(compressed)).unwrap();
     all.iter().for_each(|e| writer.event(e).unwrap());
@@ -319,7 +319,7 @@ impl Draw {
 }
 
 /// Returns keys and offsets of the index, in order.
-fn index(files: &KeptFiles) -> Vec<(Vec<u8>, u64)> {
+fn index(files: &MemoryFiles) -> Vec<(Vec<u8>, u64)> {
     let bytes = files.parts.borrow()[INDEX].clone();
     let mut c = ByteCursor::new(&bytes, 0);
     let mut all = vec![];
@@ -370,7 +370,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_and_nothing_panics(
+    fn files_that_are_no_tables_are_refused_without_a_panic(
         draws in prop::collection::vec(any::<u8>(), 64..256), order in prop::collection::vec(0usize..200, 1..60),
     ) {
         let mut draw = Draw(draws, 0);
@@ -378,7 +378,7 @@ proptest! {
         let mut all = vec![];
         (0..3).for_each(|number| draw.partition(&header, number, &mut all));
         (3..6).for_each(|number| draw.partition(&other, number, &mut all));
-        let kept = KeptFiles::default();
+        let kept = MemoryFiles::default();
         let mut writer = NodeTableWriter::create(kept.clone(), header, options(false)).unwrap();
         for i in order {
             if let Err(e) = writer.event(&all[i % all.len()]) {

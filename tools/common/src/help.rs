@@ -1,6 +1,36 @@
-//! Help texts that wrap at the width of the terminal.
+//! Texts that wrap at the width of the terminal.
 
 use clap::Command;
+
+use crate::io::{screen, stdout_is_terminal};
+
+/// Breaks lines between words where they are longer than the terminal. A continuation has the
+/// indentation of its line. Text that does not go to a terminal is unchanged.
+pub fn fit_terminal(text: &str) -> String {
+    if stdout_is_terminal() { wrap(text, screen().1) } else { text.to_owned() }
+}
+
+/// Breaks lines between words where they are longer than `width` characters. Indentation and column
+/// gaps stay.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 64);
+    for line in text.split_inclusive('\n') {
+        let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+        let mut used = 0;
+        for word in line.split_inclusive(' ') {
+            let len = word.trim_end().chars().count();
+            if used > indent.len() && len > 0 && used + len > width {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.push_str(&indent);
+                used = indent.len();
+            }
+            out.push_str(word);
+            used += word.chars().count();
+        }
+    }
+    out
+}
 
 /// Joins the lines of each paragraph in the texts after the options, of a command and its
 /// subcommands, so that clap wraps them at words. Indented lines, such as examples, stay as they
@@ -37,6 +67,16 @@ fn paragraphs(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_wrap_between_words_with_their_indentation() {
+        let text = "one two three\n  four five six\n\n    a-word-without-end\nlast";
+        assert_eq!(
+            wrap(text, 9),
+            "one two\nthree\n  four\n  five\n  six\n\n    a-word-without-end\nlast"
+        );
+        assert_eq!(wrap(text, 80), text);
+    }
 
     #[test]
     fn paragraphs_are_joined_and_examples_are_not() {

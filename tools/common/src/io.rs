@@ -93,6 +93,17 @@ pub fn screen() -> (usize, usize) {
     (lines.into(), columns.into())
 }
 
+/// Asks a question on the terminal, and reports whether the answer is yes.
+///
+/// # Errors
+/// Standard input cannot be read.
+pub fn confirm(question: &str) -> io::Result<bool> {
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Creates a file of the user, replacing an existing one.
 pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))

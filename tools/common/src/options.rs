@@ -22,6 +22,14 @@ use firn_kv::{Compression, Durability, FilterAllocation, FilterKind, TreeOptions
 
 use crate::output::{Color, Style};
 
+/// Parses a size per second, as `50m` or `50m/s`.
+///
+/// # Errors
+/// A sentence about the text.
+pub fn size_per_second(text: &str) -> Result<u64, String> {
+    size(text.strip_suffix("/s").unwrap_or(text))
+}
+
 /// Heading of such options in help texts.
 pub const EVERYWHERE: &str = "Options of every command";
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 pub use comfy_table::Table;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, presets};
 use firn_kv::Error;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::io::{stderr_is_terminal, stdout_is_terminal};
+use crate::io::{screen, stderr_is_terminal, stdout_is_terminal};
 
 /// The reason why a command did not complete.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub enum Failure {
     Engine(Error),
     /// The reader closed the pipe. Exit code 0.
     PipeClosed,
+    /// Ctrl-C stopped it, and it printed how far it came. Exit code 130.
+    Interrupted,
 }
 
 /// Result of a command.
@@ -86,6 +88,7 @@ pub fn finish(done: Done, style: Style, advice: fn(&Error) -> Option<&'static st
     match done {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
         Err(Failure::Found) => ExitCode::from(1),
+        Err(Failure::Interrupted) => ExitCode::from(130),
         Err(Failure::Engine(e)) => complain(&e.to_string(), advice(&e), style),
         Err(Failure::Failed { what, next }) => complain(&what, next.as_deref(), style),
     }
@@ -255,6 +258,20 @@ pub fn print_table(t: &Table, style: Style) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Formats a [`table`] for the terminal: hides the columns with these numbers, one after the other,
+/// until its lines fit.
+pub fn print_fitting(t: &mut Table, dispensable: &[usize], style: Style) -> String {
+    let most = if stdout_is_terminal() { screen().1 } else { usize::MAX };
+    for column in dispensable {
+        let fits = t.lines().all(|line| line.trim().chars().count() <= most);
+        match t.column_mut(*column) {
+            Some(column) if !fits => drop(column.set_constraint(ColumnConstraint::Hidden)),
+            _ => break,
+        }
+    }
+    print_table(t, style)
 }
 
 /// Progress on standard error, only on a terminal.

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_holds_its_data_and_nothing_from_elsewhere() {
+    fn the_page_is_self_contained() {
         let frame = PageFrame {
             t: 1.0,
             ops: 2,

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use crate::admin::trees::{Options, holds};
 use crate::names::StoreNames;
 use crate::store::Global;
+use firn_tools::help::fit_terminal;
 use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
 use firn_tools::output::{
-    Done, Failure, Style, bytes, count, listing, print_table, rate, row, table, things,
+    Done, Failure, Style, bytes, count, listing, print_fitting, print_table, rate, row, table,
+    things,
 };
 use firn_tools::stats::stats_json;
 
@@ -58,6 +60,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// Columns of the table of trees that a narrow terminal does not show.
+const DISPENSABLE: [usize; 6] = [6, 7, 9, 11, 10, 2];
 
 /// Sums over the runs of a tree.
 pub struct InspectSums {
@@ -169,14 +174,14 @@ fn print_json(
     let mut v = stats_json(&now.stats);
     for tree in v["trees"].as_array_mut().into_iter().flatten() {
         let name = tree["name"].as_str().unwrap_or_default().to_owned();
-        tree["holds"] = now.names.told(&name);
+        tree["holds"] = now.names.json(&name);
         tree["options"] = now.options.json(&name);
     }
     v["dir"] = global.store.db.display().to_string().into();
     v["disk_bytes"] = now.on_disk.into();
     v["unlisted_table_bytes"] = now.unlisted.into();
     if args.watch.is_none() {
-        writeln!(stdout(), "{v:#}")?;
+        writeln!(stdout(), "{v}")?;
         return Ok(());
     }
     v["since_last"] = before.map_or(Value::Null, |before| {
@@ -237,11 +242,11 @@ fn print_totals(
     }
     if now.unlisted > 0 {
         let held = bytes(now.unlisted);
-        writeln!(
-            out,
+        let words = format!(
             "{held} more in tables that are not listed: being written, or retained for readers, by a program that has the store open, or left \
-             by one that was killed (the next opening for writing removes those)"
-        )?;
+             by one that was killed (the next opening for writing removes those)\n"
+        );
+        write!(out, "{}", fit_terminal(&words))?;
     }
     Ok(writeln!(out)?)
 }
@@ -280,7 +285,7 @@ fn print_trees(out: &mut impl Write, style: Style, now: &InspectLook) -> Done {
             bytes(tree.debt),
         ]);
     }
-    Ok(write!(out, "{}", print_table(&t, style))?)
+    Ok(write!(out, "{}", print_fitting(&mut t, &DISPENSABLE, style))?)
 }
 
 /// Prints the runs and the blob files of a tree.
@@ -317,14 +322,14 @@ fn print_runs(out: &mut impl Write, style: Style, now: &InspectLook, tree: &Tree
 
 /// Prints the memory and the open files of this process.
 fn print_memory(out: &mut impl Write, s: &Stats) -> Done {
-    writeln!(
-        out,
-        "\nmemory of this command: memtables {}, indexes and filters {}, block cache {} of {}",
+    let memory = format!(
+        "\nmemory of this command: memtables {}, indexes and filters {}, block cache {} of {}\n",
         bytes(s.memory.memtables),
         bytes(s.memory.tables),
         bytes(s.memory.cache),
         bytes(s.memory.cache_capacity)
-    )?;
+    );
+    write!(out, "{}", fit_terminal(&memory))?;
     let bound = if s.files.most == u64::MAX {
         "without a bound".into()
     } else {

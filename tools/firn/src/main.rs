@@ -25,12 +25,15 @@ mod shell;
 mod store;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind as ClapErrorKind;
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io::stdout;
+use firn_tools::output::Failure;
 use firn_tools::{install, output};
 
 use admin::{advise, backup, trees, verify, whole};
@@ -54,7 +57,8 @@ Examples:
   firn --db shop cql                        a shell for CQL
   firn --db shop serve                      a server for Cassandra's drivers and cqlsh
   firn --db music cli                       a shell for keyspaces and column families, as cassandra-cli was
-  firn fruit stats                          the store may also be the first argument
+  firn stats fruit                          the store may also be an argument: of a command without others, or
+  firn fruit scan                           the first one
   firn load --help                          the options of a command, with examples";
 
 /// Load, read, measure and verify Firn stores: embedded, ordered, durable key-value stores.
@@ -169,8 +173,26 @@ enum FirnCommand {
     Man(install::ManArgs),
 }
 
+/// Name of the positional argument that [`command`] adds.
+const STORE: &str = "store";
+
+/// Returns the command line. Commands without arguments of their own also take the store as their
+/// argument.
 fn command() -> clap::Command {
-    firn_tools::help::wrapped(FirnCli::command())
+    let command = firn_tools::help::wrapped(FirnCli::command());
+    command.mut_subcommands(|sub| {
+        if sub.has_subcommands() || sub.get_positionals().next().is_some() {
+            return sub;
+        }
+        let store = Arg::new(STORE).value_name("DIR").value_parser(value_parser!(PathBuf));
+        sub.arg(store.help("Directory of the store, instead of --db"))
+    })
+}
+
+/// Returns the store that a command has as its argument.
+fn store_argument(matches: &ArgMatches) -> Option<PathBuf> {
+    let (_, matches) = matches.subcommand()?;
+    matches.try_get_one(STORE).ok().flatten().cloned()
 }
 
 fn main() -> ExitCode {
@@ -181,6 +203,13 @@ fn main() -> ExitCode {
     let mut cli =
         FirnCli::from_arg_matches(&matches).unwrap_or_else(|e| e.format(&mut command()).exit());
     cli.global.names_store = matches.value_source("db") == Some(ValueSource::CommandLine);
+    if let Some(dir) = store_argument(&matches) {
+        if cli.global.names_store {
+            let twice = "the store is named twice: with --db and as the argument DIR";
+            command().error(ClapErrorKind::ArgumentConflict, twice).exit();
+        }
+        (cli.global.store.db, cli.global.names_store) = (dir, true);
+    }
     let global = &cli.global;
     let done = match &cli.command {
         FirnCommand::Load(args) => load::run(global, args),
@@ -225,7 +254,15 @@ fn main() -> ExitCode {
         FirnCommand::Completions(args) => install::completions(args, command(), &mut stdout()),
         FirnCommand::Man(args) => install::man(args, command(), &mut stdout()),
     };
-    output::finish(done, global.style(), advice)
+    let done = done.map_err(|failure| match failure {
+        Failure::Engine(e) => {
+            let verify = format!("`{} verify`", global.firn());
+            let next = advice(&e).map(|words| words.replace("`firn verify`", &verify));
+            Failure::Failed { what: e.to_string(), next }
+        }
+        other => other,
+    });
+    output::finish(done, global.style(), |_| None)
 }
 
 /// Allows `firn DIR COMMAND` for `firn --db DIR COMMAND`.
@@ -251,7 +288,7 @@ fn advice(e: &Error) -> Option<&'static str> {
             "`firn verify` lists all damage with advice; it does not change the files"
         }
         ErrorKind::Locked => {
-            "another program has the store open for writing: end it or wait. If it is `firn serve`, use `firn cql --connect ADDRESS`. Commands that only read work meanwhile"
+            "another program has the store open for writing: end it or wait. If it is `firn serve`, use `firn cql --connect ADDRESS`. Commands that only read work meanwhile, also `firn cql --read-only`"
         }
         ErrorKind::NotFound => {
             "check the directory: `firn --db DIR …` or `firn DIR …`; `firn put`, `firn load` and `firn cql` create a store"

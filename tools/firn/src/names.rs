@@ -32,7 +32,7 @@ struct NamedKey {
     /// "table shop.items".
     words: String,
     /// The same as JSON.
-    told: Value,
+    json: Value,
     /// Names that users write: "shop.items", for an index "shop.items_name"; quoted as CQL writes
     /// it, and without quotes.
     paths: [String; 2],
@@ -54,16 +54,16 @@ impl NamedKey {
         let whose = format!("{kind} {}.{}", quoted(keyspace), quoted(name));
         let words =
             index.map_or(whose.clone(), |index| format!("index {} on {whose}", quoted(index)));
-        let mut told = json!({"kind": if index.is_some() { "index" } else { kind }, "keyspace": keyspace, kind: name});
+        let mut json = json!({"kind": if index.is_some() { "index" } else { kind }, "keyspace": keyspace, kind: name});
         if let Some(index) = index {
-            told["index"] = index.into();
+            json["index"] = index.into();
         }
         let last = index.unwrap_or(name);
         let paths = [
             format!("{}.{}", quote_if_needed(keyspace), quote_if_needed(last)),
             format!("{keyspace}.{last}"),
         ];
-        NamedKey { words, told, paths, keys }
+        NamedKey { words, json, paths, keys }
     }
 }
 
@@ -266,8 +266,8 @@ impl StoreNames {
     }
 
     /// Returns the same as JSON: kind, keyspace, name. Null if it is unknown.
-    pub fn told(&self, tree: &str) -> Value {
-        self.named(tree).map_or(Value::Null, |n| n.told.clone())
+    pub fn json(&self, tree: &str) -> Value {
+        self.named(tree).map_or(Value::Null, |n| n.json.clone())
     }
 
     /// Returns the partition of a key in the tree of a table or family: "id = 1". `None` if the key

@@ -16,14 +16,14 @@ use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
 use firn_server::{DescriptorPlan, Options, Server, ServerError, StorePlace, TlsOptions};
 use firn_tools::io::stdout;
-use firn_tools::options::{Durable, size as parse_size};
+use firn_tools::options::{self, Durable};
 use firn_tools::output::{Done, Failure, bytes, count};
 use firn_workload::spec::parse_count;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
-use crate::store::{Global, Holding, clock_words};
+use crate::store::{Global, StoreContent, clock_words};
 
 pub const EXAMPLES: &str = "\
 Clients of Cassandra connect as to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4 and 5). The
@@ -95,20 +95,20 @@ pub struct ServeArgs {
     #[arg(long, default_value_t = 1024, value_name = "N")]
     max_connections: usize,
     /// Limit the size of a request
-    #[arg(long, default_value = "16m", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "16m", value_parser = options::size, value_name = "SIZE")]
     max_request: u64,
     /// Limit the total size of waiting and running requests; above it, backpressure
-    #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "64m", value_parser = options::size, value_name = "SIZE")]
     max_in_flight: u64,
     /// Limit the result of a statement; a page ends at a quarter of it
-    #[arg(long, default_value = "256m", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "256m", value_parser = options::size, value_name = "SIZE")]
     max_result: u64,
     /// Limit the memory of all results, counted as twice their bytes; at the limit pages end early
     /// and larger results are refused as overloaded [default: twice --max-result]
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = options::size, value_name = "SIZE")]
     max_results_memory: Option<u64>,
     /// Limit a batch over several partitions; 0 for no limit [default: 50k, as Cassandra]
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = options::size, value_name = "SIZE")]
     max_batch: Option<u64>,
     /// Limit the tombstones that a read steps over; 0 for no limit [default: 100k, as Cassandra]
     #[arg(long, value_parser = parse_count, value_name = "N")]
@@ -389,7 +389,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     #[cfg(unix)]
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
     // A store of keys and values has no roles; opening it for CQL would add a tree to it.
-    if !args.ephemeral && global.holding()? != Holding::Model {
+    if !args.ephemeral && global.holding()? != StoreContent::Model {
         options.check_without_login().map_err(failure)?;
     }
     let server = Server::start(options).map_err(failure)?;

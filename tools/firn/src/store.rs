@@ -2,6 +2,7 @@
 //!
 //! Invariant: commands that read never write and never create a store.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
@@ -17,6 +18,7 @@ use firn_tools::output::{Done, Failure, Style, things};
 use firn_tools::shell;
 use firn_wide::Wide;
 use firn_wide::internals::store::{CellStore, SCHEMA_TREE, TreeName};
+use serde_json::Value;
 
 use crate::names::StoreNames;
 
@@ -74,6 +76,14 @@ impl Global {
         self.store.style()
     }
 
+    /// Prints a result as one line of JSON if the command line asks for it.
+    pub fn print_json(&self, result: Value) -> Done {
+        if self.store.json {
+            writeln!(io::stdout(), "{result}")?;
+        }
+        Ok(())
+    }
+
     /// Returns the first words of suggested commands for this store: `firn`, with `--db DIR` unless
     /// the store is the default one.
     pub fn firn(&self) -> String {
@@ -87,14 +97,14 @@ impl Global {
     /// open.
     pub fn open_to_read(&self) -> Done<Db> {
         let db = Db::open_with(&self.store.db, self.to_read())?;
-        self.tell_of_log(&db);
+        self.note_log_damage(&db);
         Ok(db)
     }
 
     /// Opens the store for reading only, and returns the displayed names of its trees as well.
     pub fn open_named(&self) -> Done<(Db, StoreNames)> {
         let (db, names) = self.open_named_quietly()?;
-        self.tell_of_log(&db);
+        self.note_log_damage(&db);
         Ok((db, names))
     }
 
@@ -102,7 +112,7 @@ impl Global {
     /// store has keyspaces, all trees are opened with their hooks. If their definitions are
     /// unreadable, trees are opened without hooks and have no displayed names.
     pub fn open_named_quietly(&self) -> Result<(Db, StoreNames), Error> {
-        if self.holding().ok() == Some(Holding::Model)
+        if self.holding().ok() == Some(StoreContent::Model)
             && let Ok(session) = self.model(self.to_read())
         {
             return Ok((session.engine().store().db().clone(), StoreNames::of_session(&session)));
@@ -110,7 +120,7 @@ impl Global {
         Ok((Db::open_with(&self.store.db, self.to_read())?, StoreNames::default()))
     }
 
-    fn tell_of_log(&self, db: &Db) {
+    fn note_log_damage(&self, db: &Db) {
         if let Some(torn) = db.torn_log().filter(|t| t.proof.is_some()) {
             eprintln!(
                 "{} the log is damaged, and {} after the damage are not read: `firn verify` shows details, `sstable-dump salvage` saves them",
@@ -131,8 +141,10 @@ impl Global {
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
         let options = self.to_write(create, bytes);
         match self.holding()? {
-            Holding::Model => Ok(self.model(options)?.engine().store().db().clone()),
-            Holding::Nothing | Holding::Keys => Ok(Db::open_with(&self.store.db, options)?),
+            StoreContent::Model => Ok(self.model(options)?.engine().store().db().clone()),
+            StoreContent::Nothing | StoreContent::Keys => {
+                Ok(Db::open_with(&self.store.db, options)?)
+            }
         }
     }
 
@@ -164,15 +176,15 @@ impl Global {
     }
 
     /// Returns the type of content of the directory, from its manifest alone.
-    pub fn holding(&self) -> Done<Holding> {
+    pub fn holding(&self) -> Done<StoreContent> {
         let env = OsEnv::new();
         let is_there =
             env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
         match if is_there { Manifest::load(&*env, &self.store.db)? } else { None } {
-            None => Ok(Holding::Nothing),
-            Some((state, _)) if state.tree_named(SCHEMA_TREE).is_some() => Ok(Holding::Model),
-            Some((state, _)) if state.trees.is_empty() => Ok(Holding::Nothing),
-            Some(_) => Ok(Holding::Keys),
+            None => Ok(StoreContent::Nothing),
+            Some((state, _)) if state.tree_named(SCHEMA_TREE).is_some() => Ok(StoreContent::Model),
+            Some((state, _)) if state.trees.is_empty() => Ok(StoreContent::Nothing),
+            Some(_) => Ok(StoreContent::Keys),
         }
     }
 
@@ -216,15 +228,15 @@ impl Global {
     pub fn begins_empty(&self) -> Done<bool> {
         let names = OsEnv::new().list(&self.store.db).unwrap_or_default();
         let foreign = !names.is_empty() && !names.iter().any(|n| n == CURRENT);
-        Ok(!foreign && !io::is_file(&self.store.db) && self.holding()? != Holding::Model)
+        Ok(!foreign && !io::is_file(&self.store.db) && self.holding()? != StoreContent::Model)
     }
 
     /// Prints, once, why an empty database refused a statement.
-    pub fn tell_empty(&self) {
+    pub fn note_empty(&self) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             let what = match self.holding() {
-                Ok(Holding::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
+                Ok(StoreContent::Keys) => "is a store of keys and values, which has no keyspaces yet: CREATE KEYSPACE makes one",
                 _ => "is no store yet: the first CREATE KEYSPACE makes it",
             };
             eprintln!("{} {} {what}", self.style().bold("note:"), self.store.db.display());
@@ -233,7 +245,7 @@ impl Global {
 
     /// Fails if the store has only keys and values: opening it as a model would create keyspaces.
     pub fn check_model(&self) -> Done {
-        if self.holding()? != Holding::Keys {
+        if self.holding()? != StoreContent::Keys {
             return Ok(());
         }
         let next = "`firn trees` lists what is there; `firn define`, `firn cli` and `firn cql` make keyspaces";
@@ -289,7 +301,9 @@ impl Global {
     /// unreadable.
     fn names(&self) -> StoreNames {
         match self.holding() {
-            Ok(Holding::Model) => self.open_named_quietly().map(|(_, n)| n).unwrap_or_default(),
+            Ok(StoreContent::Model) => {
+                self.open_named_quietly().map(|(_, n)| n).unwrap_or_default()
+            }
             _ => StoreNames::default(),
         }
     }
@@ -333,20 +347,23 @@ impl Global {
 
     /// Reports whether a tree belongs to the data model.
     pub fn is_own_tree(&self, name: &str) -> Done<bool> {
-        Ok(TreeName::parse(name).is_some() && self.holding()? == Holding::Model)
+        Ok(TreeName::parse(name).is_some() && self.holding()? == StoreContent::Model)
     }
 
     /// Fails if the tree belongs to the data model, which could not read bytes put there by hand.
     pub fn check_own_tree(&self, name: &str) -> Done {
+        let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";
+        self.refuse_own_tree(name, "changing its keys by hand would corrupt them", next)
+    }
+
+    /// Fails with this reason and advice if the tree belongs to the data model.
+    pub fn refuse_own_tree(&self, name: &str, why: &str, next: &str) -> Done {
         if !self.is_own_tree(name)? {
             return Ok(());
         }
-        let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";
         let names = self.names();
         let of = names.of_tree(name).map_or_else(String::new, |words| format!(" ({words})"));
-        let what = format!(
-            "the tree {name:?}{of} belongs to the keyspaces of this store: changing its keys by hand would corrupt them"
-        );
+        let what = format!("the tree {name:?}{of} belongs to the keyspaces of this store: {why}");
         Err(Failure::with_next(what, next))
     }
 }
@@ -386,7 +403,7 @@ pub fn empty() -> Done<Wide> {
 
 /// Content of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum StoreContent {
     /// No store, or one without trees.
     Nothing,
     /// Trees of keys and values.

@@ -77,7 +77,7 @@ fn backups_are_made_listed_restored_and_pruned() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn damage_is_named() {
     let t = Temp::new("backup", "wrong");
     t.firn_all(&["backup", "create", "backups"]).said(2, &["there is no store", "--db DIR"]);
     t.firn_all(&["put", "k", "v"]).good();

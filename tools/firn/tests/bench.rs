@@ -18,9 +18,9 @@ fn steps(bench: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_bench_larger_than_memory_counts_what_the_device_moves() {
+fn a_bench_larger_than_memory_counts_device_io() {
     let t = Temp::new("bench", "ltm");
-    let small = ["--num", "3000", "--memtable", "1m", "--seconds", "1"];
+    let small = ["--num", "3000", "--memtable-size", "1m", "--seconds", "1"];
     let all = t.json(&[&["bench", "ltm", "--limit", "0", "--json"][..], &small].concat());
     assert_eq!(
         steps(&all),
@@ -54,8 +54,9 @@ fn a_bench_larger_than_memory_counts_what_the_device_moves() {
 fn bench_measures_and_concludes() {
     let t = Temp::new("bench", "bench");
     let drawn = ["--series", "series.csv", "--html", "page.html"];
-    let all =
-        t.json(&[&["bench", "--num", "2000", "--memtable", "1m", "--json"][..], &drawn].concat());
+    let all = t.json(
+        &[&["bench", "--num", "2000", "--memtable-size", "1m", "--json"][..], &drawn].concat(),
+    );
     let names = steps(&all);
     assert!(
         names.len() > 10 && names[0] == "fillrandom" && names.contains(&"compact".to_owned()),
@@ -80,8 +81,16 @@ fn bench_measures_and_concludes() {
         serde_json::Deserializer::from_str(rows).into_iter().next().unwrap().unwrap();
     assert_eq!(rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), names);
     // A later bench continues with the store of an earlier one, or replaces it.
-    let kept =
-        t.json(&["bench", "readrandom:2", "--keep", "--num", "2000", "--memtable", "1m", "--json"]);
+    let kept = t.json(&[
+        "bench",
+        "readrandom:2",
+        "--keep",
+        "--num",
+        "2000",
+        "--memtable-size",
+        "1m",
+        "--json",
+    ]);
     assert_eq!(kept["live_keys"], all["live_keys"]);
     assert_eq!(t.firn(&["scan", "--limit", "3", "--keys-only", "--hex"]).good().lines().count(), 3);
     let text = t
@@ -91,7 +100,7 @@ fn bench_measures_and_concludes() {
             "readseq",
             "--num",
             "500",
-            "--memtable",
+            "--memtable-size",
             "1m",
             "--policy",
             "lazy-leveled:3",
@@ -108,7 +117,7 @@ fn bench_measures_and_concludes() {
 }
 
 #[test]
-fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
+fn bench_knows_ycsb_and_refuses_unknown_workloads() {
     let t = Temp::new("bench", "ycsb");
     let args = [
         "bench",
@@ -132,7 +141,7 @@ fn bench_knows_ycsb_and_refuses_what_it_does_not_know() {
 #[test]
 fn bench_merges_and_deletes_ranges() {
     let t = Temp::new("bench", "merges");
-    let small = ["--num", "3000", "--memtable", "1m", "--json"];
+    let small = ["--num", "3000", "--memtable-size", "1m", "--json"];
     let ran = t.json(
         &[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small]
             .concat(),
@@ -205,7 +214,7 @@ fn bench_leaves_a_loaded_store_alone() {
 }
 
 #[test]
-fn what_a_user_put_into_the_store_of_a_bench_stays() {
+fn a_bench_does_not_delete_user_keys() {
     let t = Temp::new("bench", "mine");
     let bench = ["bench", "fillseq", "--num", "100"];
     t.firn(&bench).good();
@@ -225,7 +234,7 @@ fn what_a_user_put_into_the_store_of_a_bench_stays() {
 }
 
 #[test]
-fn what_a_bench_would_not_look_at_is_refused() {
+fn unused_options_of_a_bench_are_refused() {
     let t = Temp::new("bench", "options");
     for (args, takes) in [
         (&["trees", "--html", "x.html"][..], "--trees, --num"),
@@ -235,7 +244,7 @@ fn what_a_bench_would_not_look_at_is_refused() {
         (&["ltm", "--reads", "5"], "--limit, --seconds"),
         (&["fillseq", "--rows", "2000"], "--num, --reads"),
         (&["--model", "wide", "--keep"], "--rows, --columns"),
-        (&["--model", "cql", "--threads", "1"], "--rows, --budget"),
+        (&["--model", "cql", "--threads", "1"], "--rows, --memory-budget"),
     ] {
         let option = args.iter().rfind(|a| a.starts_with("--")).unwrap();
         t.firn(&[&["bench"], args].concat()).said(2, &[&format!(" does not take {option}"), takes]);

@@ -78,8 +78,8 @@ fn cql_answers_as_the_node_did() {
         let places: Vec<String> = tables.iter().map(|t| node(&temp, version, t)).collect();
         let mut args = vec!["import", "--schema", "schema.cql", "--cassandra"];
         args.extend(places.iter().map(String::as_str));
-        let (code, _, told) = run(&temp, &args);
-        assert_eq!(code, 0, "{told}");
+        let (code, _, output) = run(&temp, &args);
+        assert_eq!(code, 0, "{output}");
         let session = open(&temp);
         for table in tables {
             let said = data().join("data").join(version).join(table).join(format!("{table}.rows"));
@@ -168,8 +168,8 @@ fn every_time_is_carried_and_types_come_from_the_files() {
     for table in ["types", "collections", "many", "chunks"] {
         let place = node(&temp, "nb", table);
         // Chunks end in the middle of partitions and rows.
-        let (code, _, told) = run(&temp, &["import", "--chunk", "2", "--cassandra", &place]);
-        assert_eq!(code, 0, "{told}");
+        let (code, _, output) = run(&temp, &["import", "--chunk", "2", "--cassandra", &place]);
+        assert_eq!(code, 0, "{output}");
         let session = open(&temp);
         let (found, said) = (times_of_store(&session, table), times_of_files(&temp.path(&place)));
         assert_eq!(found, said, "{table}");
@@ -196,13 +196,14 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
     let java = "CREATE FUNCTION look.f(a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;';\n";
     let with_java = format!("{}{java}", schema());
     fs::write(temp.path("java.cql"), with_java).unwrap();
-    let (code, _, told) = run(&temp, &["import", "--schema", "java.cql", "--cassandra", &files[0]]);
-    assert!(code == 0 && told.contains("a function is left out"), "{told}");
+    let (code, _, output) =
+        run(&temp, &["import", "--schema", "java.cql", "--cassandra", &files[0]]);
+    assert!(code == 0 && output.contains("a function is left out"), "{output}");
     // Imports one after the other, the later one first.
     for file in &files {
         let args = ["import", "--schema", "schema.cql", "--cassandra", file];
-        let (code, _, told) = run(&temp, &args);
-        assert_eq!(code, 0, "{told}");
+        let (code, _, output) = run(&temp, &args);
+        assert_eq!(code, 0, "{output}");
     }
     let (code, out, _) = run(&temp, &["purge-report", "--keyspace", "look", "--json"]);
     let report: Value = serde_json::from_str(&out).unwrap();
@@ -308,17 +309,17 @@ fn counters_go_into_empty_tables_only() {
     assert_eq!(found, expected);
     session.close().unwrap();
     drop(session);
-    let (code, _, told) = run(&temp, &["import", "--cassandra", &place]);
-    assert!(code == 2 && told.contains("look.counters has counters already"), "{told}");
+    let (code, _, output) = run(&temp, &["import", "--cassandra", &place]);
+    assert!(code == 2 && output.contains("look.counters has counters already"), "{output}");
 }
 
 #[test]
-fn what_can_not_be_imported_is_said_before_anything_is_written() {
+fn an_impossible_import_is_reported_before_the_first_write() {
     let temp = Temp::new("cassandra", "refused");
     let place = node(&temp, "nb", "ranges");
     let refused = |args: &[&str], words: &str| {
-        let (code, _, told) = run(&temp, &[&["import", "--cassandra"], args].concat());
-        assert!(code == 2 && told.contains(words) && told.contains(" next: "), "{told}");
+        let (code, _, output) = run(&temp, &[&["import", "--cassandra"], args].concat());
+        assert!(code == 2 && output.contains(words) && output.contains(" next: "), "{output}");
     };
     fs::create_dir(temp.path("empty")).unwrap();
     refused(&["empty"], "empty has no tables of Cassandra");

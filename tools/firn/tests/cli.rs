@@ -208,7 +208,7 @@ fn a_bad_line_stops_or_is_skipped() {
 }
 
 #[test]
-fn what_is_not_there_is_not_made() {
+fn reading_a_missing_store_creates_none() {
     let t = Temp::new("cli", "nowhere");
     for args in [
         &["get", "k"][..],
@@ -230,7 +230,7 @@ fn what_is_not_there_is_not_made() {
 }
 
 #[test]
-fn what_is_somebody_elses_is_left_alone() {
+fn foreign_directories_are_left_alone() {
     let t = Temp::new("cli", "foreign");
     fs::create_dir(t.path("db")).unwrap();
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
@@ -431,7 +431,7 @@ fn all_damage_is_found_at_once() {
 
 /// A missing live table is damage for every command, and so is a missing `CURRENT` next to tables.
 #[test]
-fn what_is_missing_is_called_damage() {
+fn a_missing_file_is_damage() {
     let t = Temp::new("cli", "missing");
     t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
     t.firn_bytes(&["compact"]).good();
@@ -549,7 +549,7 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
 }
 
 #[test]
-fn cli_stops_at_the_first_failure_unless_told_otherwise() {
+fn cli_stops_at_the_first_failure_without_go_on() {
     let t = Temp::new("cli", "wide-failures");
     let script = t.file(
         "s.txt",
@@ -579,12 +579,12 @@ fn a_demo_fills_a_store_that_can_be_asked() {
     let t = Temp::new("cli", "demo");
     let ran = t.firn_bytes(&["demo", "bloggy"]);
     ran.said(0, &["cli -k BloggyAppy"]);
-    let told = ran.text();
+    let output = ran.text();
     for line in [
         "        tags: \"movie,horror,\",",
         "        | by Arin Sarkissian (@phatduckk), 2009-08-18 01:13:24+0000",
     ] {
-        assert!(told.lines().any(|l| l == line), "{line}");
+        assert!(output.lines().any(|l| l == line), "{line}");
     }
     t.firn_bytes(&["demo", "bloggy"]).said(2, &["BloggyAppy already", "another directory"]);
     let got = t
@@ -602,7 +602,7 @@ fn a_demo_fills_a_store_that_can_be_asked() {
 }
 
 #[test]
-fn purge_report_says_what_waits_and_compact_purges() {
+fn purge_report_lists_blockers_and_compact_purges() {
     let t = Temp::new("cli", "purge");
     t.firn_bytes(&["demo", "bloggy"]).good();
     let change = "update column family Authors with gc_grace = 0; del Authors['Author 2'];";
@@ -637,11 +637,12 @@ fn the_article_is_a_script() {
     let t = Temp::new("cli", "article");
     let script =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/article.txt");
-    let told = t.firn_bytes(&["cli", "-f", script]).text();
+    let output = t.firn_bytes(&["cli", "-f", script]).text();
     let after = |of: &str| -> Vec<String> {
-        told.match_indices(of)
+        output
+            .match_indices(of)
             .map(|(at, _)| {
-                told[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned()
+                output[at + of.len()..].split(',').next().unwrap().trim_end_matches(')').to_owned()
             })
             .collect()
     };
@@ -659,10 +660,10 @@ fn the_article_is_a_script() {
 fn the_answer_about_likes_is_a_script() {
     let t = Temp::new("cli", "answer");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/likes.txt");
-    let told = t.firn_bytes(&["cli", "-f", script]).text();
+    let output = t.firn_bytes(&["cli", "-f", script]).text();
     let counted = "=> (counter=dislikes, value=0)\n=> (counter=likes, value=1)\n=> (counter=views, value=3)\n";
-    assert!(told.contains(counted), "{told}");
-    let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("{part} in {told}"));
+    assert!(output.contains(counted), "{output}");
+    let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part} in {output}"));
     let song = "=> (column=722e5680-4d40-11e0-8001-000000000002, value=";
     // Nothing at first, then a dislike, then a like.
     assert!(

@@ -150,7 +150,7 @@ fn a_server_that_comes_again_is_found_again() {
 }
 
 #[test]
-fn a_connection_that_breaks_within_a_statement_is_told() {
+fn a_connection_that_breaks_within_a_statement_is_reported() {
     let t = Temp::new("connect", "breaks");
     // Accepts the connection and answers two statements, the second one with a value of an unknown
     // class. Then ends within the answer of the third one.
@@ -208,7 +208,7 @@ fn a_connection_that_breaks_within_a_statement_is_told() {
 }
 
 #[test]
-fn what_only_a_server_does() {
+fn features_of_servers_only() {
     let t = Temp::new("connect", "server");
     let (_server, address) = server();
     let script = format!(
@@ -384,7 +384,7 @@ fn statements(file: &str) -> String {
 }
 
 #[test]
-fn cassandra_cli_says_on_a_server_what_it_says_on_a_store() {
+fn cassandra_cli_prints_the_same_on_a_server_and_a_store() {
     let t = Temp::new("connect", "families");
     for (number, (file, strict)) in [
         ("vectors/cli.txt", true),
@@ -446,8 +446,8 @@ fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
         address.port()
     );
     let ran = cli(&good, &script);
-    let told = format!("Connected to: \"Firn\" on {}/{}", address.ip(), address.port());
-    assert!(ran.1.contains(&told) && ran.1.contains("value=kept"), "{}{}", ran.1, ran.2);
+    let output = format!("Connected to: \"Firn\" on {}/{}", address.ip(), address.port());
+    assert!(ran.1.contains(&output) && ran.1.contains("value=kept"), "{}{}", ran.1, ran.2);
     // A failed connection to another server leaves the current one.
     ran.said(1, &["cannot connect to 127.0.0.1:1"]);
     let kept = cli(&[&good[..], &["-k", "K"]].concat(), "get F[a][b] as utf8;").good();

@@ -572,7 +572,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
         t.cql(&["-f", "ends.cql"]).good();
         let run = |script: &str| t.cql(&["-k", "shop", "-e", script]);
         // The bytes themselves, and those of the parts of other types.
-        let told = |table: &str| {
+        let output = |table: &str| {
             let bytes = each(
                 &|n| if n == "blob" { "c_blob".into() } else { format!("{n}asblob(c_{n})") },
                 ", ",
@@ -581,7 +581,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
                 format!("COPY {table} (k, \"A\", a, u, l, m, s, v) TO STDOUT WITH NULL = '\\N'");
             run(&format!("SELECT k, {bytes} FROM {table}; {parts}")).good()
         };
-        let wanted = told("a");
+        let wanted = output("a");
         assert!(wanted.matches("0x").count() > 100, "{wanted}");
         for options in
             ["NULL = '\\N'", "HEADER = true AND QUOTE = '|' AND ESCAPE = '\\' AND NULL = '\\N'"]
@@ -590,12 +590,12 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
                 "COPY a TO 'a.csv' WITH {options}; COPY b FROM 'a.csv' WITH {options}"
             ));
             assert_eq!((code, err.contains("warning")), (0, false), "{err}");
-            assert_eq!(told("b"), wanted, "{options}");
+            assert_eq!(output("b"), wanted, "{options}");
             run("TRUNCATE b").good();
         }
         t.write("a.jsonl", &t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good());
         run("COPY b FROM 'a.jsonl' WITH FORMAT = json").said(0, &["copied 9 rows"]);
-        assert_eq!(told("b"), wanted, "{}", t.read("a.jsonl"));
+        assert_eq!(output("b"), wanted, "{}", t.read("a.jsonl"));
         // Empty values of types other than text are distinguished from null without an option too.
         let numbers = "k, c_int, c_bigint, c_timestamp, c_duration, c_inet, c_decimal, c_double";
         let Ran(code, _, err) = run(&format!(

@@ -258,7 +258,7 @@ fn settle<T: PartialEq + std::fmt::Debug>(known: &mut Known<T>, found: T, what: 
 }
 
 #[test]
-fn what_a_server_acknowledged_is_there_after_it_was_killed() {
+fn acknowledged_writes_survive_a_killed_server() {
     let temp = Temp::new("kills", "acknowledged");
     let mut rng = Rng::new(21);
     let mut views: Vec<WriterView> = (0..WRITERS).map(|_| WriterView::default()).collect();

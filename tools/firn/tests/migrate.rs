@@ -95,8 +95,8 @@ fn one_that_is_killed_again_and_again_ends_the_same() {
         resume = temp.path("shop.migration").exists();
     }
     let end = if resume { &["--resume"][..] } else { &[] };
-    let (code, _, told) = said(&mut migrate(&temp, &url, end));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, end));
+    assert_eq!(code, Some(0), "{output}");
     let source = Session::open(temp.path("shop")).unwrap();
     let target = ClusterSession::connect(&url).unwrap();
     let here = content(|cql| source.execute(cql, ()).unwrap());
@@ -106,25 +106,25 @@ fn one_that_is_killed_again_and_again_ends_the_same() {
 }
 
 #[test]
-fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
+fn a_dry_run_shows_the_plan_and_a_run_copies_the_selected_tables() {
     let temp = Temp::new("migrate", "chosen");
     make(&temp, 10);
     let server = Server::start(Options::ephemeral()).unwrap();
     let url = format!("cassandra://{}", server.address());
     let target = ClusterSession::connect(&url).unwrap();
-    let (code, shown, told) = said(&mut migrate(&temp, &url, &["--dry-run"]));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, shown, output) = said(&mut migrate(&temp, &url, &["--dry-run"]));
+    assert_eq!(code, Some(0), "{output}");
     assert!(shown.contains("CREATE TABLE IF NOT EXISTS shop.items ("), "{shown}");
     assert!(
-        told.contains("shop.items has 10 partitions, 30 rows, 150 cells and 70 deletions"),
-        "{told}"
+        output.contains("shop.items has 10 partitions, 30 rows, 150 cells and 70 deletions"),
+        "{output}"
     );
     assert!(target.execute("SELECT * FROM shop.items", ()).is_err());
 
     let some = ["--tables", "shop.items", "--where", "shop IN (2, 3) AND item < 2", "--json"];
-    let (code, shown, told) = said(&mut migrate(&temp, &url, &some));
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("2 deletions of partitions and ranges left out"), "{told}");
+    let (code, shown, output) = said(&mut migrate(&temp, &url, &some));
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("2 deletions of partitions and ranges left out"), "{output}");
     let json: serde_json::Value = serde_json::from_str(shown.trim()).unwrap();
     assert_eq!(json["tables"][0]["changed"]["deletions_kept_back"], 2);
     assert_eq!(json["cells_sent"], 28);
@@ -133,12 +133,15 @@ fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
     assert_eq!(keys.into_iter().collect::<BTreeSet<_>>(), [(2, 0), (2, 1), (3, 0), (3, 1)].into());
 
     // A journal is not overwritten, and belongs to one migration.
-    let (code, _, told) = said(&mut migrate(&temp, &url, &some));
+    let (code, _, output) = said(&mut migrate(&temp, &url, &some));
     assert_eq!(code, Some(2));
-    assert!(told.contains("this migration is complete"), "{told}");
-    let (code, _, told) = said(&mut migrate(&temp, &url, &["--resume"]));
+    assert!(output.contains("this migration is complete"), "{output}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &["--resume"]));
     assert_eq!(code, Some(2));
-    assert!(told.contains("of another store, cluster, choice of tables or condition"), "{told}");
+    assert!(
+        output.contains("of another store, cluster, choice of tables or condition"),
+        "{output}"
+    );
     for wrong in [
         &["--tables", "shop.none"][..],
         &["--where", "name = 'a'"],
@@ -147,14 +150,14 @@ fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
         &["--replication", "none"],
         &["--parallel", "0"],
     ] {
-        let (code, _, told) = said(&mut migrate(&temp, &url, wrong));
-        assert_eq!(code, Some(2), "{wrong:?}: {told}");
+        let (code, _, output) = said(&mut migrate(&temp, &url, wrong));
+        assert_eq!(code, Some(2), "{wrong:?}: {output}");
     }
     server.stop().unwrap();
 }
 
 #[test]
-fn what_is_refused_is_told_with_its_key() {
+fn refused_rows_are_reported_with_their_keys() {
     let temp = Temp::new("migrate", "refused");
     make(&temp, 3);
     let server = Server::start(Options::ephemeral()).unwrap();
@@ -168,69 +171,75 @@ fn what_is_refused_is_told_with_its_key() {
             (),
         )
         .unwrap();
-    let (code, _, told) = said(&mut migrate(&temp, &url, &[]));
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("shop.items is there without") && told.contains("name text"), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &[]));
+    assert_eq!(code, Some(2), "{output}");
+    assert!(
+        output.contains("shop.items is there without") && output.contains("name text"),
+        "{output}"
+    );
     server.stop().unwrap();
 }
 
 #[test]
-fn what_is_left_out_is_told_with_what_helps() {
+fn omitted_tables_are_reported_with_advice() {
     let temp = Temp::new("migrate", "left");
     let firn = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
         said(command.args(["--db", "shop"]).args(args).current_dir(&temp.0))
     };
-    let (code, _, told) = firn(&["demo", "songs"]);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, _, output) = firn(&["demo", "songs"]);
+    assert_eq!(code, Some(0), "{output}");
     let families = "5 column families left out: \"Music\".comments, ";
     let nowhere = "cassandra://127.0.0.1:1";
-    let (code, _, told) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("there are no tables to carry"), "{told}");
-    assert!(told.contains(families) && !told.contains("compact table"), "{told}");
+    let (code, _, output) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("there are no tables to carry"), "{output}");
+    assert!(output.contains(families) && !output.contains("compact table"), "{output}");
 
     let made = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY, name text);
         CREATE TABLE shop.old (id int PRIMARY KEY, name text) WITH COMPACT STORAGE;";
-    let (code, _, told) = firn(&["cql", "-e", made]);
-    assert_eq!(code, Some(0), "{told}");
-    let (code, _, told) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("what the cluster has was not looked at"), "{told}");
-    assert!(told.contains(families), "{told}");
-    assert!(told.contains("1 compact table left out: shop.old; ALTER TABLE"), "{told}");
-    assert!(told.contains("not carried: 6 tables: "), "{told}");
+    let (code, _, output) = firn(&["cql", "-e", made]);
+    assert_eq!(code, Some(0), "{output}");
+    let (code, _, output) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("what the cluster has was not looked at"), "{output}");
+    assert!(output.contains(families), "{output}");
+    assert!(output.contains("1 compact table left out: shop.old; ALTER TABLE"), "{output}");
+    assert!(output.contains("not carried: 6 tables: "), "{output}");
 
     // No command succeeds if it left out a table that the user did not exclude.
     let server = Server::start(Options::ephemeral()).unwrap();
     let url = &*format!("cassandra://{}", server.address());
-    let (code, _, told) = firn(&["migrate", "--to", url, "--tables", "shop"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("not carried: 1 table: shop.old; --tables"), "{told}");
-    let (code, shown, told) = firn(&["migrate", "--to", url, "--tables", "shop", "--verify"]);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, _, output) = firn(&["migrate", "--to", url, "--tables", "shop"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("not carried: 1 table: shop.old; --tables"), "{output}");
+    let (code, shown, output) = firn(&["migrate", "--to", url, "--tables", "shop", "--verify"]);
+    assert_eq!(code, Some(1), "{output}");
     assert!(shown.contains("the table shop.old is only in Firn"), "{shown}");
     let target = ClusterSession::connect(url).unwrap();
     target
         .execute("CREATE TABLE shop.old (id int PRIMARY KEY, name text) WITH COMPACT STORAGE", ())
         .unwrap();
-    let (code, shown, told) = firn(&["migrate", "--to", url, "--tables", "shop", "--verify"]);
-    assert_eq!((code, &*shown), (Some(1), ""), "{told}");
-    assert!(told.contains("0 differences") && told.contains("not compared: shop.old"), "{told}");
+    let (code, shown, output) = firn(&["migrate", "--to", url, "--tables", "shop", "--verify"]);
+    assert_eq!((code, &*shown), (Some(1), ""), "{output}");
+    assert!(
+        output.contains("0 differences") && output.contains("not compared: shop.old"),
+        "{output}"
+    );
     let back = ["--db", "back", "migrate", "--from", url];
-    let (code, _, told) =
+    let (code, _, output) =
         said(Command::new(env!("CARGO_BIN_EXE_firn")).args(back).current_dir(&temp.0));
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("not carried: 1 table: shop.old"), "{told}");
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("not carried: 1 table: shop.old"), "{output}");
     for more in [&[][..], &["--verify"]] {
         let args = [&["migrate", "--to", url, "--tables", "shop.items"], more].concat();
         let journal = ["--journal", "of-items"];
-        let (code, _, told) = firn(&match more {
+        let (code, _, output) = firn(&match more {
             [] => [&*args, &journal].concat(),
             _ => args,
         });
-        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(code, Some(0), "{output}");
     }
     server.stop().unwrap();
 }
@@ -240,9 +249,9 @@ fn the_cluster_is_judged_before_the_store_is_read_and_anything_is_made() {
     let temp = Temp::new("migrate", "judged");
     make(&temp, 3);
     let read = "shop.items has 3 partitions";
-    let (code, _, told) = said(&mut migrate(&temp, "cassandra://127.0.0.1:1", &[]));
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("cannot connect to 127.0.0.1:1") && !told.contains(read), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, "cassandra://127.0.0.1:1", &[]));
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("cannot connect to 127.0.0.1:1") && !output.contains(read), "{output}");
 
     let server = Server::start(Options::ephemeral()).unwrap();
     let url = format!("cassandra://{}", server.address());
@@ -253,45 +262,50 @@ fn the_cluster_is_judged_before_the_store_is_read_and_anything_is_made() {
     };
     for more in [&["--dry-run"][..], &[]] {
         let args = [&["--replication", "5"], more].concat();
-        let (code, _, told) = said(&mut migrate(&temp, &url, &args));
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("the keyspace shop does not fit the cluster: it asks for 5 copies"));
-        assert!(told.contains("has 1 node") && !told.contains(read), "{told}");
+        let (code, _, output) = said(&mut migrate(&temp, &url, &args));
+        assert_eq!(code, Some(2), "{output}");
+        assert!(
+            output.contains("the keyspace shop does not fit the cluster: it asks for 5 copies")
+        );
+        assert!(output.contains("has 1 node") && !output.contains(read), "{output}");
         assert_eq!((keyspaces(), temp.path("shop.migration").exists()), (0, false));
     }
-    let (code, _, told) = said(&mut migrate(&temp, &url, &["--replication", "1"]));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &["--replication", "1"]));
+    assert_eq!(code, Some(0), "{output}");
     for more in [&["--replication", "2", "--resume"][..], &["--replication", "2", "--dry-run"]] {
-        let (code, _, told) = said(&mut migrate(&temp, &url, more));
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("is there with the replication"), "{told}");
-        assert!(told.contains("ALTER KEYSPACE shop WITH") && !told.contains(read), "{told}");
+        let (code, _, output) = said(&mut migrate(&temp, &url, more));
+        assert_eq!(code, Some(2), "{output}");
+        assert!(output.contains("is there with the replication"), "{output}");
+        assert!(output.contains("ALTER KEYSPACE shop WITH") && !output.contains(read), "{output}");
     }
 
     // A repetition reports that it is complete, and does not advise TRUNCATE.
-    let (code, _, told) = said(&mut migrate(&temp, &url, &[]));
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("this migration is complete: shop.migration says so"), "{told}");
-    assert!(!told.contains("TRUNCATE") && !told.contains(read), "{told}");
-    let (code, _, told) = said(&mut migrate(&temp, &url, &["--resume"]));
-    assert_eq!(code, Some(0), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &[]));
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("this migration is complete: shop.migration says so"), "{output}");
+    assert!(!output.contains("TRUNCATE") && !output.contains(read), "{output}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &["--resume"]));
+    assert_eq!(code, Some(0), "{output}");
     // The journal does not block the other direction, which has its own journal of the same name.
     let from = ["--db", "shop", "migrate", "--from", &url, "--tables", "shop.items"];
-    let (code, _, told) =
+    let (code, _, output) =
         said(Command::new(env!("CARGO_BIN_EXE_firn")).args(from).current_dir(&temp.0));
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("has lists, to which a copy would append"), "{told}");
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("has lists, to which a copy would append"), "{output}");
 
     // Existing counters are found before any data is read.
     std::fs::remove_file(temp.path("shop.migration")).unwrap();
-    let (code, _, told) = said(&mut migrate(&temp, &url, &["--tables", "shop.visits"]));
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("TRUNCATE it there") && !told.contains("has 3 partitions"), "{told}");
+    let (code, _, output) = said(&mut migrate(&temp, &url, &["--tables", "shop.visits"]));
+    assert_eq!(code, Some(2), "{output}");
+    assert!(
+        output.contains("TRUNCATE it there") && !output.contains("has 3 partitions"),
+        "{output}"
+    );
     server.stop().unwrap();
 }
 
 #[test]
-fn what_followed_is_no_part_of_the_copys_rate() {
+fn followed_writes_do_not_count_for_the_rate_of_the_copy() {
     let temp = Temp::new("migrate", "followed");
     make(&temp, 3);
     let server = Server::start(Options::ephemeral()).unwrap();
@@ -303,12 +317,13 @@ fn what_followed_is_no_part_of_the_copys_rate() {
     let client = ClusterSession::connect(&format!("cassandra://{}", served.unwrap())).unwrap();
     assert!(lines.any(|l| l.starts_with("the copy is complete")));
     client.execute("UPDATE shop.items SET name = 'late' WHERE shop = 1 AND item = 1", ()).unwrap();
-    let told: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{told:?}");
-    assert!(told.iter().any(|l| l.starts_with("sent 69 cells and deletions in ")), "{told:?}");
+    let output: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{output:?}");
+    assert!(output.iter().any(|l| l.starts_with("sent 69 cells and deletions in ")), "{output:?}");
     // The log has a change for the cell, and possibly some of the store itself.
-    let followed =
-        told.iter().find(|l| l.ends_with(" of the store's log followed, 1 cell and deletion sent"));
-    assert!(followed.is_some(), "{told:?}");
+    let followed = output
+        .iter()
+        .find(|l| l.ends_with(" of the store's log followed, 1 cell and deletion sent"));
+    assert!(followed.is_some(), "{output:?}");
     server.stop().unwrap();
 }

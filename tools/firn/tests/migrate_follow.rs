@@ -29,11 +29,11 @@ fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
     command.args(["--listen", "127.0.0.1:0"]).args(more).current_dir(&temp.0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let mut told = BufReader::new(child.stderr.as_mut().unwrap());
+    let mut output = BufReader::new(child.stderr.as_mut().unwrap());
     let mut line = String::new();
     while !line.starts_with("serving shop at ") {
         line.clear();
-        assert_ne!(told.read_line(&mut line).unwrap(), 0, "it ended");
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "it ended");
     }
     // Reads the rest of the output, so that a full pipe does not block the process.
     let rest = child.stderr.take().unwrap();
@@ -102,7 +102,7 @@ fn visits(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeMap<(i32, i32), i64>
 }
 
 #[test]
-fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
+fn followed_counters_arrive_or_are_reported_as_unknown_after_a_kill() {
     let temp = Temp::new("migrate", "follow-killed");
     let source = Session::open(temp.path("shop")).unwrap();
     SCHEMA.iter().for_each(|cql| drop(source.execute(cql, ()).unwrap()));
@@ -114,7 +114,7 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     let mut rng = Rng::new(30);
     let mut possible_here = Possible::new();
     possible_here.take(Statement::Add { shop: 0, day: 0, visitors: 1 }, false);
-    let mut told = 0;
+    let mut output = 0;
     for _ in 0..12 {
         let resume = temp.path("shop.migration").exists();
         // Slow enough that most kills interrupt a round in progress.
@@ -144,7 +144,7 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
         for (nth, statement) in statements.iter().enumerate() {
             possible_here.take(*statement, nth + 1 == statements.len());
         }
-        told += statements.len().saturating_sub(1);
+        output += statements.len().saturating_sub(1);
     }
     let (child, _) = follow(&temp, &url, &["--resume", "--until-idle", "1", "--json"]);
     let done = child.wait_with_output().unwrap();
@@ -163,7 +163,7 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     let target = ClusterSession::connect(&url).unwrap();
     let here = visits(|cql| source.execute(cql, ()).unwrap());
     let there = visits(|cql| target.execute(cql, ()).unwrap());
-    assert!(told > 0, "no client counted");
+    assert!(output > 0, "no client counted");
     let journal = std::fs::read_to_string(temp.path("shop.migration")).unwrap();
     assert!(journal.contains("\"unanswered\":[0"), "no kill met rows that were being sent");
     for (key, values) in &possible_here.0 {

@@ -73,8 +73,8 @@ impl Sides {
     fn verified(&self, code: i32, more: &[&str]) -> Value {
         let args = [&["--verify", "--json"], more].concat();
         let done = self.migrate("--to", &args).output().unwrap();
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(code), "{told}");
+        let output = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{output}");
         serde_json::from_slice(&done.stdout).unwrap()
     }
 }
@@ -107,14 +107,14 @@ fn a_copy_that_is_killed_again_and_again_ends_the_same() {
 }
 
 #[test]
-fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
+fn a_dry_run_shows_the_plan_and_a_run_copies_the_selected_tables() {
     let sides = Sides::new("chosen", 9);
     let shown = sides.migrate("--from", &["--dry-run"]).output().unwrap();
-    let (out, told) =
+    let (out, output) =
         (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
     assert!(out.contains("CREATE TABLE IF NOT EXISTS shop.items ("), "{out}");
     for said in ["shop.items: elements of notes get new names", "shop.visits: it has to be empty"] {
-        assert!(told.contains(said), "{told}");
+        assert!(output.contains(said), "{output}");
     }
     assert!(!sides.temp.path("shop").exists());
     sides.ran("--from", &["--tables", "shop.nothing"]).said(2, &["shop.nothing", "shop"]);
@@ -131,7 +131,7 @@ fn it_shows_what_it_would_do_and_carries_what_is_asked_for() {
 }
 
 #[test]
-fn what_differs_is_found() {
+fn differences_are_found() {
     let sides = Sides::new("found", 5);
     sides.ran("--from", &["--tables", "shop.items"]).good();
     let all = ["--tables", "shop.items", "--drift", "1000"];
@@ -153,7 +153,7 @@ fn what_differs_is_found() {
         let before = sides.verified(if kind == "value" { 0 } else { 1 }, &all);
         sides.in_store(damage);
         let after = sides.verified(1, &all);
-        let of = |told: &Value| told["tables"][0]["differences"][kind].as_u64().unwrap_or(0);
+        let of = |output: &Value| output["tables"][0]["differences"][kind].as_u64().unwrap_or(0);
         match kind {
             // It expires soon: one side may have no row by now.
             "" => assert_eq!(after["tables"][0]["uncompared"]["expired"], 1, "{after}"),
@@ -168,7 +168,7 @@ fn what_differs_is_found() {
         .said(1, &["more differences not shown", "differences in"]);
     // A row written at the cluster is missing in the store.
     sides.cluster.execute("INSERT INTO shop.items (shop, item) VALUES (77, 1)", ()).unwrap();
-    let told = sides.verified(1, &all);
-    assert_eq!(told["tables"][0]["differences"]["row_only_in_cluster"], 2, "{told}");
+    let output = sides.verified(1, &all);
+    assert_eq!(output["tables"][0]["differences"]["row_only_in_cluster"], 2, "{output}");
     sides.server.stop().unwrap();
 }

@@ -120,7 +120,7 @@ fn dump(t: &Temp, args: &[&str]) -> Option<(String, i32)> {
     };
     let args: Vec<String> =
         std::iter::once("sstable-dump".into()).chain(args.iter().map(paths)).collect();
-    let (tell, told) = mpsc::channel();
+    let (tell, output) = mpsc::channel();
     std::thread::spawn(move || {
         let mut out = vec![];
         let done = sstable_dump::run(&DumpCli::parse_from(args), &mut out);
@@ -131,11 +131,11 @@ fn dump(t: &Temp, args: &[&str]) -> Option<(String, i32)> {
             Err(e) => (format!("{text}{e:?}"), 2),
         });
     });
-    told.recv_timeout(LONGEST).ok()
+    output.recv_timeout(LONGEST).ok()
 }
 
 #[test]
-fn what_is_not_a_file_in_the_place_of_one() {
+fn special_files_in_place_of_store_files() {
     let t = Temp::new("odd", "files");
     let (whole, s, canary, new) = (store(&t), t.path("s"), t.path("canary"), t.path("new"));
     let mut wrong = vec![];

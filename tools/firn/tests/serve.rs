@@ -89,7 +89,7 @@ impl Drop for Served {
 const TLS: [&str; 4] = ["--tls-certificate", "server.pem", "--tls-key", "key.pem"];
 
 #[test]
-fn who_watches_is_told_how_it_is() {
+fn health_and_metrics_are_served() {
     let dir = Temp::new("serve", "watch");
     let server = Served::start(&dir.0, &["--metrics", "127.0.0.1:0"]);
     let get = |path: &str| {
@@ -108,15 +108,15 @@ fn a_configuration_is_looked_at_without_a_server() {
     let dir = Temp::new("serve", "check");
     let check =
         |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
-    let told = check(&[]).good();
-    assert!(told.contains("metrics          nowhere\nencrypted        nothing\n"), "{told}");
-    let told = check(&["--metrics", "127.0.0.1:9100", "--thrift", "127.0.0.1:9160"]).good();
+    let output = check(&[]).good();
+    assert!(output.contains("metrics          nowhere\nencrypted        nothing\n"), "{output}");
+    let output = check(&["--metrics", "127.0.0.1:9100", "--thrift", "127.0.0.1:9160"]).good();
     assert!(
-        told.contains("metrics          http://127.0.0.1:9100/metrics, and /health\n"),
-        "{told}"
+        output.contains("metrics          http://127.0.0.1:9100/metrics, and /health\n"),
+        "{output}"
     );
-    assert!(told.contains("and for Thrift   127.0.0.1:9160\n"), "{told}");
-    assert!(told.contains("largest batch    50.0 KiB, over several partitions\n"), "{told}");
+    assert!(output.contains("and for Thrift   127.0.0.1:9160\n"), "{output}");
+    assert!(output.contains("largest batch    50.0 KiB, over several partitions\n"), "{output}");
     assert!(check(&["--max-batch", "0"]).good().contains("largest batch    any\n"));
     assert!(check(&["--max-tombstones", "0"]).good().contains("tombstones       any\n"));
     let given = [
@@ -140,12 +140,12 @@ fn a_configuration_is_looked_at_without_a_server() {
         (["--durability", "power"], "survives a power cut", "\"durability\":\"power\""),
         (["--log", "debug"], "log              debug", "\"log\":\"debug\""),
     ];
-    let shows = |args: &[&str], told: &str| {
+    let shows = |args: &[&str], output: &str| {
         let all = check(args).good();
-        assert!(all.contains(told), "{told:?} is not in\n{all}");
+        assert!(all.contains(output), "{output:?} is not in\n{all}");
     };
-    for (option, told, json) in given {
-        shows(&option, told);
+    for (option, output, json) in given {
+        shows(&option, output);
         shows(&[&option[..], &["--json"]].concat(), json);
     }
     // If the process may open few files, the output has the number of accepted connections.
@@ -154,9 +154,9 @@ fn a_configuration_is_looked_at_without_a_server() {
         let firn = env!("CARGO_BIN_EXE_firn");
         let script = format!("ulimit -n 128; {firn} --db store serve --check --workers 16");
         let done = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        let told = String::from_utf8(done.stdout).unwrap();
-        assert!(told.contains("connections      67 at most"), "{told}");
-        assert!(told.contains("not 1024: this process may open 128 files"), "{told}");
+        let output = String::from_utf8(done.stdout).unwrap();
+        assert!(output.contains("connections      67 at most"), "{output}");
+        assert!(output.contains("not 1024: this process may open 128 files"), "{output}");
     }
     shows(&["--login"], "clients that log in, within their role's permissions\n");
     shows(&["--insecure", "--no-login"], "everything; from other machines, too\n");
@@ -191,8 +191,8 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     let line = unit.lines().find_map(|l| l.strip_prefix("ExecStart=")).unwrap();
     let words: Vec<_> = line.split(' ').filter(|word| *word != "$FIRN_OPTIONS").collect();
     assert_eq!(words[0], "/usr/local/bin/firn");
-    let told = check(&words[1..]);
-    assert!(told.contains("metrics          http://127.0.0.1:9100/metrics"), "{told}");
+    let output = check(&words[1..]);
+    assert!(output.contains("metrics          http://127.0.0.1:9100/metrics"), "{output}");
     let file = read("Dockerfile").replace("/data/store", "store");
     let list = |name: &str| -> Vec<String> {
         let line = file.lines().find_map(|l| l.strip_prefix(name)).unwrap();
@@ -201,8 +201,8 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     let (entry, command) = (list("ENTRYPOINT "), list("CMD "));
     assert_eq!(entry[0], "firn");
     let words: Vec<_> = entry[1..].iter().chain(&command).map(String::as_str).collect();
-    let told = check(&words);
-    assert!(told.contains("listens at       0.0.0.0:9042\n"), "{told}");
+    let output = check(&words);
+    assert!(output.contains("listens at       0.0.0.0:9042\n"), "{output}");
     // Without a role it does not start, and names the reason.
     let e = Ran::of(dir.run("store", &words[2..], b""));
     e.said(2, &["0.0.0.0 can be reached from other machines", "make roles", "--insecure"]);
@@ -248,7 +248,7 @@ mod tls {
     const HELLO: [u8; 9] = [0x16, 3, 1, 0, 5, 1, 0, 0, 1];
 
     #[test]
-    fn a_signal_lets_certificates_be_read_again_and_bad_ones_are_told() {
+    fn a_signal_reloads_certificates_and_bad_ones_are_logged() {
         let dir = Temp::new("serve", "signal");
         certify(&dir);
         let mut server = Served::start(&dir.0, &TLS);
@@ -271,7 +271,7 @@ mod tls {
     }
 
     #[test]
-    fn a_client_that_speaks_otherwise_than_the_port_is_told_of() {
+    fn clients_of_another_protocol_are_logged() {
         let dir = Temp::new("serve", "otherwise");
         certify(&dir);
         let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
@@ -297,8 +297,8 @@ mod tls {
         certify(&dir);
         let check =
             |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
-        let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
-        assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
+        let output = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
+        assert!(output.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{output}");
         let missing = ["--tls-certificate", "none.pem", "--tls-key", "key.pem"];
         check(&missing).said(2, &["the TLS certificate can't be read", "none.pem"]);
         // A certificate does not replace a login.
@@ -323,16 +323,17 @@ mod tls {
             Ran::of(dir.firn_with(&args, b""))
         };
         for (shell, port) in [("cql", "port"), ("cli", "thrift")] {
-            let told = ask(shell, port, &["--tls-ca", "server.pem"]).good();
-            assert!(told.contains("Firn"), "{told}");
-            let told = ask(shell, port, &["--tls-ca", "none.pem"]);
-            told.said(2, &["file of server certificate authorities can't be read"]);
+            let output = ask(shell, port, &["--tls-ca", "server.pem"]).good();
+            assert!(output.contains("Firn"), "{output}");
+            let output = ask(shell, port, &["--tls-ca", "none.pem"]);
+            output.said(2, &["file of server certificate authorities can't be read"]);
             assert_eq!(ask(shell, port, &[]).0, 2);
             // The certificate is for another name.
             let other = format!("127.0.0.1:{}", server.at[port]);
             let args = [shell, "--connect", &other, "-e", "x", "--tls-ca", "server.pem"];
-            let told = Ran::of(dir.firn_with(&args, b""));
-            told.said(2, &["is not encrypted", "the name or address in the server's certificate"]);
+            let output = Ran::of(dir.firn_with(&args, b""));
+            output
+                .said(2, &["is not encrypted", "the name or address in the server's certificate"]);
             ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
         }
         server.stop();

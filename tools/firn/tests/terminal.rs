@@ -59,7 +59,7 @@ impl Temp {
 }
 
 #[test]
-fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
+fn ctrl_c_stops_the_statement_and_not_the_shell() {
     let t = Temp::with_table("stop");
     t.slow();
     let mut p = t.terminal(24, 80, "firn --db db cql");

@@ -31,7 +31,7 @@ fn torture(t: &Temp, more: &[&str]) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn a_run_goes_on_and_counts_what_was_done() {
+fn a_run_continues_and_counts_its_steps() {
     let t = Temp::new("torture", "goes-on");
     let (code, first) = torture(&t, &["--cycles", "6", "--faults", "all"]);
     assert_eq!(code, Some(0), "{first}");

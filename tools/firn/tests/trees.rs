@@ -95,7 +95,7 @@ const SHOP: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStr
     INSERT INTO shop.items (id, name) VALUES (1, 'one')";
 
 #[test]
-fn trees_are_called_by_what_is_in_them() {
+fn trees_are_named_after_their_content() {
     let t = Temp::new("trees", "names");
     t.firn(&["cql", "-e", SHOP]).good();
     let family =
@@ -177,20 +177,20 @@ fn stats_are_looked_at_again() {
 }
 
 #[test]
-fn advice_is_about_what_the_store_was_put_to() {
+fn advice_follows_from_the_recorded_load() {
     let t = Temp::new("trees", "advise");
     // Compacted to one run, the store is larger than the 16 memtables that the simulation needs.
-    let (num, memtable) = (["--num", "40k"], ["--memtable", "64k"]);
+    let (num, memtable) = (["--num", "40k"], ["--memtable-size", "64k"]);
     let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
     t.firn(&fill.concat()).good();
-    let told = t.json(&["advise", "--tree", "bench", "--reads", "100/s", "--json"]);
-    let (seen, costs) = (&told["seen"], told["costs"].as_array().unwrap());
+    let output = t.json(&["advise", "--tree", "bench", "--reads", "100/s", "--json"]);
+    let (seen, costs) = (&output["seen"], output["costs"].as_array().unwrap());
     assert_eq!((&seen["tree"], &seen["deletes"]), (&json!("bench"), &json!(0.0)));
     assert!(seen["ingest"].as_f64().unwrap() > 0.0 && seen["runs"].as_f64().unwrap() >= 1.0);
     // The current policy is among the simulated ones, and reported like the others.
     assert!(seen["policy"].as_str().unwrap().starts_with("tiered:min_runs=5"), "{seen}");
-    assert!(costs.iter().any(|c| c["policy"] == seen["policy"]), "{told:#}");
-    let chosen = &costs[told["chosen"].as_u64().unwrap() as usize];
+    assert!(costs.iter().any(|c| c["policy"] == seen["policy"]), "{output:#}");
+    let chosen = &costs[output["chosen"].as_u64().unwrap() as usize];
     let policy = chosen["policy"].as_str().unwrap();
     assert!(chosen["options"].as_str().unwrap().contains(policy));
     let text = t.firn(&["advise", "--reads", "100/s"]).good();

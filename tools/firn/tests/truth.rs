@@ -168,7 +168,7 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
 }
 
 #[test]
-fn a_damaged_value_apart_hides_its_own_key_only() {
+fn a_damaged_blob_hides_its_own_key_only() {
     let t = Temp::new("truth", "apart");
     t.firn_in("db", &["put", "a", "1"], "").good();
     t.firn_in("db", &["set-options", "default", "blob_threshold=64"], "").good();
@@ -257,7 +257,7 @@ fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
 }
 
 #[test]
-fn what_a_crash_leaves_needs_no_consent() {
+fn the_end_of_a_crash_needs_no_flag() {
     let t = Temp::new("truth", "crash");
     killed(&t, "db");
     let log = t.files("db", "wal").into_iter().next_back().unwrap();
@@ -338,7 +338,7 @@ fn a_name_mistyped_makes_no_store() {
 }
 
 #[test]
-fn what_a_killed_program_left_is_not_said_to_be_in_use() {
+fn leftovers_of_a_killed_program_are_not_in_use() {
     let t = Temp::new("truth", "orphan");
     t.firn_in("db", &["load", "-"], &lines(1000, "v")).good();
     let table = t.files("db", "sst").remove(0);
@@ -350,7 +350,7 @@ fn what_a_killed_program_left_is_not_said_to_be_in_use() {
 }
 
 #[test]
-fn a_table_without_its_definition_is_told() {
+fn a_table_without_its_definition_is_reported() {
     let t = Temp::new("truth", "undefined");
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');

@@ -220,7 +220,7 @@ fn a_family_with_types_takes_texts_of_them() {
 }
 
 #[test]
-fn what_is_exported_is_imported() {
+fn exports_are_imported() {
     let t = Temp::new("wide", "copy");
     let file = t.file_here("packages", packages().as_bytes());
     t.good("db", &[&["load", &file][..], &DEB].concat());
@@ -437,7 +437,7 @@ fn mistakes_say_what_to_do() {
 }
 
 #[test]
-fn who_imports_again_is_told_of_counters() {
+fn importing_again_warns_about_counters() {
     let t = Temp::new("wide", "counters");
     let define = "create keyspace K; use K;
         create column family N with comparator=UTF8Type and default_validation_class=CounterColumnType
@@ -470,7 +470,7 @@ fn a_small_bench_of_rows_measures_everything() {
         "200",
         "--columns",
         "1000",
-        "--budget",
+        "--memory-budget",
         "64m",
         "--json",
     ];

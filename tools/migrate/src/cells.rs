@@ -20,7 +20,7 @@ use firn_kv::Env;
 use firn_wide::internals::key::{Layout, STATIC};
 use firn_wide::{Partitioner, Type};
 
-use crate::spans::TokenSpan;
+use crate::token_ranges::TokenSpan;
 
 /// Page size in rows; it shrinks if the response times out.
 const PAGE: usize = 1000;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A cell as CQL returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldCell {
+pub struct ReportedCell {
     /// Index of its column in [`TableSchema::columns`].
     pub column: usize,
     /// The part of the column: map key, set element, field number (2 bytes) or list index (4
@@ -58,7 +58,7 @@ pub struct CqlRow {
     /// Clustering values; `None` for static cells.
     pub clustering: Option<Vec<Vec<u8>>>,
     /// Cells in the order of columns and of their parts.
-    pub cells: Vec<ToldCell>,
+    pub cells: Vec<ReportedCell>,
 }
 
 /// The statement that reads a table's cells from one database.
@@ -71,7 +71,7 @@ pub struct CellQuery {
     prepared: [Prepared; 4],
     /// For each non-key column: the positions of its value and times in a result row.
     selected: Vec<SelectedColumn>,
-    tells_parts: bool,
+    selects_parts: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,7 @@ impl CellQuery {
         partitioner: Partitioner,
         schema: &Arc<TableSchema>,
         condition: Option<&str>,
-        tells_parts: bool,
+        selects_parts: bool,
     ) -> Result<CellQuery> {
         let name = |c: &TableColumn| quote_if_needed(&c.name).into_owned();
         let keys: Vec<String> = schema.partition().iter().map(name).collect();
@@ -127,18 +127,18 @@ impl CellQuery {
         terms.extend(schema.clustering().iter().map(name));
         let mut selected = vec![];
         for (number, column) in schema.columns().iter().enumerate().skip(terms.len()) {
-            let told = tells_parts || !is_many(column);
+            let is_selected = selects_parts || !is_many(column);
             let at = terms.len();
             terms.push(name(column));
-            let mut ask = |what: &str, told: bool| {
-                told.then(|| {
+            let mut ask = |what: &str, is_selected: bool| {
+                is_selected.then(|| {
                     terms.push(format!("{what}({})", name(column)));
                     terms.len() - 1
                 })
             };
-            let written = ask("writetime", told);
+            let written = ask("writetime", is_selected);
             // A counter has no TTL.
-            let ttl = ask("ttl", told && !column.is_counter());
+            let ttl = ask("ttl", is_selected && !column.is_counter());
             selected.push(SelectedColumn { column: number, at, written, ttl });
         }
         let token = format!("token({})", keys.join(", "));
@@ -174,7 +174,7 @@ impl CellQuery {
                 prepare(true, true)?,
             ],
             selected,
-            tells_parts,
+            selects_parts,
         })
     }
 
@@ -185,8 +185,8 @@ impl CellQuery {
 
     /// Reports whether the database returns times of parts of columns, for tables that have such
     /// columns.
-    pub fn tells_parts(&self) -> bool {
-        self.tells_parts
+    pub fn selects_parts(&self) -> bool {
+        self.selects_parts
     }
 
     /// Returns a reader for a token span.
@@ -276,10 +276,10 @@ impl CellReader<'_> {
         };
         self.paging = rows.paging().cloned();
         self.is_last = self.paging.is_none();
-        self.take_apart(&rows, second)
+        self.split_value(&rows, second)
     }
 
-    fn take_apart(&mut self, rows: &Rows, second: i64) -> Result<()> {
+    fn split_value(&mut self, rows: &Rows, second: i64) -> Result<()> {
         let (query, schema) = (self.query, &*self.query.schema);
         let (of_key, of_clustering) = (schema.partition().len(), schema.clustering().len());
         let mut parts: Vec<&[u8]> = vec![];
@@ -328,7 +328,7 @@ fn is_passing(class: Class) -> bool {
 
 impl CellQuery {
     /// Returns the cells of a row, or the static cells of its partition.
-    fn cells(&self, row: &Row<'_>, of_static: bool, second: i64) -> Result<Vec<ToldCell>> {
+    fn cells(&self, row: &Row<'_>, of_static: bool, second: i64) -> Result<Vec<ReportedCell>> {
         let mut cells = vec![];
         for selected in &self.selected {
             let column = &self.schema.columns()[selected.column];
@@ -336,8 +336,8 @@ impl CellQuery {
             else {
                 continue;
             };
-            let told = |at: Option<usize>| at.and_then(|at| row.bytes(at));
-            let (written, ttl) = (told(selected.written), told(selected.ttl));
+            let bytes = |at: Option<usize>| at.and_then(|at| row.bytes(at));
+            let (written, ttl) = (bytes(selected.written), bytes(selected.ttl));
             if is_many(column) {
                 self.parts(selected.column, value, written, ttl, second, &mut cells)
             } else {
@@ -361,7 +361,7 @@ impl CellQuery {
         written: Option<&[u8]>,
         ttl: Option<&[u8]>,
         second: i64,
-        cells: &mut Vec<ToldCell>,
+        cells: &mut Vec<ReportedCell>,
     ) -> Option<()> {
         let of = &self.schema.columns()[number].of.of;
         let width = if matches!(of, Type::Map(_)) { 2 } else { 1 };
@@ -392,9 +392,9 @@ impl CellQuery {
 }
 
 /// Returns the times of parts, if available. `None` for an invalid list.
-fn times(told: Option<&[u8]>) -> Option<Option<Vec<Option<&[u8]>>>> {
+fn times(times: Option<&[u8]>) -> Option<Option<Vec<Option<&[u8]>>>> {
     let numbers = Type::List(Arc::new(Type::Bytes));
-    told.map(|told| split(&numbers, told)).transpose().ok()
+    times.map(|times| split(&numbers, times)).transpose().ok()
 }
 
 /// Returns a cell. `None` for invalid times.
@@ -405,11 +405,11 @@ fn cell(
     written: Option<&[u8]>,
     ttl: Option<&[u8]>,
     second: i64,
-) -> Option<ToldCell> {
+) -> Option<ReportedCell> {
     let written = written.map(|w| w.try_into().map(i64::from_be_bytes)).transpose().ok()?;
     let ttl = ttl.map(|t| t.try_into().map(i32::from_be_bytes)).transpose().ok()?;
     let expires = ttl.map(|ttl| second.saturating_add(ttl.into()));
-    Some(ToldCell { column, path, value: value.to_vec(), written, expires })
+    Some(ReportedCell { column, path, value: value.to_vec(), written, expires })
 }
 
 /// Formats the key of a row in CQL.
@@ -430,7 +430,7 @@ pub fn row_text(schema: &TableSchema, row: &CqlRow) -> String {
 }
 
 /// Formats a cell's column, and its part of the column, in CQL.
-pub fn cell_text(schema: &TableSchema, cell: &ToldCell) -> String {
+pub fn cell_text(schema: &TableSchema, cell: &ReportedCell) -> String {
     let column = &schema.columns()[cell.column];
     let name = quote_if_needed(&column.name);
     let Some(path) = &cell.path else { return name.into_owned() };
@@ -447,7 +447,7 @@ pub fn cell_text(schema: &TableSchema, cell: &ToldCell) -> String {
 }
 
 /// Formats a cell's value in CQL.
-pub fn value_text(schema: &TableSchema, cell: &ToldCell) -> String {
+pub fn value_text(schema: &TableSchema, cell: &ReportedCell) -> String {
     let of = &schema.columns()[cell.column].of;
     match (&of.of, &cell.path) {
         (Type::Set(element), Some(path)) => literal(element, Some(path)),

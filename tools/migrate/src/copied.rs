@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::journal_file::JournalFile;
-use crate::taker::ImportStats;
+use crate::row_import::ImportStats;
 
 /// Identity of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -173,9 +173,9 @@ pub fn define(session: &Session, definition: &CarriedDefinition) -> Done {
 }
 
 /// The columns of a table on one side: name, kind, position within its kind, order, type.
-type ToldColumn = (String, String, i32, String, String);
+type ReadColumn = (String, String, i32, String, String);
 
-fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<ToldColumn>> {
+fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<ReadColumn>> {
     let cql = "SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns \
                WHERE keyspace_name = ? AND table_name = ?";
     let rows = session.execute(cql, (keyspace, table)).map_err(|e| cql_trouble(&e))?;
@@ -196,9 +196,9 @@ pub fn has_table(session: &Session, keyspace: &str, table: &str) -> Done<bool> {
 /// The columns that differ; errors of reading the schema.
 pub fn check_columns(source: &Session, target: &Session, keyspace: &str, table: &str) -> Done {
     let (here, there) = (columns(source, keyspace, table)?, columns(target, keyspace, table)?);
-    let told = |c: &ToldColumn| format!("{} {} ({})", c.0, c.4, c.1);
-    let missing: Vec<_> = here.difference(&there).map(told).collect();
-    let more: Vec<_> = there.difference(&here).map(told).collect();
+    let words = |c: &ReadColumn| format!("{} {} ({})", c.0, c.4, c.1);
+    let missing: Vec<_> = here.difference(&there).map(words).collect();
+    let more: Vec<_> = there.difference(&here).map(words).collect();
     if missing.is_empty() {
         return Ok(());
     }

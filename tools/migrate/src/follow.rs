@@ -27,9 +27,9 @@ use firn_wide::internals::store::{
     CellStore, FamilySpec, Partitions, StoreFamily, StoreMutation, StoreOptions, StoreView,
 };
 
+use crate::cluster_export::{ClusterExport, ConditionFilter, OutgoingTable};
 use crate::counters::{CountedRow, add_followed, counted, journal_key};
 use crate::journal::{FOLLOWED, MigrateJournal};
-use crate::outward::{ConditionWalk, Outward, OutwardTable};
 use crate::report::CarriedLosses;
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, PartitionBatch};
@@ -53,7 +53,7 @@ struct FollowedTable {
     /// The name of its tree.
     tree: String,
     /// Its changes, as stored.
-    mirror: OutwardTable,
+    mirror: OutgoingTable,
     mirrored: StoreFamily,
     /// Its current contents.
     live: ExportedTable,
@@ -72,7 +72,7 @@ struct FollowedTable {
 
 /// Follower of a store's changes.
 pub struct Follower {
-    outward: Arc<Outward>,
+    outward: Arc<ClusterExport>,
     session: Session,
     feed: ChangeFeed,
     /// The sequence number at the start.
@@ -119,7 +119,7 @@ fn lagged(e: firn_kv::Error) -> Failure {
 }
 
 /// Creates an in-memory store with the column families of these tables.
-fn mirror(outward: &Outward) -> Done<(CellStore, Vec<StoreFamily>)> {
+fn mirror(outward: &ClusterExport) -> Done<(CellStore, Vec<StoreFamily>)> {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(outward.env.random()));
     let db = DbOptions {
         background_threads: 0,
@@ -175,7 +175,7 @@ impl Follower {
     /// # Errors
     /// Errors of the mirror and of the journal.
     pub fn new(
-        outward: Arc<Outward>,
+        outward: Arc<ClusterExport>,
         session: Session,
         feed: ChangeFeed,
         journal: &MigrateJournal,
@@ -198,7 +198,7 @@ impl Follower {
             let before = journal.range(number, FOLLOWED);
             tables.push(FollowedTable {
                 tree: table.exported.family().tree().name().to_owned(),
-                mirror: OutwardTable { exported, statements, condition },
+                mirror: OutgoingTable { exported, statements, condition },
                 mirrored,
                 live: of(table.exported.family(), live.clone())?,
                 truncated: None,
@@ -457,7 +457,7 @@ impl Follower {
         let refused = target.counts.refused.load(Ordering::Acquire);
         let table = &self.tables[number];
         let (raised, losses) = (&mut self.raised, &mut self.losses);
-        let mut walk = ConditionWalk::new(&table.mirror);
+        let mut walk = ConditionFilter::new(&table.mirror);
         let mut batch = PartitionBatch::new(target, &table.mirror.statements);
         let mut partition = vec![];
         let outward = &self.outward;
@@ -506,11 +506,11 @@ impl Follower {
             let why = target.refused().pop().map_or_else(String::new, |r| r.why);
             return Err(Failure::with_next(
                 format!("{} refused a deletion of counters: {why}", table.mirror.statements.name()),
-                "--resume --follow sends it again, and what was written since",
+                "--resume --follow sends it again, and later writes",
             ));
         }
         let mut rows: Vec<CountedRow> = vec![];
-        let mut walk = ConditionWalk::new(&table.mirror);
+        let mut walk = ConditionFilter::new(&table.mirror);
         table.mirror.exported.each(&Partitions::all(), &mut |event| {
             let accepted = walk.accepts(event, &mut losses)?;
             match event {

@@ -18,8 +18,8 @@ use crate::cells::CellQuery;
 use crate::copied::CopyJournal;
 use crate::definitions::full_name;
 use crate::ranges::in_parallel;
-use crate::spans::{TokenSpan, token_spans};
-use crate::taker::{ImportStats, RowTaker};
+use crate::row_import::{ImportStats, RowImporter};
+use crate::token_ranges::{TokenSpan, token_spans};
 use firn_table_events::cql_trouble;
 
 /// Sleep of a rate-limited thread before it checks whether to stop.
@@ -166,7 +166,7 @@ impl CopiedTable {
     fn span(&self, number: usize) -> Done {
         let Some((number, span)) = self.left.get(number).copied() else { return Ok(()) };
         let copy = &*self.copy;
-        let mut taker = RowTaker::new(&copy.store, self.schema.clone(), copy.journal.began())?;
+        let mut taker = RowImporter::new(&copy.store, self.schema.clone(), copy.journal.began())?;
         let mut reader = self.query.read(&*copy.env, span);
         while let Some(row) = reader.advance().map_err(|e| cql_trouble(&e))? {
             taker.take(&row)?;

@@ -548,9 +548,9 @@ mod tests {
             assert_eq!(state.end_of_run(), []);
             let there = &state.ranges[&(0, range)];
             let added: Vec<&str> = there.added.keys().map(|row| &*row.1[0]).collect();
-            let told =
+            let listed =
                 |rows: &[(usize, AddedRow)]| rows.iter().map(|r| r.1.clone()).collect::<Vec<_>>();
-            let (unknown, missing) = (told(&state.unknown), told(&state.missing));
+            let (unknown, missing) = (listed(&state.unknown), listed(&state.missing));
             match range {
                 // Rows that may have arrived, and rows that never will, are not sent again.
                 FOLLOWED => {

@@ -87,7 +87,7 @@ fn lines_to_keep<L: Serialize + DeserializeOwned>(
         return match first.and_then(|line| take(0, line)) {
             Ok(()) => Err(Failure::with_next(
                 format!("this migration is complete: {} says so", path.display()),
-                "--verify compares both sides; --resume --follow sends what was written to a store since; \
+                "--verify compares both sides; --resume --follow sends later writes to a store; \
                  remove the journal to begin anew",
             )),
             // It belongs to another migration, which is complete.
@@ -201,22 +201,22 @@ mod tests {
     fn one_that_is_complete_bars_only_the_same_migration() {
         let env: Arc<dyn Env> = Arc::new(MemEnv::new(OsEnv::new().random()));
         env.create_dir_all(Path::new("/")).unwrap();
-        let told = |refused: Done<JournalFile>| format!("{:?}", refused.err().unwrap());
+        let refusal = |refused: Done<JournalFile>| format!("{:?}", refused.err().unwrap());
         let begun = open(&env, "a", false).unwrap();
         begun.add(&"a line", true).unwrap();
         drop(begun);
         for of in ["a", "b"] {
-            assert!(told(open(&env, of, false)).contains("that was begun"), "{of}");
+            assert!(refusal(open(&env, of, false)).contains("that was begun"), "{of}");
         }
         open(&env, "a", true).unwrap().complete().unwrap();
-        let complete = told(open(&env, "a", false));
+        let complete = refusal(open(&env, "a", false));
         assert!(complete.contains("this migration is complete"), "{complete}");
         // After more lines it is incomplete until completed again.
         open(&env, "a", true).unwrap().add(&"more", true).unwrap();
-        assert!(told(open(&env, "a", false)).contains("that was begun"));
+        assert!(refusal(open(&env, "a", false)).contains("that was begun"));
         open(&env, "a", true).unwrap().complete().unwrap();
-        assert!(told(open(&env, "b", true)).contains("it is of another"));
+        assert!(refusal(open(&env, "b", true)).contains("it is of another"));
         drop(open(&env, "b", false).unwrap());
-        assert!(told(open(&env, "b", false)).contains("that was begun"));
+        assert!(refusal(open(&env, "b", false)).contains("that was begun"));
     }
 }

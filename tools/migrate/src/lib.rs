@@ -6,9 +6,10 @@
 
 #![warn(missing_debug_implementations)]
 
-pub mod both;
 mod bounds;
 pub mod cells;
+pub mod cluster_export;
+pub mod comparison;
 pub mod condition;
 pub mod copied;
 pub mod counters;
@@ -18,15 +19,14 @@ pub mod from;
 pub mod journal;
 mod journal_file;
 mod list_runs;
-pub mod outward;
 mod ranges;
 pub mod replication;
 pub mod report;
+pub mod row_import;
 pub mod source;
-pub mod spans;
 pub mod statement;
-pub mod taker;
 pub mod target;
+pub mod token_ranges;
 pub mod verify;
 
 #[cfg(test)]

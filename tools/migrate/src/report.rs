@@ -33,7 +33,7 @@ impl CarriedLosses {
     }
 
     /// Formats the losses that occurred.
-    pub fn told(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let all = [
             (
                 self.mixed_lists,
@@ -103,4 +103,4 @@ pub struct RefusedStatement {
 }
 
 /// Maximum number of refused statements that are listed.
-pub const MOST_TOLD: usize = 20;
+pub const MOST_SHOWN: usize = 20;

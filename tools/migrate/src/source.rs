@@ -38,7 +38,7 @@ const OPTIONS: [&str; 15] = [
 
 /// A definition that is not migrated, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftDefinition {
+pub struct OmittedDefinition {
     /// Its type and name.
     pub what: String,
     /// The reason.
@@ -56,7 +56,7 @@ pub struct SourceSchema {
     /// has the reasons.
     pub tables_left: Vec<(String, String)>,
     /// Definitions that are not migrated.
-    pub left: Vec<LeftDefinition>,
+    pub left: Vec<OmittedDefinition>,
 }
 
 /// A column of a table, from the cluster's schema.
@@ -232,7 +232,7 @@ impl SourceReader<'_> {
     }
 
     fn leave(&mut self, what: String, why: &str) {
-        self.schema.left.push(LeftDefinition { what, why: why.to_owned() });
+        self.schema.left.push(OmittedDefinition { what, why: why.to_owned() });
     }
 
     fn full(&self, name: &str) -> String {

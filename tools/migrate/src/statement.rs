@@ -95,7 +95,7 @@ pub struct StatementKey {
 
 /// The counters at a key of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CounterPlace {
+pub struct CounterAddress {
     /// The key of their row, or of their partition.
     pub key: StatementKey,
     /// Whether it is the static row; `None` for a whole partition.
@@ -611,7 +611,12 @@ impl TableStatements {
     ///
     /// # Errors
     /// A key that is invalid for the table.
-    pub fn counter_place(&self, layout: &Layout, at: &[u8], is_range: bool) -> Done<CounterPlace> {
+    pub fn counter_place(
+        &self,
+        layout: &Layout,
+        at: &[u8],
+        is_range: bool,
+    ) -> Done<CounterAddress> {
         let end = layout.partition_len(at).map_err(model_trouble)?;
         let (partition, place) = at.split_at(end);
         let mut raw = vec![];
@@ -632,12 +637,12 @@ impl TableStatements {
             _ => Ok(None),
         };
         let column = column.map_err(|e| cql_trouble(&e))?;
-        Ok(CounterPlace { key, is_static, column })
+        Ok(CounterAddress { key, is_static, column })
     }
 
     /// Returns the statement that deletes a counter, its row, or its partition. The deletion has
     /// the time of its execution at the cluster: counters have no timestamps there.
-    pub fn counter_deletion(&self, at: &CounterPlace) -> CellStatement {
+    pub fn counter_deletion(&self, at: &CounterAddress) -> CellStatement {
         let one = at.column.and_then(|id| self.table.column_by_id(id)).map(|c| &*c.name);
         // The static row is deleted by its columns: its key is the partition key.
         let names = match (one, at.is_static) {

@@ -233,13 +233,10 @@ impl MigrateTarget {
     }
 
     fn given_up(&self, table: &TableStatements, error: &Error, tried: u32) -> Failure {
-        let told = cql_trouble(error);
-        match told {
+        let failure = cql_trouble(error);
+        match failure {
             Failure::Failed { what, .. } => Failure::with_next(
-                format!(
-                    "the cluster did not take what was sent {tried} times: {}: {what}",
-                    table.name()
-                ),
+                format!("the cluster refused a statement {tried} times: {}: {what}", table.name()),
                 advice(&table.table().keyspace, error.class()),
             ),
             other => other,

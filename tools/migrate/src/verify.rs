@@ -16,9 +16,9 @@ use firn_tools::output::things;
 use firn_wide::Type;
 use serde_json::{Value, json};
 
-use crate::cells::{CellQuery, CellReader, CqlRow, ToldCell, cell_text, row_text, value_text};
+use crate::cells::{CellQuery, CellReader, CqlRow, ReportedCell, cell_text, row_text, value_text};
 use crate::definitions::full_name;
-use crate::spans::TokenSpan;
+use crate::token_ranges::TokenSpan;
 
 /// The type of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,48 +44,50 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
-    /// Returns the name in JSON.
-    pub fn name(self) -> &'static str {
+    /// Returns the name in JSON, and the words for one and for several.
+    fn words(self) -> [&'static str; 3] {
         match self {
-            DifferenceKind::TableOnlyInFirn => "table_only_in_firn",
-            DifferenceKind::TableOnlyInCluster => "table_only_in_cluster",
-            DifferenceKind::RowOnlyInFirn => "row_only_in_firn",
-            DifferenceKind::RowOnlyInCluster => "row_only_in_cluster",
-            DifferenceKind::CellOnlyInFirn => "cell_only_in_firn",
-            DifferenceKind::CellOnlyInCluster => "cell_only_in_cluster",
-            DifferenceKind::Value => "value",
-            DifferenceKind::WriteTime => "write_time",
-            DifferenceKind::TimeToLive => "time_to_live",
+            DifferenceKind::TableOnlyInFirn => {
+                ["table_only_in_firn", "table only in Firn", "tables only in Firn"]
+            }
+            DifferenceKind::TableOnlyInCluster => {
+                ["table_only_in_cluster", "table only in the cluster", "tables only in the cluster"]
+            }
+            DifferenceKind::RowOnlyInFirn => {
+                ["row_only_in_firn", "row only in Firn", "rows only in Firn"]
+            }
+            DifferenceKind::RowOnlyInCluster => {
+                ["row_only_in_cluster", "row only in the cluster", "rows only in the cluster"]
+            }
+            DifferenceKind::CellOnlyInFirn => {
+                ["cell_only_in_firn", "cell only in Firn", "cells only in Firn"]
+            }
+            DifferenceKind::CellOnlyInCluster => {
+                ["cell_only_in_cluster", "cell only in the cluster", "cells only in the cluster"]
+            }
+            DifferenceKind::Value => ["value", "other value", "other values"],
+            DifferenceKind::WriteTime => ["write_time", "other write time", "other write times"],
+            DifferenceKind::TimeToLive => {
+                ["time_to_live", "other time to live", "other times to live"]
+            }
         }
     }
 
+    /// Returns the name in JSON.
+    pub fn name(self) -> &'static str {
+        self.words()[0]
+    }
+
     /// Formats a number of differences.
-    pub fn told(self, n: u64) -> String {
-        match self {
-            DifferenceKind::TableOnlyInFirn => {
-                things(n, "table only in Firn", "tables only in Firn")
-            }
-            DifferenceKind::TableOnlyInCluster => {
-                things(n, "table only in the cluster", "tables only in the cluster")
-            }
-            DifferenceKind::RowOnlyInFirn => things(n, "row only in Firn", "rows only in Firn"),
-            DifferenceKind::RowOnlyInCluster => {
-                things(n, "row only in the cluster", "rows only in the cluster")
-            }
-            DifferenceKind::CellOnlyInFirn => things(n, "cell only in Firn", "cells only in Firn"),
-            DifferenceKind::CellOnlyInCluster => {
-                things(n, "cell only in the cluster", "cells only in the cluster")
-            }
-            DifferenceKind::Value => things(n, "other value", "other values"),
-            DifferenceKind::WriteTime => things(n, "other write time", "other write times"),
-            DifferenceKind::TimeToLive => things(n, "other time to live", "other times to live"),
-        }
+    pub fn describe(self, n: u64) -> String {
+        let [_, one, many] = self.words();
+        things(n, one, many)
     }
 }
 
 /// A difference between the sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundDifference {
+pub struct CellDifference {
     /// The table's name in CQL.
     pub table: String,
     /// The row's key in CQL; empty for a table.
@@ -100,15 +102,15 @@ pub struct FoundDifference {
     pub cluster: String,
 }
 
-impl FoundDifference {
+impl CellDifference {
     /// Returns the difference of a table, with its name in CQL, that only one side has.
-    pub fn of_table(table: String, kind: DifferenceKind) -> FoundDifference {
+    pub fn of_table(table: String, kind: DifferenceKind) -> CellDifference {
         let (row, firn, cluster) = Default::default();
-        FoundDifference { table, row, cell: None, kind, firn, cluster }
+        CellDifference { table, row, cell: None, kind, firn, cluster }
     }
 
     /// Formats the difference.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let at = match &self.cell {
             Some(cell) => format!("{}: {}, {cell}", self.table, self.row),
             None if self.row.is_empty() => format!("the table {}", self.table),
@@ -162,7 +164,7 @@ pub struct VerifyCounts {
     /// times of its elements. Another TTL is a difference.
     pub list_times: u64,
     /// Cells for which the cluster does not return write time and TTL.
-    pub untold_times: u64,
+    pub unknown_times: u64,
     /// Counters, whose write times are those of the copy.
     pub counters: u64,
     /// Cells and rows that only one side had, and that expired meanwhile.
@@ -178,7 +180,7 @@ impl VerifyCounts {
             *self.differences.entry(*kind).or_default() += n;
         }
         self.list_times += other.list_times;
-        self.untold_times += other.untold_times;
+        self.unknown_times += other.unknown_times;
         self.counters += other.counters;
         self.expired += other.expired;
     }
@@ -202,7 +204,7 @@ impl VerifyCounts {
             "elements of lists have another write time: CQL can't write each list with the times of its elements",
         );
         say(
-            self.untold_times,
+            self.unknown_times,
             "cell of a collection or user type was compared by its value alone: the cluster does not tell its write time",
             "cells of collections or user types were compared by their values alone: the cluster does not tell their write times",
         );
@@ -226,7 +228,7 @@ impl VerifyCounts {
         json!({
             "rows": self.rows, "cells": self.cells, "differences": differences,
             "uncompared": {
-                "list_times": self.list_times, "untold_times": self.untold_times,
+                "list_times": self.list_times, "untold_times": self.unknown_times,
                 "counters": self.counters, "expired": self.expired,
             },
         })
@@ -260,7 +262,7 @@ struct DifferenceFindings<'a> {
     /// The current second.
     second: i64,
     counts: VerifyCounts,
-    tell: &'a mut dyn FnMut(FoundDifference),
+    tell: &'a mut dyn FnMut(CellDifference),
 }
 
 impl VerifiedTable<'_> {
@@ -272,7 +274,7 @@ impl VerifiedTable<'_> {
         &self,
         span: TokenSpan,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(FoundDifference),
+        tell: &mut dyn FnMut(CellDifference),
     ) -> Result<VerifyCounts> {
         let mut findings = DifferenceFindings {
             schema: self.firn.schema(),
@@ -323,13 +325,13 @@ impl DifferenceFindings<'_> {
     fn found(
         &mut self,
         row: &CqlRow,
-        cell: Option<&ToldCell>,
+        cell: Option<&ReportedCell>,
         kind: DifferenceKind,
         (firn, cluster): (String, String),
     ) {
         *self.counts.differences.entry(kind).or_default() += 1;
         let schema = self.schema;
-        (self.tell)(FoundDifference {
+        (self.tell)(CellDifference {
             table: full_name(&schema.keyspace, &schema.name),
             row: row_text(schema, row),
             cell: cell.map(|c| cell_text(schema, c)),
@@ -340,7 +342,7 @@ impl DifferenceFindings<'_> {
     }
 
     /// Reports whether a cell may have expired while the other side was read.
-    fn is_up(&self, cell: &ToldCell) -> bool {
+    fn is_up(&self, cell: &ReportedCell) -> bool {
         cell.expires.is_some_and(|expires| expires <= self.second.saturating_add(self.drift))
     }
 
@@ -376,7 +378,7 @@ impl DifferenceFindings<'_> {
         }
     }
 
-    fn cells(&mut self, row: &CqlRow, ours: &ToldCell, theirs: &ToldCell) {
+    fn cells(&mut self, row: &CqlRow, ours: &ReportedCell, theirs: &ReportedCell) {
         self.counts.cells += 1;
         let schema = self.schema;
         if ours.value != theirs.value {
@@ -389,7 +391,7 @@ impl DifferenceFindings<'_> {
             return;
         }
         let (Some(written), Some(theirs_written)) = (ours.written, theirs.written) else {
-            self.counts.untold_times += 1;
+            self.counts.unknown_times += 1;
             return;
         };
         let lives_alike = match (ours.expires, theirs.expires) {
@@ -408,7 +410,7 @@ impl DifferenceFindings<'_> {
             self.found(row, Some(ours), DifferenceKind::WriteTime, texts);
         }
         if !lives_alike {
-            let left = |cell: &ToldCell| match cell.expires {
+            let left = |cell: &ReportedCell| match cell.expires {
                 None => "for ever".to_owned(),
                 Some(expires) => format!("{} s", expires.saturating_sub(self.second)),
             };
@@ -419,6 +421,6 @@ impl DifferenceFindings<'_> {
 }
 
 /// Returns the cells of a row by column and part.
-fn by_place(row: &CqlRow) -> BTreeMap<(usize, Option<&[u8]>), &ToldCell> {
+fn by_place(row: &CqlRow) -> BTreeMap<(usize, Option<&[u8]>), &ReportedCell> {
     row.cells.iter().map(|c| ((c.column, c.path.as_deref()), c)).collect()
 }

@@ -15,10 +15,10 @@ use firn_cluster::Session as ClusterSession;
 use firn_cql::Session;
 use firn_crash::{Fault, FaultEnv};
 use firn_kv::{Env, OsEnv};
+use firn_migrate::cluster_export::ClusterExport;
 use firn_migrate::definitions::{DefinitionPhase, define, definitions};
 use firn_migrate::follow::{Follower, feed};
 use firn_migrate::journal::MigrateJournal;
-use firn_migrate::outward::Outward;
 use firn_migrate::target::MigrateTarget;
 use firn_server::{Options, Server};
 use firn_testkit::rng::Rng;
@@ -33,7 +33,7 @@ struct FollowWay {
 
 /// The result of a run.
 #[derive(Debug, Default, PartialEq)]
-struct FollowTold {
+struct FollowOutput {
     unknown: Vec<String>,
     missing: Vec<String>,
     refused: usize,
@@ -106,16 +106,16 @@ impl FollowWay {
     }
 
     /// Copies, and follows until no change is left; this environment writes the journal.
-    fn run(&self, by: &Arc<dyn Env>, resume: bool) -> Done<FollowTold> {
+    fn run(&self, by: &Arc<dyn Env>, resume: bool) -> Done<FollowOutput> {
         self.run_with(by, resume, &|| ())
     }
 
     /// As [`run`](FollowWay::run); `between` runs after the copy.
-    fn run_with(&self, by: &Arc<dyn Env>, resume: bool, between: &dyn Fn()) -> Done<FollowTold> {
+    fn run_with(&self, by: &Arc<dyn Env>, resume: bool, between: &dyn Fn()) -> Done<FollowOutput> {
         let stop: &Arc<AtomicBool> = &Arc::default();
         let env: Arc<dyn Env> = OsEnv::new();
         let names = [("k".to_owned(), "counts".to_owned())];
-        let outward = Arc::new(Outward::new(env.clone(), &self.source, &names, None)?);
+        let outward = Arc::new(ClusterExport::new(env.clone(), &self.source, &names, None)?);
         let head = outward.head(&["here".to_owned()]);
         let target = MigrateTarget::new(self.connect(), env.clone(), None, stop.clone());
         let target = Arc::new(target);
@@ -133,13 +133,13 @@ impl FollowWay {
         }
         let (unknown, missing) = (outward.unknown(&journal), outward.missing(&journal));
         let refused = target.counts.refused.load(Ordering::Relaxed) as usize;
-        Ok(FollowTold { unknown, missing, refused })
+        Ok(FollowOutput { unknown, missing, refused })
     }
 
     /// Asserts that each counter has its value of the store, except reported missing and unknown
     /// additions.
     #[track_caller]
-    fn assert_there(&self, told: &FollowTold, what: &str) {
+    fn assert_there(&self, output: &FollowOutput, what: &str) {
         let (here, there) = (counts(&self.source), counts(&self.server.session()));
         let sums = |words: &[String], key: &(String, &str)| -> Vec<i64> {
             let of_row = words.iter().filter_map(|w| w.strip_prefix(&format!("{}: ", key.0)));
@@ -150,13 +150,13 @@ impl FollowWay {
         let keys: BTreeSet<_> = here.keys().chain(there.keys()).collect();
         for key in keys {
             let value = |side: &FollowCounts| side.get(key).copied().unwrap_or_default();
-            let missing: i64 = sums(&told.missing, key).iter().sum();
+            let missing: i64 = sums(&output.missing, key).iter().sum();
             let mut possible: BTreeSet<i64> = [missing].into();
-            for sum in sums(&told.unknown, key) {
+            for sum in sums(&output.unknown, key) {
                 possible = possible.iter().flat_map(|s| [*s, s + sum]).collect();
             }
             let away = value(&here) - value(&there);
-            assert!(possible.contains(&away), "{what}: {key:?} is {away} away, told: {told:?}");
+            assert!(possible.contains(&away), "{what}: {key:?} is {away} away, output: {output:?}");
         }
     }
 
@@ -174,25 +174,25 @@ fn whole() -> Arc<dyn Env> {
 }
 
 #[test]
-fn what_is_counted_behind_a_truncation_is_there_after_an_interruption() {
+fn counters_after_a_truncation_survive_an_interruption() {
     // Killed before the round was recorded, before the responses of its rows, and before they were
     // sent.
     for (last, is_known) in [("followed", true), ("counted", true), ("added", false)] {
         let way = FollowWay::new(&format!("truncated-{last}"), 1);
-        let told = way.run(&whole(), false).unwrap();
-        assert_eq!(told, FollowTold::default());
+        let output = way.run(&whole(), false).unwrap();
+        assert_eq!(output, FollowOutput::default());
         way.count(&mut Rng::new(2), 20);
         way.write("TRUNCATE k.counts");
         way.count(&mut Rng::new(3), 50);
         way.run(&whole(), true).unwrap();
-        way.assert_there(&FollowTold::default(), last);
+        way.assert_there(&FollowOutput::default(), last);
         way.forget_from(last);
-        let told = way.run(&whole(), true).unwrap();
-        assert_eq!(told.unknown.is_empty(), is_known, "{told:?}");
-        way.assert_there(&told, last);
+        let output = way.run(&whole(), true).unwrap();
+        assert_eq!(output.unknown.is_empty(), is_known, "{output:?}");
+        way.assert_there(&output, last);
         way.count(&mut Rng::new(4), 50);
-        let told = way.run(&whole(), true).unwrap();
-        way.assert_there(&told, last);
+        let output = way.run(&whole(), true).unwrap();
+        way.assert_there(&output, last);
         way.server.stop().unwrap();
     }
 }
@@ -204,9 +204,9 @@ fn a_truncation_that_the_journal_does_not_know_of_is_carried_out_again() {
     way.write("TRUNCATE k.counts");
     way.count(&mut Rng::new(3), 50);
     way.connect().execute("TRUNCATE k.counts", ()).unwrap();
-    let told = way.run(&whole(), true).unwrap();
-    assert_eq!(told, FollowTold::default());
-    way.assert_there(&told, "in the end");
+    let output = way.run(&whole(), true).unwrap();
+    assert_eq!(output, FollowOutput::default());
+    way.assert_there(&output, "in the end");
     way.server.stop().unwrap();
 }
 
@@ -225,14 +225,14 @@ fn rows_go_by_the_states_that_they_were_read_at() {
             way.write("TRUNCATE k.counts");
             way.count(&mut Rng::new(7), 100);
         }
-        let told = way.run(&whole(), true).unwrap();
-        way.assert_there(&told, "in the end");
+        let output = way.run(&whole(), true).unwrap();
+        way.assert_there(&output, "in the end");
         way.server.stop().unwrap();
     }
 }
 
 #[test]
-fn one_that_is_interrupted_anywhere_tells_what_is_not_known() {
+fn an_interrupted_run_reports_unknown_counters() {
     let mut interrupted = 0;
     for seed in 1..=3 {
         let way = FollowWay::new("anywhere", seed);
@@ -251,29 +251,29 @@ fn one_that_is_interrupted_anywhere_tells_what_is_not_known() {
             faulty.fail_from(8 + rng.below(first), fault);
             let by: Arc<dyn Env> = Arc::new(faulty);
             match way.run(&by, resume) {
-                Ok(told) => way.assert_there(&told, &format!("seed {seed}, run {run}")),
+                Ok(output) => way.assert_there(&output, &format!("seed {seed}, run {run}")),
                 Err(_) => interrupted += 1,
             }
             resume |= way.journal().exists();
         }
-        let told = way.run(&whole(), resume).unwrap();
-        way.assert_there(&told, &format!("seed {seed}, in the end"));
+        let output = way.run(&whole(), resume).unwrap();
+        way.assert_there(&output, &format!("seed {seed}, in the end"));
         way.server.stop().unwrap();
     }
     assert!(interrupted > 10, "it was interrupted {interrupted} times");
 }
 
 #[test]
-fn counters_that_are_refused_are_told_for_good() {
+fn refused_counters_are_reported_permanently() {
     let way = FollowWay::new("refused", 8);
     way.run(&whole(), false).unwrap();
     way.write("UPDATE k.counts SET n = n + 5 WHERE p = 1 AND c = 1");
     let before = counts(&way.server.session());
     // A user without write permission is refused; so is a dropped table.
     way.connect().execute("DROP TABLE k.counts", ()).unwrap();
-    let told = way.run(&whole(), true).unwrap();
-    assert_eq!(told.missing, ["k.counts WHERE p = 1 AND c = 1: n +5"]);
-    assert_eq!(told.refused, 1);
+    let output = way.run(&whole(), true).unwrap();
+    assert_eq!(output.missing, ["k.counts WHERE p = 1 AND c = 1: n +5"]);
+    assert_eq!(output.refused, 1);
     way.define();
     for ((row, name), value) in before {
         let cql =
@@ -281,10 +281,10 @@ fn counters_that_are_refused_are_told_for_good() {
         way.connect().execute(&cql, ()).unwrap();
     }
     way.write("UPDATE k.counts SET n = n + 7 WHERE p = 1 AND c = 1");
-    let told = way.run(&whole(), true).unwrap();
-    assert_eq!(told.missing, ["k.counts WHERE p = 1 AND c = 1: n +5"]);
-    assert_eq!(told.refused, 0);
-    way.assert_there(&told, "in the end");
+    let output = way.run(&whole(), true).unwrap();
+    assert_eq!(output.missing, ["k.counts WHERE p = 1 AND c = 1: n +5"]);
+    assert_eq!(output.refused, 0);
+    way.assert_there(&output, "in the end");
     way.server.stop().unwrap();
 }
 
@@ -302,12 +302,12 @@ fn counters_that_the_copy_did_not_bring_are_not_there_twice() {
                 way.count(&mut Rng::new(11), 100);
             }
         };
-        let told = way.run_with(&whole(), false, &between).unwrap();
-        assert!(told.refused > 10 && told.missing.is_empty(), "{told:?}");
+        let output = way.run_with(&whole(), false, &between).unwrap();
+        assert!(output.refused > 10 && output.missing.is_empty(), "{output:?}");
         way.count(&mut Rng::new(12), 100);
-        let told = way.run(&whole(), true).unwrap();
-        assert_eq!(told, FollowTold::default());
-        way.assert_there(&told, "in the end");
+        let output = way.run(&whole(), true).unwrap();
+        assert_eq!(output, FollowOutput::default());
+        way.assert_there(&output, "in the end");
         way.server.stop().unwrap();
     }
 }
@@ -324,20 +324,20 @@ fn deletions_of_counters_are_not_carried_out_above_what_was_counted_since() {
     way.write("DELETE n FROM k.counts WHERE p = 3 AND c = 1");
     way.write("DELETE FROM k.counts WHERE p = 9");
     way.write("UPDATE k.counts SET n = n + 9 WHERE p = 9 AND c = 9");
-    let told = way.run(&whole(), true).unwrap();
-    assert_eq!(told, FollowTold::default());
+    let output = way.run(&whole(), true).unwrap();
+    assert_eq!(output, FollowOutput::default());
     let nine =
         |session: &Session| counts(session)[&("k.counts WHERE p = 9 AND c = 9".to_owned(), "n")];
     assert_eq!(nine(&way.server.session()), 9);
-    way.assert_there(&told, "in the end");
+    way.assert_there(&output, "in the end");
     way.forget_from("counted");
-    let told = way.run(&whole(), true).unwrap();
-    assert_eq!(told, FollowTold::default());
+    let output = way.run(&whole(), true).unwrap();
+    assert_eq!(output, FollowOutput::default());
     assert_eq!(nine(&way.server.session()), 9);
-    way.assert_there(&told, "again");
+    way.assert_there(&output, "again");
     way.write("UPDATE k.counts SET n = n + 9 WHERE p = 9 AND c = 9");
-    let told = way.run(&whole(), true).unwrap();
+    let output = way.run(&whole(), true).unwrap();
     assert_eq!(nine(&way.server.session()), 18);
-    way.assert_there(&told, "further");
+    way.assert_there(&output, "further");
     way.server.stop().unwrap();
 }

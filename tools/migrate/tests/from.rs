@@ -12,15 +12,15 @@ use firn_cluster::Session;
 use firn_cql::Run;
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{Env, OsEnv};
-use firn_migrate::both::{BothSides, verify_table};
 use firn_migrate::cells::CellQuery;
+use firn_migrate::comparison::{TableComparison, verify_table};
 use firn_migrate::copied::{CopyJournal, CopyPlan};
 use firn_migrate::definitions::{DefinitionPhase, define};
 use firn_migrate::from::{ClusterCopy, copy_table};
+use firn_migrate::row_import::RowImporter;
 use firn_migrate::source::source_schema;
-use firn_migrate::spans::TokenSpan;
-use firn_migrate::taker::RowTaker;
-use firn_migrate::verify::{DifferenceKind, FoundDifference, VerifyCounts};
+use firn_migrate::token_ranges::TokenSpan;
+use firn_migrate::verify::{CellDifference, DifferenceKind, VerifyCounts};
 use firn_server::{Options, Server};
 use firn_testkit::rng::Rng;
 use firn_tools::output::Done;
@@ -89,10 +89,10 @@ impl Sides {
         CellQuery::new(session, self.store.engine().partitioner(), table, None).unwrap()
     }
 
-    fn copy(&self, table: &Arc<TableSchema>) -> RowTaker<'_> {
+    fn copy(&self, table: &Arc<TableSchema>) -> RowImporter<'_> {
         let env = OsEnv::new();
         let query = self.query(&self.cluster, table);
-        let mut taker = RowTaker::new(&self.store, table.clone(), 77_000_000).unwrap();
+        let mut taker = RowImporter::new(&self.store, table.clone(), 77_000_000).unwrap();
         let mut reader = query.read(&*env, TokenSpan::default());
         while let Some(row) = reader.advance().unwrap() {
             taker.take(&row).unwrap();
@@ -117,8 +117,8 @@ impl Sides {
         here.len()
     }
 
-    fn verify(&self, table: &Arc<TableSchema>) -> (VerifyCounts, Vec<FoundDifference>) {
-        let sides = BothSides {
+    fn verify(&self, table: &Arc<TableSchema>) -> (VerifyCounts, Vec<CellDifference>) {
+        let sides = TableComparison {
             firn: self.store.clone().into(),
             cluster: self.cluster.clone(),
             partitioner: self.store.engine().partitioner(),
@@ -271,7 +271,7 @@ const DAMAGES: [Damage; 13] = [
 
 #[test]
 fn each_damage_of_a_copy_is_found() {
-    for (name, damage, kind, told) in DAMAGES {
+    for (name, damage, kind, output) in DAMAGES {
         let sides = Sides::new("damaged");
         let tables = sides.define("damaged");
         tables.iter().for_each(|table| drop(sides.copy(table)));
@@ -282,30 +282,30 @@ fn each_damage_of_a_copy_is_found() {
             assert_eq!(counts.total(), u64::from(table.name == name), "{damage}: {found:?}");
             let Some(only) = found.first() else { continue };
             assert_eq!(only.kind, kind, "{damage}");
-            let said = only.told();
-            assert!(said.starts_with(&format!("damaged.{told}")), "{damage}: {said}");
+            let said = only.describe();
+            assert!(said.starts_with(&format!("damaged.{output}")), "{damage}: {said}");
         }
     }
 }
 
 #[test]
-fn what_cql_cannot_carry_is_counted_apart() {
-    let sides = Sides::new("apart");
-    let tables = sides.define("apart");
+fn data_that_cql_cannot_express_is_counted_separately() {
+    let sides = Sides::new("split");
+    let tables = sides.define("split");
     tables.iter().for_each(|table| drop(sides.copy(table)));
     // Like a list that was written to a cluster as one.
-    sides.in_store("UPDATE apart.many USING TIMESTAMP 12600 SET l = ['first', 'x', 'y', 'x', 'z'] WHERE k = 'whole'");
+    sides.in_store("UPDATE split.many USING TIMESTAMP 12600 SET l = ['first', 'x', 'y', 'x', 'z'] WHERE k = 'whole'");
     let many = tables.iter().find(|t| t.name == "many").unwrap();
     let (counts, found) = sides.verify(many);
     assert_eq!((found.len(), counts.list_times), (1, 5), "{found:?}");
     assert_eq!(counts.uncompared().len(), 1);
     // An element that lives longer is a difference, and not only another time.
     assert_eq!(found[0].kind, DifferenceKind::TimeToLive);
-    assert!(found[0].told().contains("l[0] has to live for ever in Firn"), "{found:?}");
-    sides.in_store("DELETE l FROM apart.many USING TIMESTAMP 12600 WHERE k = 'whole'");
-    sides.at_cluster("DELETE l FROM apart.many USING TIMESTAMP 12600 WHERE k = 'whole'");
+    assert!(found[0].describe().contains("l[0] has to live for ever in Firn"), "{found:?}");
+    sides.in_store("DELETE l FROM split.many USING TIMESTAMP 12600 WHERE k = 'whole'");
+    sides.at_cluster("DELETE l FROM split.many USING TIMESTAMP 12600 WHERE k = 'whole'");
     // One side may have no trace of an almost expired cell.
-    sides.in_store("INSERT INTO apart.many (k, plain) VALUES ('soon', 1) USING TTL 3");
+    sides.in_store("INSERT INTO split.many (k, plain) VALUES ('soon', 1) USING TTL 3");
     let (counts, found) = sides.verify(many);
     assert_eq!((found, counts.expired), (vec![], 1));
 }

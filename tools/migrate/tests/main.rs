@@ -1,8 +1,8 @@
 //! Integration tests of migrations, one module for each subject.
 
+mod cluster_export;
 mod common;
 mod floors;
 mod follow;
 mod from;
-mod outward;
 mod statements;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_backup::{BackupMade, BackupRepository, FolderPlace, Pacing};
+use firn_backup::{BackupRepository, BackupSummary, FolderStorage, Pacing};
 use firn_crash::CrashEnv;
 use firn_kv::{Batch, Db, DbOptions, Env, Result, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -26,10 +26,10 @@ pub fn small() -> DbOptions {
 }
 
 pub fn folder(env: &Arc<dyn Env>) -> BackupRepository {
-    BackupRepository::new(env.clone(), Arc::new(FolderPlace::new(env.clone(), BACKUPS)))
+    BackupRepository::new(env.clone(), Arc::new(FolderStorage::new(env.clone(), BACKUPS)))
 }
 
-pub fn create(backups: &BackupRepository, db: &Db) -> Result<BackupMade> {
+pub fn create(backups: &BackupRepository, db: &Db) -> Result<BackupSummary> {
     backups.create(db, Path::new(STORE), &mut Pacing::default())
 }
 

@@ -315,10 +315,10 @@ fn check_held(held: f64, memtable: f64) -> Done {
         );
         // Whole KiB; the engine's minimum is 64.
         let fits = (held / LEAST_MEMTABLES / 1024.0).floor() as u64;
-        let live = format!("--live {}M", (least / 1048576.0).ceil() as u64);
+        let live = format!("--live {}m", (least / 1048576.0).ceil() as u64);
         let next = if fits * 1024 >= LEAST_MEMTABLE {
             format!(
-                "give --memtable-size {fits}K to see it with smaller ones, or what it will hold: {live}"
+                "give --memtable-size {fits}k to see it with smaller ones, or what it will hold: {live}"
             )
         } else {
             format!("give what it will hold, at least {live}")

@@ -11,7 +11,7 @@ use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::install;
-use firn_tools::options::{Allocation, size};
+use firn_tools::options::{Allocation, size, size_per_second};
 use firn_tools::output::{Color, Done, Failure, Style};
 
 use crate::model::machine::{Load, Machine, MergeCost};
@@ -142,7 +142,7 @@ pub struct CostModel {
     #[arg(skip)]
     pub sketch: OnceLock<TraceSketch>,
     /// Bytes of keys and values to write, including overwrites
-    #[arg(long, value_parser = size, default_value = "10G", default_value_if("live", ArgPredicate::IsPresent, "0"), value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "10g", default_value_if("live", ArgPredicate::IsPresent, "0"), value_name = "SIZE")]
     pub data: u64,
     /// Bytes of live keys and values: one copy of every key. Overwriting workloads write 4 times as
     /// much, if --data is not given
@@ -173,10 +173,10 @@ pub struct CostModel {
     #[arg(long, value_enum, default_value = "by-level")]
     pub filter_allocation: Allocation,
     /// Size of a memtable
-    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "64m", value_name = "SIZE")]
     pub memtable_size: u64,
     /// Target size of tables
-    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "64m", value_name = "SIZE")]
     pub table_size: u64,
     /// Write values of at least this many bytes to blob files, which compactions do not rewrite; 0
     /// disables it. Not with --ttl
@@ -187,7 +187,12 @@ pub struct CostModel {
     pub blob_gc_percent: u8,
     /// Maximum age of a delete in seconds; 0 for no bound. If it is 0, the strategy tsa uses a
     /// tenth of the run's time
-    #[arg(long, default_value_t = 0, value_name = "SECS")]
+    #[arg(
+        long = "tombstone-age-secs",
+        alias = "tombstone-age",
+        default_value_t = 0,
+        value_name = "SECONDS"
+    )]
     pub tombstone_age: u64,
     /// Age in seconds at which puts expire; 0 for never
     #[arg(long, default_value_t = 0, value_name = "SECS")]
@@ -208,19 +213,19 @@ pub struct CostModel {
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
     /// Background threads, at most 64
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
+    #[arg(long = "background-threads", alias = "threads", default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
     pub threads: usize,
     /// Processor cores
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
     /// Read bandwidth of the device per second
-    #[arg(long, value_parser = size_per_second, default_value = "763M", value_name = "SIZE")]
+    #[arg(long, value_parser = size_per_second, default_value = "763m", value_name = "SIZE")]
     pub read_bandwidth: u64,
     /// Write bandwidth of the device per second
-    #[arg(long, value_parser = size_per_second, default_value = "334M", value_name = "SIZE")]
+    #[arg(long, value_parser = size_per_second, default_value = "334m", value_name = "SIZE")]
     pub write_bandwidth: u64,
     /// Size of the block cache
-    #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "1g", value_name = "SIZE")]
     pub cache: u64,
     /// Time of the idle device per block
     #[arg(long, value_parser = span_of_time, default_value = "100us", value_name = "TIME")]
@@ -237,7 +242,7 @@ pub struct MachineArgs {
     #[arg(long, default_value_t = 0.07, value_name = "SHARE")]
     pub over_provisioning: f64,
     /// Size of an erase block of the SSD: some hundred MiB to some GiB if it stripes over its dies
-    #[arg(long, value_parser = size, default_value = "256M", value_name = "SIZE")]
+    #[arg(long, value_parser = size, default_value = "256m", value_name = "SIZE")]
     pub erase_block: u64,
     /// Endurance of the SSD in bytes written, as its vendor states it
     #[arg(long, value_parser = size, value_name = "SIZE")]
@@ -334,7 +339,7 @@ pub struct ReplayArgs {
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
     /// Background threads, at most 64 [default: as recorded]
-    #[arg(long, value_name = "N", value_parser = count_within(0, 64))]
+    #[arg(long = "background-threads", alias = "threads", value_name = "N", value_parser = count_within(0, 64))]
     pub threads: Option<usize>,
     /// Output
     #[command(flatten)]
@@ -441,11 +446,6 @@ pub struct ReproduceArgs {
     /// Papers [default: all]
     #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics"])]
     pub papers: Vec<String>,
-}
-
-/// Parses a size, as `50M`, or `50M/s`.
-fn size_per_second(text: &str) -> Result<u64, String> {
-    size(text.strip_suffix("/s").unwrap_or(text))
 }
 
 /// Parses a number per second, as `20k` or `20k/s`.

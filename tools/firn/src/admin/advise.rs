@@ -17,7 +17,7 @@ store meanwhile.
 
 Examples:
   firn advise firn-data
-  firn advise firn-data --tree cf-3 --reads 5k/s --scans 200/s --p99 10ms --cache 4G
+  firn advise firn-data --tree shop.orders --reads 5k/s --scans 200/s --p99 10ms --cache 4G
   firn advise --db firn-data --json | jq '.costs[.chosen].options'";
 
 /// Arguments of `firn advise`.
@@ -31,17 +31,17 @@ pub struct StoreAdviseArgs {
 pub fn run(global: &Global, args: &StoreAdviseArgs) -> Done {
     let store = args.question.events.as_deref().unwrap_or(&global.store.db);
     let dir = advise::directory(store);
-    let by = |tree: &str, policy: &str| {
-        let mut there = global.clone();
-        there.store.db = dir.to_owned();
-        match there.is_own_tree(tree) {
-            Ok(true) => {
-                let firn = there.firn();
-                format!("its definition: ALTER TABLE … WITH compaction = … in `{firn} cql`")
-            }
-            _ => advise::set_policy(dir, tree, policy),
+    let mut there = global.clone();
+    there.store.db = dir.to_owned();
+    let mut question = args.question.clone();
+    question.tree = question.tree.map(|tree| there.path_to_tree(&tree));
+    let by = |tree: &str, policy: &str| match there.is_own_tree(tree) {
+        Ok(true) => {
+            let firn = there.firn();
+            format!("its definition: ALTER TABLE … WITH compaction = … in `{firn} cql`")
         }
+        _ => advise::set_policy(dir, tree, policy),
     };
     let how = (global.store.json, global.style());
-    advise::run(&args.question, Some(store), &by, how, &mut stdout())
+    advise::run(&question, Some(store), &by, how, &mut stdout())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use firn_backup::{
-    BackupHead, BackupMade, BackupRepository, BackupVerdict, KeepRule, Pacing, PruneReport,
+    BackupHead, BackupRepository, BackupSummary, BackupVerdict, KeepRule, Pacing, PruneReport,
     open_place,
 };
 use firn_kv::{Error, ErrorKind};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::store::Global;
 use firn_tools::io::{Stopwatch, stdout};
-use firn_tools::options::size as parse_size;
+use firn_tools::options;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
@@ -98,7 +98,7 @@ enum BackupCommand {
 
 /// Parses a rate in bytes per second, at least one.
 fn parse_rate(text: &str) -> Result<u64, String> {
-    match parse_size(text)? {
+    match options::size_per_second(text)? {
         0 => Err("nothing would ever be copied: leave --rate out for no limit".to_owned()),
         rate => Ok(rate),
     }
@@ -106,7 +106,7 @@ fn parse_rate(text: &str) -> Result<u64, String> {
 
 /// Location of backups.
 #[derive(Args, Clone, Debug)]
-pub struct PlaceArgs {
+pub struct BackupLocationArgs {
     /// Use this folder, or s3://bucket/prefix
     #[arg(value_name = "PLACE")]
     place: String,
@@ -116,7 +116,7 @@ pub struct PlaceArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BackupCreateArgs {
     #[command(flatten)]
-    at: PlaceArgs,
+    at: BackupLocationArgs,
     /// Copy at most this much per second, e.g. 50m
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
@@ -129,14 +129,14 @@ pub struct BackupCreateArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BackupListArgs {
     #[command(flatten)]
-    at: PlaceArgs,
+    at: BackupLocationArgs,
 }
 
 /// Arguments of `firn backup verify`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupVerifyArgs {
     #[command(flatten)]
-    at: PlaceArgs,
+    at: BackupLocationArgs,
     /// Verify this backup [default: all]
     #[arg(value_name = "BACKUP")]
     id: Option<String>,
@@ -149,7 +149,7 @@ pub struct BackupVerifyArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BackupRestoreArgs {
     #[command(flatten)]
-    at: PlaceArgs,
+    at: BackupLocationArgs,
     /// Restore this backup [default: the newest]
     #[arg(value_name = "BACKUP")]
     id: Option<String>,
@@ -168,7 +168,7 @@ pub struct BackupRestoreArgs {
 #[derive(Args, Clone, Debug)]
 pub struct BackupPruneArgs {
     #[command(flatten)]
-    at: PlaceArgs,
+    at: BackupLocationArgs,
     /// Keep this many of the newest backups of each store
     #[arg(long, value_name = "N")]
     keep: Option<u64>,
@@ -219,7 +219,7 @@ fn locked(failure: Failure) -> Failure {
 
 /// Returns the rate limit and progress bar of a run.
 fn paced(progress: &Progress, rate: Option<u64>) -> Pacing<'_> {
-    Pacing::default().at_most(rate).telling(|done, _| progress.at(done))
+    Pacing::default().at_most(rate).reporting(|done, _| progress.at(done))
 }
 
 fn head_json(head: &BackupHead) -> Value {
@@ -230,7 +230,7 @@ fn head_json(head: &BackupHead) -> Value {
 }
 
 /// Returns the description of a new backup as a JSON object.
-fn made_json(made: &BackupMade) -> Value {
+fn made_json(made: &BackupSummary) -> Value {
     let mut all = head_json(&made.head);
     all["copied_tables"] = made.copied_tables.into();
     all["copied_bytes"] = made.copied_bytes.into();
@@ -238,7 +238,7 @@ fn made_json(made: &BackupMade) -> Value {
 }
 
 /// Returns the description of a new backup as text.
-pub fn made_words(made: &BackupMade) -> String {
+pub fn made_words(made: &BackupSummary) -> String {
     format!(
         "{} of {} in {}; {} copied",
         output::bytes(made.head.bytes),

@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use crate::inspect::sums;
 use crate::names::StoreNames;
 use crate::store::Global;
-use firn_tools::io::{stderr_is_terminal, stdin_is_terminal, stdout};
+use firn_tools::io::{confirm, stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::options;
-use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
+use firn_tools::output::{Done, Failure, bytes, count, listing, print_fitting};
 
 pub const DROP_EXAMPLES: &str = "\
 Drops a tree with all its keys, and frees its space. Trees of tables and column families are dropped by DROP TABLE and
@@ -45,21 +45,15 @@ pub fn drop_tree(global: &Global, args: &DropTreeArgs) -> Done {
     }
     let db = global.open_to_write(false, 0)?;
     let name = global.tree(&db, Some(&args.tree))?.name().to_owned();
-    global.check_own_tree(&name)?;
-    if !args.yes {
-        eprint!("drop the tree {name:?} with all its keys? [y/N] ");
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-            eprintln!("nothing is dropped");
-            return Ok(());
-        }
+    let next = "drop the definition: DROP TABLE in `firn cql`, drop column family in `firn cli`";
+    global.refuse_own_tree(&name, "it is dropped with its definition", next)?;
+    if !args.yes && !confirm(&format!("drop the tree {name:?} with all its keys?"))? {
+        eprintln!("nothing is dropped");
+        return Ok(());
     }
     db.drop_tree(&name)?;
     db.close()?;
-    if global.store.json {
-        writeln!(stdout(), "{}", json!({ "dropped": name }))?;
-    }
+    global.print_json(json!({ "dropped": name }))?;
     eprintln!("dropped the tree {name:?}");
     Ok(())
 }
@@ -150,7 +144,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
             let m = sums(t);
             json!({
                 "name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries,
-                "memtable_bytes": t.memtable_bytes, "holds": names.told(&t.name), "options": options.json(&t.name),
+                "memtable_bytes": t.memtable_bytes, "holds": names.json(&t.name), "options": options.json(&t.name),
                 "undefined": undefined.contains(&t.name),
             })
         };
@@ -186,7 +180,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
                 options.unusual(&tree.name).join(" "),
             ]);
         }
-        write!(out, "{}", print_table(&t, global.style()))?;
+        write!(out, "{}", print_fitting(&mut t, &[4, 7, 2], global.style()))?;
     }
     out.flush()?;
     for tree in &undefined {
@@ -272,14 +266,8 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
         .iter()
         .try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;
     let name = global.path_to_tree(&args.tree);
-    if global.is_own_tree(&name)? {
-        let next = "change the definition: ALTER TABLE … WITH compaction = … in `firn cql`, update column family in `firn cli`";
-        let what = format!(
-            "the tree {:?} belongs to the keyspaces of this store: its options are those of its definition",
-            name
-        );
-        return Err(Failure::with_next(what, next));
-    }
+    let next_definition = "change the definition: ALTER TABLE … WITH compaction = … in `firn cql`, update column family in `firn cli`";
+    global.refuse_own_tree(&name, "its options are those of its definition", next_definition)?;
     let db = global.open_to_write(false, 0)?;
     let tree = global.tree(&db, Some(&name))?;
     let before = options::list(&tree.options());
@@ -290,13 +278,9 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     options.check().map_err(|e| refused(e.message().to_owned()))?;
     let after = options::list(&options);
     tree.set_options(options)?;
-    if global.store.json {
-        writeln!(
-            stdout(),
-            "{}",
-            json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())})
-        )?;
-    }
+    global.print_json(
+        json!({"tree": tree.name(), "options": Options::of(global).json(tree.name())}),
+    )?;
     if before == after {
         eprintln!("nothing is changed: the tree {:?} has these options", tree.name());
     }

@@ -16,7 +16,7 @@ use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::iterator::opener::TableOpener;
 use firn_kv::internals::iterator::table_handle::TableHandle;
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::wal::TornTail;
+use firn_kv::internals::wal::{KnownSegments, TornTail, recover_known};
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::internals::store::loss;
 use serde_json::json;
@@ -49,6 +49,8 @@ struct VerifySummary {
     entries: u64,
     values: u64,
     bytes: u64,
+    /// Records of the log that the opening read.
+    log_records: u64,
     errors: Vec<Error>,
     /// Trees of tables and families whose definitions were lost.
     undefined: Vec<String>,
@@ -110,6 +112,7 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
                 entries: v.entries,
                 values: v.values,
                 bytes: v.bytes,
+                log_records: log_records(&global.store.db).unwrap_or(0),
                 ..VerifySummary::default()
             };
             report.errors = v.errors;
@@ -132,6 +135,23 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
         report.errors.push(Error::new(ErrorKind::Io, words).in_file(lock));
     }
     output::judged(print(global, &report, watch.seconds()), report.is_sound())
+}
+
+/// Counts the records of the log that an opening reads.
+///
+/// # Errors
+/// A concurrent writer has removed a segment.
+fn log_records(dir: &Path) -> firn_kv::Result<u64> {
+    let env = OsEnv::new();
+    let Some((state, _)) = Manifest::load(&*env, dir)? else { return Ok(0) };
+    let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
+    let known = KnownSegments { store: state.id, durable, writers: Some(&state.writers) };
+    let mut records = 0;
+    recover_known(&*env, dir, state.wal_floor, &known, &mut |_, _, _| {
+        records += 1;
+        Ok(())
+    })?;
+    Ok(records)
 }
 
 fn is_damage(dir: &Path, e: &Error) -> bool {
@@ -246,6 +266,7 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     if global.store.json {
         let v = json!({
             "sound": r.is_sound(), "undefined": r.undefined, "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "values": r.values, "bytes": r.bytes,
+            "log_records": r.log_records,
             "seconds": seconds, "notes": r.notes,
             "errors": r.errors.iter().map(|e| {
                 let mut error = firn_tools::json::error(e, remedy(e));
@@ -253,7 +274,7 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
                 error
             }).collect::<Vec<_>>(),
         });
-        writeln!(out, "{v:#}")?;
+        writeln!(out, "{v}")?;
         return Ok(out.flush()?);
     }
     let style = global.style();
@@ -278,16 +299,18 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     for note in &r.notes {
         writeln!(out, "note: {note}")?;
     }
-    let apart = match r.values {
+    let optional = |n: u64, one: &str, many: &str| match n {
         0 => String::new(),
-        n => format!(", {}", things(n, "blob", "blobs")),
+        n => format!(", {}", things(n, one, many)),
     };
     let what = format!(
-        "{}, {}, {}{apart}, {}",
+        "{}, {}, {}{}, {}{}",
         things(r.tables, "table", "tables"),
         things(r.blocks, "block", "blocks"),
         things(r.entries, "entry", "entries"),
-        output::bytes(r.bytes)
+        optional(r.values, "blob", "blobs"),
+        output::bytes(r.bytes),
+        optional(r.log_records, "log record", "log records"),
     );
     let verdict = match (r.errors.len() + r.undefined.len()) as u64 {
         0 => style.good("sound"),

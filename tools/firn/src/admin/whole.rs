@@ -1,6 +1,5 @@
 //! Commands that work on a whole store: `firn compact`, `firn checkpoint`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,7 +7,7 @@ use firn_kv::{Db, Tree};
 use serde_json::json;
 
 use crate::store::Global;
-use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::io::Stopwatch;
 use firn_tools::keys::RangeArgs;
 use firn_tools::output::{self, Done, Progress, things};
 
@@ -57,13 +56,10 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     }
     let stats = db.stats();
     let (after, seconds) = (stats.table_bytes(), watch.seconds());
-    if global.store.json {
-        let figures = json!({
-            "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
-            "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
-        });
-        writeln!(stdout(), "{figures}")?;
-    }
+    global.print_json(json!({
+        "seconds": seconds, "table_bytes_before": before, "table_bytes_after": after,
+        "read_bytes": stats.compaction_read, "written_bytes": stats.compaction_written,
+    }))?;
     eprintln!(
         "compacted {} in {seconds:.2} s: {} of tables before, {} after",
         things(trees.len() as u64, "tree", "trees"),
@@ -104,13 +100,10 @@ pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
     db.checkpoint(&args.into)?;
     let (stats, seconds) = (db.stats(), watch.seconds());
     let tables: u64 = stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables as u64).sum();
-    if global.store.json {
-        let figures = json!({
+    global.print_json(json!({
             "dir": args.into.display().to_string(), "tables": tables, "table_bytes": stats.table_bytes(),
             "seq": stats.seq, "seconds": seconds,
-        });
-        writeln!(stdout(), "{figures}")?;
-    }
+        }))?;
     eprintln!(
         "{} holds {} ({}) of {}, made in {seconds:.2} s",
         args.into.display(),

@@ -22,7 +22,7 @@ pub use firn_bench::{given, is_of_a_bench};
 
 const MODEL_EXAMPLES: &str = "
   firn bench --model wide --rows 1m                        rows of columns, compared with puts, gets and cursors;
-                                                           takes --rows, --columns, --budget and --seed
+                                                           takes --rows, --columns, --memory-budget and --seed
   firn bench --model cql --rows 1m                         statements, compared with the operations on columns
   firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, compared with a fresh store";
 
@@ -48,14 +48,14 @@ impl BenchModel {
             BenchModel::Kv => None,
             BenchModel::Wide => Some(ModelBench {
                 name: "--model wide",
-                takes: &["rows", "columns", "budget", "durability", "seed"],
+                takes: &["rows", "columns", "memory-budget", "durability", "seed"],
                 run: wide::run,
             }),
             BenchModel::Cql => Some(ModelBench {
                 name: "--model cql",
                 takes: &[
                     "rows",
-                    "budget",
+                    "memory-budget",
                     "durability",
                     "connect",
                     "user",

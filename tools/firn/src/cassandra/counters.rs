@@ -89,7 +89,7 @@ impl<'w, 'a> CounterFiles<'w, 'a> {
             self.write(&key, &found)?;
             if self.writer.has_flushed() {
                 progress.at(self.files.iter().map(|f| f.reader.position()).sum());
-                progress.say(self.writer.totals.told());
+                progress.say(self.writer.totals.describe());
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ use firn_cql::internals::catalog::TableSchema;
 use firn_cql::quote_if_needed;
 use firn_table_events::{ExportTotals, ExportedTable, LeastFound, cql_trouble};
 use firn_tools::io::{self, Stopwatch};
+use firn_tools::options;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
 use firn_wide::internals::ring::murmur3;
@@ -49,6 +50,13 @@ enum NodeCompression {
     Lz4,
     /// No compression
     None,
+}
+
+/// Parses the size of files: 1 MiB to 1 TiB.
+fn max_size(text: &str) -> Result<u64, String> {
+    let size = options::size(text)?;
+    let is_allowed = (1 << 20..=1 << 40).contains(&size);
+    is_allowed.then_some(size).ok_or_else(|| format!("{text} is not between 1m and 1t"))
 }
 
 /// Arguments of `firn export` for Cassandra's files.
@@ -88,9 +96,9 @@ pub struct NodeExportArgs {
     /// Start a new file after the partition with which the content reaches this size
     #[arg(
         long,
-        value_name = "MIB",
-        default_value_t = 1024,
-        value_parser = clap::value_parser!(u64).range(1..=1 << 20),
+        value_name = "SIZE",
+        default_value = "1g",
+        value_parser = max_size,
         requires = "cassandra",
         help_heading = "Cassandra's files"
     )]
@@ -110,7 +118,7 @@ struct DoneTable {
 
 /// Tables that are not exported.
 #[derive(Default)]
-struct LeftTables {
+struct OmittedTables {
     /// Number of views. A node fills them from their tables.
     views: u64,
     /// Compact tables, and families of the older interface.
@@ -131,14 +139,14 @@ fn chosen(
     session: &Session,
     keyspace: Option<&str>,
     args: &NodeExportArgs,
-) -> Done<(Vec<Arc<TableSchema>>, LeftTables)> {
+) -> Done<(Vec<Arc<TableSchema>>, OmittedTables)> {
     let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
     let names = catalog.keyspaces().map(|k| &*k.name).collect::<Vec<_>>().join(", ");
     if let Some(missing) = keyspace.filter(|k| catalog.keyspace(k).is_none()) {
         let what = format!("there is no keyspace {missing:?}");
         return Err(Failure::with_next(what, format!("the store has {names}")));
     }
-    let mut left = LeftTables::default();
+    let mut left = OmittedTables::default();
     let mut all: Vec<Arc<TableSchema>> = vec![];
     if args.tables.is_empty() {
         let of = catalog.keyspaces().filter(|k| keyspace.is_none_or(|name| *k.name == *name));
@@ -249,25 +257,25 @@ pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) ->
         io::remove_tree(&stage).ok();
     }
     all?;
-    tell(global, args, into, &done, &left, watch.seconds())
+    print_result(global, args, into, &done, &left, watch.seconds())
 }
 
-fn tell(
+fn print_result(
     global: &Global,
     args: &NodeExportArgs,
     into: &Path,
     done: &[DoneTable],
-    left: &LeftTables,
+    left: &OmittedTables,
     seconds: f64,
 ) -> Done {
     if global.store.json {
         let table = |t: &DoneTable| {
-            let mut told = t.totals.json();
-            told["keyspace"] = (*t.schema.keyspace).into();
-            told["table"] = (*t.schema.name).into();
-            told["files"] = t.files.into();
-            told["folder"] = into.join(&t.folder).display().to_string().into();
-            told
+            let mut entry = t.totals.json();
+            entry["keyspace"] = (*t.schema.keyspace).into();
+            entry["table"] = (*t.schema.name).into();
+            entry["files"] = t.files.into();
+            entry["folder"] = into.join(&t.folder).display().to_string().into();
+            entry
         };
         let all = json!({
             "dir": into.display().to_string(), "written": !args.dry_run, "tables": done.iter().map(table).collect::<Vec<_>>(),
@@ -382,7 +390,7 @@ impl TableExport<'_> {
             index_interval: number("min_index_interval").unwrap_or(128.0) as u32,
             hash: murmur3,
         };
-        let most = self.args.max_size << 20;
+        let most = self.args.max_size;
         let mut files = NodeFileSequence { folder, header, options, most, number: 0, open: None };
         let mut written = 0_u64;
         let again = table.each(&Partitions::all(), &mut |event| {

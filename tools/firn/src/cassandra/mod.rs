@@ -162,7 +162,7 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     for (plan, files, totals) in &done {
         eprintln!(
             "imported {} of {} into {}.{}",
-            totals.told(),
+            totals.describe(),
             things(*files as u64, "file", "files"),
             plan.keyspace,
             plan.table
@@ -233,7 +233,7 @@ fn one(
             writer.event(&event)?;
             if writer.has_flushed() {
                 progress.at(before + reader.position());
-                progress.say(writer.totals.told());
+                progress.say(writer.totals.describe());
             }
         }
         writer.end_of_file()?;

@@ -37,7 +37,7 @@ pub struct NodeTotals {
 
 impl NodeTotals {
     /// Returns the totals as text.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         counts_told(self.partitions, self.rows, self.cells, self.deletions)
     }
 

@@ -28,7 +28,7 @@ use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, things};
 use serde_json::json;
 
-use crate::store::{Global, Holding};
+use crate::store::{Global, StoreContent};
 use finding::{CheckFinding, FindingGravity};
 use sizes::TableSizes;
 use statements::StatementJudge;
@@ -111,7 +111,7 @@ pub fn run(global: &Global, args: &OutgrowCheckArgs) -> Done {
         global.store.db.clone_from(dir);
     }
     global.check_model()?;
-    if global.holding()? != Holding::Model {
+    if global.holding()? != StoreContent::Model {
         return Err(Failure::with_next(
             format!("{} is no store", global.store.db.display()),
             "name the store as `firn check --for TARGET DIR`",

@@ -6,7 +6,7 @@ use firn_tools::output::Failure;
 
 /// Request for a page of a result.
 #[derive(Clone, Debug, Default)]
-pub struct PageWish {
+pub struct PageRequest {
     /// Maximum number of rows. `None`: all.
     pub rows: Option<usize>,
     /// Start of the page: the paging state of the page before.
@@ -47,7 +47,9 @@ impl ShellRefusal {
             ShellRefusal::Fatal(failure) => match failure {
                 Failure::Failed { what, .. } => what.clone(),
                 Failure::Engine(e) => e.to_string(),
-                Failure::Found | Failure::PipeClosed => "it has ended".to_owned(),
+                Failure::Found | Failure::PipeClosed | Failure::Interrupted => {
+                    "it has ended".to_owned()
+                }
             },
         }
     }
@@ -84,13 +86,13 @@ pub trait ShellBackend {
     fn keyspace(&self) -> Option<String>;
 
     /// Returns the logged-in role, which the prompt shows before `cql`.
-    fn who(&self) -> Option<&str>;
+    fn role(&self) -> Option<&str>;
 
     /// Runs a statement and returns one page of its result.
     ///
     /// # Errors
     /// The statement failed.
-    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult;
+    fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult;
 
     /// Prepares a statement.
     ///
@@ -106,7 +108,7 @@ pub trait ShellBackend {
         &mut self,
         prepared: &mut Self::Prepared,
         values: &[Bound],
-        page: &PageWish,
+        page: &PageRequest,
     ) -> ShellResult;
 
     /// Changes or queries a setting, and returns the text to print.
@@ -145,12 +147,12 @@ pub trait ShellBackend {
 /// # Errors
 /// As for [`ShellBackend::execute`].
 pub fn every_page<B: ShellBackend>(backend: &mut B, statement: &str) -> ShellResult<Vec<Rows>> {
-    let (mut pages, mut wish) = (vec![], PageWish { rows: Some(1000), from: None });
+    let (mut pages, mut request) = (vec![], PageRequest { rows: Some(1000), from: None });
     loop {
-        let page = backend.execute(statement, &wish)?;
-        wish.from = page.paging().cloned();
+        let page = backend.execute(statement, &request)?;
+        request.from = page.paging().cloned();
         pages.push(page);
-        if wish.from.is_none() {
+        if request.from.is_none() {
             return Ok(pages);
         }
     }

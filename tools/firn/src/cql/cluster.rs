@@ -8,7 +8,7 @@ use firn_cql::{Bound, Class, ColumnSpec, Error, Rows};
 use firn_tools::output::Done;
 
 use super::backend::{
-    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+    PageRequest, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::local::shell_run;
 use super::remote::{server_host, server_version, syntax_refusal};
@@ -65,11 +65,11 @@ impl ShellBackend for ClusterBackend {
         self.session.keyspace().map(|k| k.to_string())
     }
 
-    fn who(&self) -> Option<&str> {
+    fn role(&self) -> Option<&str> {
         self.session.role()
     }
 
-    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+    fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult {
         let done = self.session.execute_as(statement, (), &shell_run(page));
         done.map_err(|e| refusal(e, statement))
     }
@@ -78,7 +78,12 @@ impl ShellBackend for ClusterBackend {
         self.session.prepare(statement).map_err(|e| refusal(e, statement))
     }
 
-    fn run(&mut self, prepared: &mut Prepared, values: &[Bound], page: &PageWish) -> ShellResult {
+    fn run(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Bound],
+        page: &PageRequest,
+    ) -> ShellResult {
         Ok(self.session.run(prepared, values, &shell_run(page))?)
     }
 

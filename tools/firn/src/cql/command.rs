@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::backend::ShellSetting;
+use super::command_words::CommandWords;
 use super::copy::Copy;
-use super::words::CommandWords;
 
 /// A command of the shell.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_statements() {
+    fn commands_are_distinguished_from_statements() {
         assert_eq!(
             parse("help create table"),
             Ok(Some(ShellCommand::Help(Some("create table".into()))))

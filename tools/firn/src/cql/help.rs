@@ -1,5 +1,7 @@
 //! Texts of `HELP`: each topic has a form, a description and an example.
 
+use firn_tools::io::{screen, stdout_is_terminal};
+
 /// Name, form, description, example.
 type CqlTopic = (&'static str, &'static str, &'static str, &'static str);
 
@@ -280,11 +282,14 @@ const COMMANDS: [CqlTopic; 19] = [
     ("QUIT", "QUIT", "Leaves.", "QUIT"),
 ];
 
+/// Lists topics in up to six columns, as many as the terminal has room for.
 fn names(topics: &[CqlTopic]) -> String {
+    const WIDTH: usize = 19;
+    let room = if stdout_is_terminal() { screen().1.saturating_sub(2) / WIDTH } else { 6 };
     let mut out = String::new();
     for (i, topic) in topics.iter().enumerate() {
-        out.push_str(if i % 6 == 0 { "\n  " } else { "" });
-        out.push_str(&format!("{:<19}", topic.0));
+        out.push_str(if i.is_multiple_of(room.clamp(1, 6)) { "\n  " } else { "" });
+        out.push_str(&format!("{:<WIDTH$}", topic.0));
     }
     out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

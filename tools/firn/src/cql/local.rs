@@ -6,7 +6,7 @@ use firn_kv::{DbOptions, ErrorKind};
 use firn_tools::output::{Done, Failure};
 
 use super::backend::{
-    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+    PageRequest, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::command;
 use crate::shell::interrupt;
@@ -48,7 +48,7 @@ impl PreparedStatement for Prepared {
 }
 
 /// Returns the execution options of a page.
-pub fn shell_run(page: &PageWish) -> Run {
+pub fn shell_run(page: &PageRequest) -> Run {
     Run {
         page_size: page.rows,
         paging: page.from.clone(),
@@ -103,17 +103,17 @@ impl ShellBackend for LocalBackend {
         self.session.keyspace().map(|k| k.to_string())
     }
 
-    fn who(&self) -> Option<&str> {
+    fn role(&self) -> Option<&str> {
         None
     }
 
-    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+    fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult {
         if let Some(db) = self.awaited.take_if(|_| command::makes_first(statement)) {
             self.session = self.global.model(db).map_err(ShellRefusal::Fatal)?;
         }
         let done = self.session.execute_as(statement, (), &shell_run(page));
         if done.is_err() && self.awaited.is_some() && !self.global.store.json {
-            self.global.tell_empty();
+            self.global.note_empty();
         }
         Ok(done?)
     }
@@ -122,7 +122,12 @@ impl ShellBackend for LocalBackend {
         Ok(self.session.prepare(statement)?)
     }
 
-    fn run(&mut self, prepared: &mut Prepared, values: &[Bound], page: &PageWish) -> ShellResult {
+    fn run(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Bound],
+        page: &PageRequest,
+    ) -> ShellResult {
         Ok(self.session.run(prepared, values, &shell_run(page))?)
     }
 

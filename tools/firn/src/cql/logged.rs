@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_cql::{Bound, ColumnSpec, RanStatement, Rows, StatementLog};
 
 use super::backend::{
-    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+    PageRequest, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 
 /// A backend with an optional log.
@@ -48,7 +48,7 @@ impl<B: ShellBackend> LoggedBackend<B> {
         &mut self,
         text: &str,
         (markers, values): (&[ColumnSpec], &[Bound]),
-        page: &PageWish,
+        page: &PageRequest,
         run: impl FnOnce(&mut B) -> ShellResult,
     ) -> ShellResult {
         let Some(log) = &self.log else { return run(&mut self.backend) };
@@ -67,11 +67,11 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
         self.backend.keyspace()
     }
 
-    fn who(&self) -> Option<&str> {
-        self.backend.who()
+    fn role(&self) -> Option<&str> {
+        self.backend.role()
     }
 
-    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+    fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult {
         self.noted(statement, (&[], &[]), page, |backend| backend.execute(statement, page))
     }
 
@@ -84,7 +84,7 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
         &mut self,
         prepared: &mut Self::Prepared,
         values: &[Bound],
-        page: &PageWish,
+        page: &PageRequest,
     ) -> ShellResult {
         let LoggedPrepared { prepared, text } = prepared;
         if self.log.is_none() {

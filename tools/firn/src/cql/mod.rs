@@ -11,9 +11,9 @@ mod cell;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod command;
+mod command_words;
 mod complete;
 mod copy;
-mod cut;
 mod help;
 mod local;
 mod logged;
@@ -22,9 +22,9 @@ mod remote;
 mod schema;
 mod shell;
 mod show;
+mod splitter;
 mod tally;
 mod trace;
-mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use firn_tools::output::{Done, Failure};
 use crate::shell::connect::{ConnectArgs, ConnectTarget};
 use crate::shell::statements::{StatementOrigin, Statements};
 use crate::store::Global;
-use backend::{PageWish, ShellBackend, ShellRefusal};
+use backend::{PageRequest, ShellBackend, ShellRefusal};
 use local::LocalBackend;
 use logged::LoggedBackend;
 use remote::RemoteBackend;
@@ -167,7 +167,7 @@ fn run_with<B: ShellBackend>(
     if let Some(name) = &args.statements.keyspace {
         let statement = format!("USE {}", quote_if_needed(name));
         let next = "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one";
-        backend.execute(&statement, &PageWish::default()).map_err(|e| match e {
+        backend.execute(&statement, &PageRequest::default()).map_err(|e| match e {
             ShellRefusal::Refused { .. } => Failure::with_next(e.text(), next),
             other => refused(other),
         })?;

@@ -14,7 +14,7 @@ use firn_server::client::{
 use firn_tools::output::{Done, Failure, Style};
 
 use super::backend::{
-    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+    PageRequest, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::trace;
 use crate::shell::connect::{LOG_IN, NOT_ENCRYPTED};
@@ -151,7 +151,7 @@ impl RemoteBackend {
         Ok(client)
     }
 
-    fn how(&self, page: &PageWish) -> ClientRun {
+    fn how(&self, page: &PageRequest) -> ClientRun {
         ClientRun {
             consistency: self.consistency,
             serial_consistency: self.serial,
@@ -163,7 +163,7 @@ impl RemoteBackend {
     }
 
     /// Stores the id of the trace. Only the first page counts: it began the statement.
-    fn keep(&mut self, answer: ClientAnswer, page: &PageWish) -> Rows {
+    fn keep(&mut self, answer: ClientAnswer, page: &PageRequest) -> Rows {
         if page.from.is_none() {
             self.traced = answer.trace;
         }
@@ -184,8 +184,9 @@ fn level(name: &str) -> Result<Consistency, String> {
 /// The server does not answer.
 pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellResult<String> {
     let asked = "SELECT release_version, cql_version FROM system.local";
-    let told: Vec<(String, String)> = backend.execute(asked, &PageWish::default())?.typed()?;
-    let (release, cql) = told.into_iter().next().unwrap_or_default();
+    let versions: Vec<(String, String)> =
+        backend.execute(asked, &PageRequest::default())?.typed()?;
+    let (release, cql) = versions.into_iter().next().unwrap_or_default();
     Ok(format!(
         "[firn {} | Cassandra {release} | CQL spec {cql} | native protocol v{protocol}]",
         env!("CARGO_PKG_VERSION")
@@ -198,7 +199,7 @@ pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellRe
 /// The server does not answer.
 pub fn server_host<B: ShellBackend>(backend: &mut B, address: &str) -> ShellResult<String> {
     let asked = "SELECT cluster_name FROM system.local";
-    let names: Vec<(String,)> = backend.execute(asked, &PageWish::default())?.typed()?;
+    let names: Vec<(String,)> = backend.execute(asked, &PageRequest::default())?.typed()?;
     let name = names.into_iter().next().unwrap_or_default().0;
     Ok(format!("Connected to {name} at {address}"))
 }
@@ -210,11 +211,11 @@ impl ShellBackend for RemoteBackend {
         self.keyspace.clone()
     }
 
-    fn who(&self) -> Option<&str> {
+    fn role(&self) -> Option<&str> {
         self.options.login.as_ref().map(|(name, _)| name.as_str())
     }
 
-    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+    fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult {
         let how = self.how(page);
         let answer = self.with(statement, |client| client.query(statement, &how))?;
         Ok(self.keep(answer, page))
@@ -228,7 +229,7 @@ impl ShellBackend for RemoteBackend {
         &mut self,
         prepared: &mut ClientStatement,
         values: &[Bound],
-        page: &PageWish,
+        page: &PageRequest,
     ) -> ShellResult {
         let how = ClientRun { traced: false, ..self.how(page) };
         Ok(self.with("", |client| client.execute(prepared, values, &how))?.rows)

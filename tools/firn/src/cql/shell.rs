@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 
 use firn_cql::internals::values::from_plain;
 use firn_cql::{Class, SyntaxError};
+use firn_tools::help::fit_terminal;
 use firn_tools::io::{self, Input, Stopwatch, screen, secret, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
 use firn_wide::Type;
 
-use super::backend::{PageWish, ShellBackend, ShellRefusal};
+use super::backend::{PageRequest, ShellBackend, ShellRefusal};
 use super::command::{self, Capture, Paging, ShellCommand};
 use super::complete::{Known, complete};
-use super::cut::{StatementCutter, StatementSource};
 use super::help;
 use super::refusal::{add_commands, blamed, complain_json, first_line};
 use super::schema::ShellSchema;
 use super::show::{RowPrinter, ShowStyle};
+use super::splitter::{StatementSource, StatementSplitter};
 use super::tally::ScriptTally;
 use super::trace;
 use crate::shell::interrupt;
@@ -41,6 +42,40 @@ pub enum ShellOutcome {
     Failed,
     /// The user exits.
     Leave,
+}
+
+/// Reason why a command of the shell failed.
+enum CommandTrouble {
+    /// A sentence for the user.
+    Text(String),
+    /// The backend refused a statement of the command.
+    Refused(ShellRefusal),
+    /// The shell cannot continue.
+    Fatal(Failure),
+}
+
+impl From<String> for CommandTrouble {
+    fn from(why: String) -> CommandTrouble {
+        CommandTrouble::Text(why)
+    }
+}
+
+impl From<ShellRefusal> for CommandTrouble {
+    fn from(e: ShellRefusal) -> CommandTrouble {
+        CommandTrouble::Refused(e)
+    }
+}
+
+impl From<Failure> for CommandTrouble {
+    fn from(failure: Failure) -> CommandTrouble {
+        CommandTrouble::Fatal(failure)
+    }
+}
+
+impl From<std::io::Error> for CommandTrouble {
+    fn from(e: std::io::Error) -> CommandTrouble {
+        CommandTrouble::Fatal(e.into())
+    }
 }
 
 /// Backend and state of the shell.
@@ -96,13 +131,13 @@ impl<B: ShellBackend> Shell<B> {
     /// Runs statements from the terminal until the user exits.
     pub fn converse(self) -> Done {
         println!("Statements end with ';'. HELP lists them, EXIT leaves.");
-        prompt::converse(TypedLine { shell: self, cutter: StatementCutter::new() })
+        prompt::converse(TypedLine { shell: self, cutter: StatementSplitter::new() })
     }
 
     /// Runs the statements of a text in order.
     pub fn script(&mut self, name: &str, mut input: impl BufRead) -> Done<ShellOutcome> {
         let failed = |e: std::io::Error| Failure::file("read", Path::new(name), &e);
-        let (mut cutter, mut rest, mut ended) = (StatementCutter::new(), vec![], false);
+        let (mut cutter, mut rest, mut ended) = (StatementSplitter::new(), vec![], false);
         while !ended {
             let chunk = input.fill_buf().map_err(failed)?;
             ended = chunk.is_empty();
@@ -168,20 +203,20 @@ impl<B: ShellBackend> Shell<B> {
     }
 
     fn statement(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
-        let mut wish = PageWish { rows: self.paged.then_some(self.page), from: None };
+        let mut request = PageRequest { rows: self.paged.then_some(self.page), from: None };
         if let Some((path, mut captured)) = self.capture.take() {
             let mut printer = RowPrinter::new(self.look, self.style, None);
-            let outcome = self.pages(source, file, &mut wish, &mut printer, &mut captured);
+            let outcome = self.pages(source, file, &mut request, &mut printer, &mut captured);
             self.capture = Some((path, captured));
             return outcome;
         }
         let width = stdout_is_terminal().then(|| screen().1);
         let mut printer = RowPrinter::new(self.look, self.style, width);
         if !(self.typed && self.paged) {
-            return self.pages(source, file, &mut wish, &mut printer, &mut io::stdout());
+            return self.pages(source, file, &mut request, &mut printer, &mut io::stdout());
         }
         let mut pager = Pager::new();
-        let outcome = self.pages(source, file, &mut wish, &mut printer, &mut pager);
+        let outcome = self.pages(source, file, &mut request, &mut printer, &mut pager);
         let has_quit = pager.has_quit();
         pager.end()?;
         match outcome {
@@ -195,12 +230,12 @@ impl<B: ShellBackend> Shell<B> {
         &mut self,
         source: &StatementSource,
         file: Option<&str>,
-        wish: &mut PageWish,
+        request: &mut PageRequest,
         printer: &mut RowPrinter,
         out: &mut dyn Write,
     ) -> Done<ShellOutcome> {
         loop {
-            let page = match self.backend.execute(&source.text, wish) {
+            let page = match self.backend.execute(&source.text, request) {
                 Ok(page) => page,
                 Err(e) => {
                     out.flush()?;
@@ -213,18 +248,18 @@ impl<B: ShellBackend> Shell<B> {
                 printer.end(&page, out)?;
             }
             out.flush()?;
-            for warning in page.warnings().iter().filter(|_| wish.from.is_none()) {
+            for warning in page.warnings().iter().filter(|_| request.from.is_none()) {
                 eprintln!("{} {warning}", self.style.bold("warning:"));
             }
-            wish.from = page.paging().cloned();
+            request.from = page.paging().cloned();
             if !goes_on {
-                return self.tell_trace(source, file, out);
+                return self.print_trace(source, file, out);
             }
         }
     }
 
     /// Prints the trace of the statement, if tracing is on.
-    fn tell_trace(
+    fn print_trace(
         &mut self,
         source: &StatementSource,
         file: Option<&str>,
@@ -248,34 +283,38 @@ impl<B: ShellBackend> Shell<B> {
         Ok(ShellOutcome::Good)
     }
 
+    /// Runs a command of the shell, and reports its failure.
     fn command(
         &mut self,
         command: ShellCommand,
         source: &StatementSource,
         file: Option<&str>,
     ) -> Done<ShellOutcome> {
+        match self.perform(command) {
+            Ok(outcome) => Ok(outcome),
+            Err(CommandTrouble::Text(why)) => Ok(self.complain(source, file, "", &why)),
+            Err(CommandTrouble::Refused(e)) => self.refused(source, file, e),
+            Err(CommandTrouble::Fatal(failure)) => Err(failure),
+        }
+    }
+
+    fn perform(&mut self, command: ShellCommand) -> Result<ShellOutcome, CommandTrouble> {
         let on = |b: bool| if b { "on" } else { "off" };
         match command {
-            ShellCommand::Help(topic) => match help::text(topic.as_deref()) {
-                Ok(text) if self.typed => pager::show(&text)?,
-                Ok(text) => print!("{text}"),
-                Err(why) => return Ok(self.complain(source, file, "", &why)),
+            ShellCommand::Help(topic) => match fit_terminal(&help::text(topic.as_deref())?) {
+                text if self.typed => pager::show(&text)?,
+                text => print!("{text}"),
             },
-            ShellCommand::Source(path) => return self.source(&path, source, file),
+            ShellCommand::Source(path) => return self.source(&path),
             ShellCommand::Copy(copy) => {
                 let mut out = io::stdout();
                 let done = copy.run(&mut self.backend, &mut out);
                 out.flush()?;
-                match done {
-                    Ok(()) => {}
-                    Err(Failure::Failed { what, next }) => {
-                        let next = next.map_or(String::new(), |n| {
-                            format!("\n{} {n}", self.style.bold(" next:"))
-                        });
-                        return Ok(self.complain(source, file, "", &format!("{what}{next}")));
-                    }
-                    Err(other) => return Err(other),
+                if let Err(Failure::Failed { what, next }) = done {
+                    let next = next.map(|n| format!("\n{} {n}", self.style.bold(" next:")));
+                    return Err(format!("{what}{}", next.unwrap_or_default()).into());
                 }
+                done?;
             }
             ShellCommand::Expand(change) => {
                 let is_on = change.unwrap_or(self.look == ShowStyle::Expanded);
@@ -295,32 +334,10 @@ impl<B: ShellBackend> Shell<B> {
                     false => eprintln!("paging is off"),
                 }
             }
-            ShellCommand::ShowVersion => match self.backend.version() {
-                Ok(version) => println!("{version}"),
-                Err(e) => return self.refused(source, file, e),
-            },
-            ShellCommand::ShowHost => match self.backend.host() {
-                Ok(host) => println!("{host}"),
-                Err(e) => return self.refused(source, file, e),
-            },
-            ShellCommand::ShowSession(id) => return self.session(&id, source, file),
-            ShellCommand::Capture(change) => {
-                match change {
-                    Some(Capture::Into(path)) => match io::append(&path) {
-                        Ok(captured) => self.capture = Some((path, Box::new(captured))),
-                        Err(e) => {
-                            let why = format!("cannot write {}: {e}", path.display());
-                            return Ok(self.complain(source, file, "", &why));
-                        }
-                    },
-                    Some(Capture::Off) => self.capture = None,
-                    None => {}
-                }
-                match &self.capture {
-                    Some((path, _)) => eprintln!("results go to {}", path.display()),
-                    None => eprintln!("results are not captured"),
-                }
-            }
+            ShellCommand::ShowVersion => println!("{}", self.backend.version()?),
+            ShellCommand::ShowHost => println!("{}", self.backend.host()?),
+            ShellCommand::ShowSession(id) => self.session(&id)?,
+            ShellCommand::Capture(change) => self.capture(change)?,
             ShellCommand::Elapsed(change) => {
                 self.shows_elapsed = change.unwrap_or(self.shows_elapsed);
                 eprintln!("elapsed times are {}", on(self.shows_elapsed));
@@ -331,85 +348,65 @@ impl<B: ShellBackend> Shell<B> {
                     None if self.typed => secret(&format!("password of {role}: "))?,
                     None => {
                         let why = "in a script the password follows the role: LOGIN ann 'password'";
-                        return Ok(self.complain(source, file, "", why));
+                        return Err(why.to_owned().into());
                     }
                 };
-                match self.backend.login(&role, password) {
-                    Ok(said) => eprintln!("{said}"),
-                    Err(why) => return Ok(self.complain(source, file, "", &why)),
-                }
+                eprintln!("{}", self.backend.login(&role, password)?);
             }
             ShellCommand::Unicode => println!("Encoding: UTF-8"),
             ShellCommand::Clear if self.typed => print!("\x1b[2J\x1b[H"),
             ShellCommand::Clear => {}
             ShellCommand::Exit => return Ok(ShellOutcome::Leave),
-            ShellCommand::Set(setting) => match self.backend.set(&setting) {
-                Ok(told) => eprintln!("{told}"),
-                Err(why) => return Ok(self.complain(source, file, "", &why)),
-            },
+            ShellCommand::Set(setting) => eprintln!("{}", self.backend.set(&setting)?),
         }
         Ok(ShellOutcome::Good)
     }
 
-    /// Shows a trace.
-    fn session(
-        &mut self,
-        id: &str,
-        source: &StatementSource,
-        file: Option<&str>,
-    ) -> Done<ShellOutcome> {
-        let id: Option<[u8; 16]> =
-            from_plain(&Type::Uuid, id).ok().and_then(|bytes| bytes.try_into().ok());
-        let Some(id) = id else {
-            return Ok(self.complain(source, file, "", "the id of a trace is a uuid"));
-        };
-        match trace::read(&mut self.backend, id) {
-            Ok(Some(rows)) => {
-                let mut printer = RowPrinter::new(self.look, self.style, None);
-                let mut out = io::stdout();
-                printer.page(&rows, &mut out)?;
-                out.flush()?;
-                Ok(ShellOutcome::Good)
+    /// Begins or ends the capture of results.
+    fn capture(&mut self, change: Option<Capture>) -> Result<(), String> {
+        match change {
+            Some(Capture::Into(path)) => {
+                let captured = io::append(&path)
+                    .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+                self.capture = Some((path, Box::new(captured)));
             }
-            Ok(None) => {
-                let why = format!("there is no trace {}, or it is not complete", trace::name(id));
-                Ok(self.complain(source, file, "", &why))
-            }
-            Err(e) => self.refused(source, file, e),
+            Some(Capture::Off) => self.capture = None,
+            None => {}
         }
+        match &self.capture {
+            Some((path, _)) => eprintln!("results go to {}", path.display()),
+            None => eprintln!("results are not captured"),
+        }
+        Ok(())
     }
 
-    fn source(
-        &mut self,
-        path: &Path,
-        source: &StatementSource,
-        file: Option<&str>,
-    ) -> Done<ShellOutcome> {
+    /// Shows a trace.
+    fn session(&mut self, id: &str) -> Result<(), CommandTrouble> {
+        let id: [u8; 16] = from_plain(&Type::Uuid, id)
+            .ok()
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or_else(|| "the id of a trace is a uuid".to_owned())?;
+        let rows = trace::read(&mut self.backend, id)?.ok_or_else(|| {
+            format!("there is no trace {}, or it is not complete", trace::name(id))
+        })?;
+        let mut out = io::stdout();
+        RowPrinter::new(self.look, self.style, None).page(&rows, &mut out)?;
+        Ok(out.flush()?)
+    }
+
+    /// Runs the statements of a file.
+    fn source(&mut self, path: &Path) -> Result<ShellOutcome, CommandTrouble> {
         if self.depth == MAX_DEPTH {
-            return Ok(self.complain(
-                source,
-                file,
-                "",
-                &format!("files may SOURCE each other {MAX_DEPTH} deep"),
-            ));
+            return Err(format!("files may SOURCE each other {MAX_DEPTH} deep").into());
         }
-        let input = match Input::open(path) {
-            Ok(input) => input,
-            Err(e) => {
-                return Ok(self.complain(
-                    source,
-                    file,
-                    "",
-                    &format!("cannot read {}: {e}", path.display()),
-                ));
-            }
-        };
+        let input =
+            Input::open(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         self.depth += 1;
         let outcome =
             self.script(&path.display().to_string(), BufReader::with_capacity(64 << 10, input));
         self.depth -= 1;
         // EXIT ends the file that contains it.
-        outcome.map(|o| if o == ShellOutcome::Leave { ShellOutcome::Good } else { o })
+        Ok(outcome.map(|o| if o == ShellOutcome::Leave { ShellOutcome::Good } else { o })?)
     }
 
     /// Reports an error and its position in the statement.
@@ -517,7 +514,7 @@ impl<B: ShellBackend> Shell<B> {
 /// Input from a terminal.
 struct TypedLine<B> {
     shell: Shell<B>,
-    cutter: StatementCutter,
+    cutter: StatementSplitter,
 }
 
 impl<B: ShellBackend> Conversation for TypedLine<B> {
@@ -525,7 +522,7 @@ impl<B: ShellBackend> Conversation for TypedLine<B> {
 
     fn prompt(&self) -> String {
         let backend = &self.shell.backend;
-        let who = backend.who().map_or(String::new(), |who| format!("{who}@"));
+        let who = backend.role().map_or(String::new(), |who| format!("{who}@"));
         let keyspace = backend.keyspace().map_or(String::new(), |k| format!(":{k}"));
         let prompt = format!("{who}cql{keyspace}> ");
         if self.is_waiting() { format!("{:>1$}", "... ", prompt.len()) } else { prompt }
@@ -552,6 +549,6 @@ impl<B: ShellBackend> Conversation for TypedLine<B> {
     }
 
     fn abandon(&mut self) {
-        self.cutter = StatementCutter::new();
+        self.cutter = StatementSplitter::new();
     }
 }

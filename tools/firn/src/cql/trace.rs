@@ -6,7 +6,7 @@ use firn_cql::internals::catalog::ColumnType;
 use firn_cql::{ColumnSpec, Row, Rows};
 use firn_wide::{Type, uuids};
 
-use super::backend::{PageWish, ShellBackend, ShellResult};
+use super::backend::{PageRequest, ShellBackend, ShellResult};
 
 /// Returns a trace's id in the notation of CQL.
 pub fn name(id: [u8; 16]) -> String {
@@ -19,7 +19,7 @@ pub fn name(id: [u8; 16]) -> String {
 /// # Errors
 /// As for the statements that read it.
 pub fn read<B: ShellBackend>(backend: &mut B, id: [u8; 16]) -> ShellResult<Option<Rows>> {
-    let (name, whole) = (name(id), PageWish::default());
+    let (name, whole) = (name(id), PageRequest::default());
     let session = backend.execute(
         &format!("SELECT request, started_at, coordinator, client, duration FROM system_traces.sessions WHERE session_id = {name}"),
         &whole,

@@ -128,7 +128,7 @@ pub fn run(global: &Global, args: &ExplainArgs) -> Done {
     };
     let mut out = stdout();
     if global.store.json {
-        writeln!(out, "{:#}", show::json(&told))?;
+        writeln!(out, "{}", show::json(&told))?;
     } else {
         show::print(global.style(), &mut out, &told)?;
     }

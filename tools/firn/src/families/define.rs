@@ -22,7 +22,7 @@ use firn_wide::{CfDef, Error, KsDef, Options, Partitioner, Registry, StoreOption
 use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use serde_json::json;
 
-use crate::store::{Global, Holding};
+use crate::store::{Global, StoreContent};
 
 pub const EXAMPLES: &str = "\
 The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace only ColumnFamily elements. Misplaced
@@ -89,7 +89,7 @@ pub fn run(global: &Global, args: &DefineArgs) -> Done {
     let Some(file) = &args.file else {
         let wide = open(global, &ConfSettings::default())?;
         define_comparators(&wide, &scripts)?;
-        return tell(global, &scripts, &[]);
+        return print_result(global, &scripts, &[]);
     };
     let text = read(file)?;
     let conf = parse(&text, file, args, known_types(global, &scripts)?)?;
@@ -108,7 +108,7 @@ pub fn run(global: &Global, args: &DefineArgs) -> Done {
     for note in &conf.notes {
         eprintln!("{}, line {}: {}", file.display(), note.line, note.text);
     }
-    tell(global, &scripts, &plans)
+    print_result(global, &scripts, &plans)
 }
 
 fn define_comparators(wide: &Wide, scripts: &[(&str, String)]) -> Done {
@@ -121,7 +121,7 @@ fn define_comparators(wide: &Wide, scripts: &[(&str, String)]) -> Done {
 /// Returns the types that a file may name: those of the store, if there is one, and the new ones.
 fn known_types(global: &Global, scripts: &[(&str, String)]) -> Done<Registry> {
     let mut registry = match global.holding()? {
-        Holding::Model => Registry::clone(&global.wide(global.to_read())?.registry()),
+        StoreContent::Model => Registry::clone(&global.wide(global.to_read())?.registry()),
         _ => Registry::new(),
     };
     for (name, _) in scripts {
@@ -248,7 +248,7 @@ fn sorts(def: &CfDef) -> String {
     }
 }
 
-fn tell(global: &Global, scripts: &[(&str, String)], plans: &[DefinitionPlan<'_>]) -> Done {
+fn print_result(global: &Global, scripts: &[(&str, String)], plans: &[DefinitionPlan<'_>]) -> Done {
     let out = &mut io::stdout();
     if global.store.json {
         let family = |(def, is_new): &(&CfDef, bool)| {
@@ -262,11 +262,11 @@ fn tell(global: &Global, scripts: &[(&str, String)], plans: &[DefinitionPlan<'_>
         };
         let comparators: Vec<_> = scripts.iter().map(|(name, _)| name).collect();
         let keyspaces: Vec<_> = plans.iter().map(keyspace).collect();
-        let mut told = json!({ "keyspaces": keyspaces });
+        let mut report = json!({ "keyspaces": keyspaces });
         if !comparators.is_empty() {
-            told["comparators"] = json!(comparators);
+            report["comparators"] = json!(comparators);
         }
-        writeln!(out, "{told}")?;
+        writeln!(out, "{report}")?;
         return Ok(out.flush()?);
     }
     for (name, _) in scripts {

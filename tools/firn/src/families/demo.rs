@@ -68,12 +68,12 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
             ),
         ));
     }
-    let told = match args.which {
+    let commentary = match args.which {
         Which::Bloggy => demo::bloggy(&wide),
         Which::Songs => demo::songs(&wide, OsEnv::new()),
     };
     let mut out = io::stdout();
-    out.write_all(told.map_err(|e| wide_failure(e, dir))?.as_bytes())?;
+    out.write_all(commentary.map_err(|e| wide_failure(e, dir))?.as_bytes())?;
     out.flush()?;
     eprintln!("\nit is in {}: open it with `{firn} cli -k {keyspace}`", dir.display());
     Ok(())

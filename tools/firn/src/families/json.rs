@@ -39,7 +39,7 @@ leaves DIR.unfinished. Data without a place in the files is reported with its am
 times, to which the encoding of other times is relative.
 
   firn export --cassandra nb way-out
-  firn export --cassandra nb way-out --tables shop.orders,shop.items --max-size 160
+  firn export --cassandra nb way-out --tables shop.orders,shop.items --max-size 160m
   firn export --cassandra nb way-out --keyspace shop --dry-run
   cqlsh -f way-out/schema.cql && sstableloader -d HOST way-out/shop/orders-*/      each table; or copy it into the node's data folder";
 
@@ -222,7 +222,7 @@ pub fn export(global: &Global, args: &ExportArgs) -> Done {
 fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     let wide = open(global, global.to_read())?;
     let keyspace = keyspace(&wide, name)?;
-    let tables = tables_left_out(&wide, args, name);
+    let tables = tables_left_out(global, &wide, args, name);
     let has_families = wide.schema().families().any(|f| f.keyspace() == name);
     if let Some((what, next)) =
         tables.as_ref().filter(|_| !(has_families && args.family.is_empty()))
@@ -257,7 +257,7 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
             eprintln!("left out: {e}");
         }
     }
-    eprintln!("exported {}", told(counts));
+    eprintln!("exported {}", counted(counts));
     match tables {
         Some((what, next)) => {
             eprintln!(
@@ -272,7 +272,13 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
 
 /// Describes the requested CQL tables, which this notation cannot represent, and the commands that
 /// can export them.
-fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(String, String)> {
+fn tables_left_out(
+    global: &Global,
+    wide: &Wide,
+    args: &ExportArgs,
+    keyspace: &str,
+) -> Option<(String, String)> {
+    let firn = global.firn();
     let session = Session::new(wide.clone()).ok()?;
     let catalog = session.engine().catalog();
     let tables: Vec<&str> = catalog
@@ -289,14 +295,14 @@ fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(St
     Some((
         format!("{what}, but this command exports column families only"),
         format!(
-            "`firn cql -e \"COPY {keyspace}.{first} TO '{first}.csv' WITH HEADER = true\"` writes a table, `firn export --cassandra DIR` all \
+            "`{firn} cql -e \"COPY {keyspace}.{first} TO '{first}.csv' WITH HEADER = true\"` writes a table, `{firn} export --cassandra nb DIR` all \
              tables as Cassandra's files; --family exports a column family by its name"
         ),
     ))
 }
 
 /// Returns the numbers of rows and columns as text.
-pub fn told(counts: Counts) -> String {
+pub fn counted(counts: Counts) -> String {
     format!(
         "{} with {}",
         things(counts.rows, "row", "rows"),
@@ -336,7 +342,7 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
         rows += 1;
         if rows.is_multiple_of(256) {
             progress.at(read);
-            progress.say(told(counts));
+            progress.say(counted(counts));
         }
     })
     .map_err(|e| json_failure(e, file, may_count(&keyspace, args.family.as_deref())))?;
@@ -347,14 +353,15 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
     if global.store.json {
         let pair = |(text, id): &(String, _)| json!({"text": text, "uuid": format!("{id}")});
         let stand_ins: Vec<_> = report.stand_ins.iter().map(pair).collect();
-        let mut told = json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds});
+        let mut figures =
+            json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds});
         if !stand_ins.is_empty() {
-            told["stand_ins"] = json!(stand_ins);
+            figures["stand_ins"] = json!(stand_ins);
         }
         if !report.repeated.is_empty() {
-            told["repeated"] = json!(report.repeated);
+            figures["repeated"] = json!(report.repeated);
         }
-        writeln!(io::stdout(), "{told}")?;
+        writeln!(io::stdout(), "{figures}")?;
     }
     for (text, id) in &report.stand_ins {
         eprintln!("{text} stands for the new UUID {id}");
@@ -366,6 +373,6 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
         eprintln!("{} more notes of this kind", report.left_out);
     }
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
-    eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", told(counts), name);
+    eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", counted(counts), name);
     Ok(())
 }

@@ -63,7 +63,7 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
     if global.store.json {
         let all: Vec<Value> =
             reports.iter().map(|(name, report)| report_json(name, report)).collect();
-        writeln!(out, "{:#}", Value::from(all))?;
+        writeln!(out, "{}", Value::from(all))?;
         return Ok(out.flush()?);
     }
     for (i, (name, report)) in reports.iter().enumerate() {

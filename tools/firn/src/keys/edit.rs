@@ -1,7 +1,7 @@
 //! Commands that change the content of a store: `firn put`, `firn delete`.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::bench;
 use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::escape;
-use firn_tools::io::{Input, stderr_is_terminal, stdin_is_terminal, stdout};
+use firn_tools::io::{Input, confirm, stderr_is_terminal, stdin_is_terminal};
 use firn_tools::keys::{self, RangeArgs};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, things};
@@ -109,13 +109,7 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     let mut batch = Batch::new();
     pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
     db.with(args.durability.into()).write(batch)?;
-    if global.store.json {
-        writeln!(
-            stdout(),
-            "{}",
-            json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes})
-        )?;
-    }
+    global.print_json(json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
     eprintln!("put {} into the tree {:?}", things(pairs.len() as u64, "key", "keys"), tree.name());
     Ok(())
 }
@@ -189,13 +183,9 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
         batch.delete_range(&tree, range.bounds())?;
     }
     db.with(args.durability.into()).write(batch)?;
-    if global.store.json {
-        writeln!(
-            stdout(),
-            "{}",
-            json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())})
-        )?;
-    }
+    global.print_json(
+        json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())}),
+    )?;
     match keys.len() as u64 {
         0 => eprintln!("deleted a range of the tree {:?}", tree.name()),
         // Deletions are blind: the command does not know whether the keys existed.
@@ -224,10 +214,8 @@ fn is_meant(tree: &Tree, range: &keys::KeyRangeArg) -> Done<bool> {
         return Ok(false);
     };
     let (first, last) = (escape::words(&first), escape::words(&last));
-    eprint!("delete all keys of the tree {:?} from {first} to {last}? [y/N] ", tree.name());
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    let question = format!("delete all keys of the tree {:?} from {first} to {last}?", tree.name());
+    Ok(confirm(&question)?)
 }
 
 /// Reports the effect of a deletion.
@@ -264,13 +252,8 @@ fn would_delete(
         }
     }
     let of = format!("of the tree {:?}", tree.name());
-    if global.store.json {
-        writeln!(
-            stdout(),
-            "{}",
-            json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes})
-        )?;
-    }
+    global
+        .print_json(json!({"tree": tree.name(), "dry_run": true, "keys": there, "bytes": bytes}))?;
     let what = format!("{} with {}", things(there, "key", "keys"), output::bytes(bytes));
     match (ends, keys.len()) {
         (Some((first, last)), _) => {

@@ -1,11 +1,10 @@
 //! `firn load`: loads records from a file or a pipe into a tree, in atomic chunks.
 //!
-//! Invariant: a chunk is one batch. After a crash, a bad line or a full disk the store has whole
-//! chunks, a prefix of the input.
+//! Invariant: a chunk is one batch. After a crash, a bad line, Ctrl-C or a full disk the store has
+//! whole chunks, a prefix of the input.
 
 use std::cell::Cell;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
@@ -14,15 +13,16 @@ use serde_json::json;
 
 use crate::keys::load_rows::{self, RowArgs};
 use crate::keys::record::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
+use crate::shell::interrupt;
 use crate::store::{DEFAULT_TREE, Global};
-use firn_tools::io::{self, Input, Stopwatch};
+use firn_tools::io::{Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 /// Bytes after which a chunk ends early.
 const CHUNK_BYTES: usize = 16 << 20;
 /// Maximum number of bad lines that are shown.
-pub const SHOWN: usize = 20;
+const SHOWN: usize = 20;
 
 pub const EXAMPLES: &str = "\
 A TSV line is a key, a tab and a value. In both, \\t, \\n, \\r and \\\\ mean tab, line feed, carriage return and backslash, and \\xNN
@@ -92,11 +92,6 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Returns the file to load.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// Returns the column of the key, if it was named.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
@@ -110,11 +105,6 @@ impl LoadArgs {
     /// Returns the number of records in a chunk.
     pub fn chunk(&self) -> usize {
         self.chunk as usize
-    }
-
-    /// Returns the reaction to a bad line.
-    pub fn on_bad(&self) -> OnBad {
-        self.bad
     }
 
     /// Returns the durability of chunks.
@@ -139,41 +129,169 @@ enum YesNo {
 
 /// Reaction to a bad line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnBad {
+enum OnBad {
     /// End with its line number; whole chunks before it are loaded
     Stop,
     /// Report it, count it and continue: skipped lines are no failure
     Skip,
 }
 
-/// Result of the load.
+/// Reason why a load ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadEnd {
+    /// Everything is loaded.
+    Complete,
+    /// A bad line.
+    BadLine,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// Records and skipped lines so far.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    records: u64,
-    bytes: u64,
     /// Line of the last loaded record.
-    pub last_line: u64,
+    last_line: u64,
     /// Number of skipped bad lines.
-    pub skipped: u64,
+    skipped: u64,
     bad: Vec<(u64, String)>,
 }
 
-impl Loaded {
-    /// Records a bad line.
-    pub fn bad(&mut self, line: u64, why: String) {
-        if self.bad.len() < SHOWN {
-            self.bad.push((line, why));
+/// Result of reading one record.
+pub enum RecordRead {
+    /// It is in the current chunk. `is_full`: the chunk has reached its size.
+    Added { line: u64, is_full: bool },
+    /// The line cannot be loaded.
+    Bad { line: u64, why: String },
+    /// End of the input.
+    End,
+}
+
+/// Destination of the records of a file.
+pub trait LoadTarget {
+    /// Reads the next record and adds it to the current chunk.
+    ///
+    /// # Errors
+    /// The file is unreadable, or the store has failed.
+    fn next_record(&mut self) -> Done<RecordRead>;
+
+    /// Writes the current chunk. Returns the progress so far in words.
+    ///
+    /// # Errors
+    /// The store has failed.
+    fn write_chunk(&mut self) -> Done<String>;
+}
+
+/// Loads all records. A bad line stops it unless such lines are skipped; Ctrl-C stops it after a
+/// chunk.
+pub fn load_all(
+    target: &mut impl LoadTarget,
+    args: &LoadArgs,
+    progress: &LoadProgress,
+    loaded: &mut Loaded,
+) -> Done<LoadEnd> {
+    let mut last_line = 0;
+    interrupt::watch_first()?;
+    loop {
+        match target.next_record()? {
+            RecordRead::Added { line, is_full } => {
+                last_line = line;
+                if is_full {
+                    progress.show(target.write_chunk()?);
+                    loaded.last_line = last_line;
+                    if interrupt::is_set() {
+                        return Ok(LoadEnd::Interrupted);
+                    }
+                }
+            }
+            RecordRead::End => {
+                progress.show(target.write_chunk()?);
+                loaded.last_line = last_line;
+                return Ok(LoadEnd::Complete);
+            }
+            RecordRead::Bad { line, why } => {
+                if args.bad == OnBad::Skip {
+                    loaded.skipped += 1;
+                    if loaded.skipped <= SHOWN as u64 {
+                        progress.bar.line(&format!("line {line}: {why}"));
+                    }
+                }
+                if loaded.bad.len() < SHOWN {
+                    loaded.bad.push((line, why));
+                }
+                if args.bad == OnBad::Stop {
+                    return Ok(LoadEnd::BadLine);
+                }
+            }
         }
     }
+}
 
-    /// Returns the report as JSON.
-    pub fn json(&self, seconds: f64, complete: bool) -> serde_json::Value {
+/// Progress bar of a load.
+pub struct LoadProgress {
+    bar: Progress,
+    read: Rc<Cell<u64>>,
+}
+
+impl LoadProgress {
+    fn show(&self, words: String) {
+        self.bar.at(self.read.get());
+        self.bar.say(words);
+    }
+}
+
+/// Opens the file of a load, and its progress bar.
+pub fn open_input(args: &LoadArgs) -> Done<(Input, LoadProgress)> {
+    let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
+    let progress = LoadProgress { bar: Progress::bytes("load", input.len), read: input.counter() };
+    Ok((input, progress))
+}
+
+impl Loaded {
+    /// Prints the result: as JSON with these further fields, and in words that begin with `what`.
+    /// Returns the result of the command.
+    pub fn report(
+        &self,
+        global: &Global,
+        args: &LoadArgs,
+        end: LoadEnd,
+        fields: &[(&str, serde_json::Value)],
+        what: &str,
+    ) -> Done {
         let bad: Vec<_> =
             self.bad.iter().map(|(line, why)| json!({"line": line, "why": why})).collect();
-        json!({
-            "loaded": self.records, "bytes": self.bytes, "last_line": self.last_line, "skipped": self.skipped,
-            "bad": bad, "seconds": seconds, "complete": complete,
-        })
+        let mut all = json!({
+            "last_line": self.last_line, "skipped": self.skipped, "bad": bad,
+            "complete": end == LoadEnd::Complete,
+        });
+        fields.iter().for_each(|(name, value)| all[*name] = value.clone());
+        global.print_json(all)?;
+        let file = args.file.display();
+        let stopping = self.bad.last().filter(|_| end == LoadEnd::BadLine);
+        if let Some((line, why)) = stopping {
+            eprintln!("{} {file}, line {line}: {why}", global.style().error("error:"));
+        }
+        eprintln!("{what}");
+        if self.skipped > 0 {
+            let first = self
+                .bad
+                .first()
+                .map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
+            eprintln!("skipped {}{first}", things(self.skipped, "bad line", "bad lines"));
+        }
+        let next = match end {
+            LoadEnd::Complete => return Ok(()),
+            LoadEnd::BadLine => {
+                "correct the line and load the file again (it does no harm to load a line twice), or use --bad skip"
+            }
+            LoadEnd::Interrupted => "load the file again (it does no harm to load a line twice)",
+        };
+        let until = match self.last_line {
+            0 => "nothing is loaded".to_owned(),
+            n => format!("the load ends after line {n}, at the end of a chunk"),
+        };
+        eprintln!("{} {until}; {next}", global.style().bold(" next:"));
+        Err(if end == LoadEnd::BadLine { Failure::Found } else { Failure::Interrupted })
     }
 }
 
@@ -208,6 +326,10 @@ fn format_of(args: &LoadArgs) -> Done<Format> {
     })
 }
 
+fn has_header(args: &LoadArgs, format: Format) -> bool {
+    args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes)
+}
+
 fn choice_of(args: &LoadArgs, format: Format) -> Choice {
     let value = match (&args.value, &args.value_columns) {
         (Some(one), _) => RecordValues::One(one.clone()),
@@ -219,7 +341,7 @@ fn choice_of(args: &LoadArgs, format: Format) -> Choice {
         (false, true) => Coding::Raw,
         (false, false) => Coding::Text,
     };
-    let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
+    let header = has_header(args, format);
     Choice { key: args.key.clone(), value, header, coding }
 }
 
@@ -232,169 +354,119 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
                 "--hex, --value and --value-columns work only with trees; in a family every field becomes a column",
             ));
         }
-        let header = args.header.map_or(format == Format::Csv, |h| h == YesNo::Yes);
-        return load_rows::run(global, args, target, format, header);
+        return load_rows::run(global, args, target, format, has_header(args, format));
     }
     // Opens the input first: a mistyped name must not create a store.
-    let input = Input::open(&args.file).map_err(|e| Failure::file("open", &args.file, &e))?;
-    let progress = Progress::bytes("load", input.len);
-    let read = input.counter();
+    let (input, progress) = open_input(args)?;
     let size = input.len.unwrap_or(8 << 20);
-    let records = Records::new(input, format, choice_of(args, format)).map_err(|t| match t {
-        RecordTrouble::Bad { line, why } => {
-            Failure::new(format!("{}, line {line}: {why}", args.file.display()))
-        }
-        RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
-    })?;
+    let records = Records::new(input, format, choice_of(args, format)).map_err(|t| t.of(args))?;
     global.check_own_tree(&global.path_to_tree(&args.tree))?;
     let db = global.open_to_write(true, size)?;
     let tree = match db.tree_names().contains(&args.tree) {
         true => db.existing_tree(&args.tree)?,
         false => db.tree(&args.tree, TreeOptions::default())?,
     };
-    let watch = Stopwatch::start();
-    let mut loading = PairLoading {
+    let mut target = PairTarget {
         args,
+        records,
+        record: Record::default(),
         db,
         tree,
         batch: Batch::new(),
-        lines: 0,
-        loaded: Loaded::default(),
-        progress,
-        read,
-        watch,
+        batch_bytes: 0,
+        written: 0,
+        bytes: 0,
+        watch: Stopwatch::start(),
     };
-    let done = loading.take(records);
-    let PairLoading { loaded, progress, .. } = loading;
+    let mut loaded = Loaded::default();
+    let end = load_all(&mut target, args, &progress, &mut loaded);
     drop(progress);
-    let complete = matches!(done, Ok(true));
-    report(global, args, &loaded, watch.seconds(), complete)?;
-    match done? {
-        true => Ok(()),
-        false => Err(Failure::Found),
-    }
+    let PairTarget { tree, written, bytes, watch, .. } = target;
+    let seconds = watch.seconds();
+    let end = end?;
+    // The next open need not replay the log.
+    tree.flush()?;
+    let what = format!(
+        "loaded {} ({}) into the tree {:?} of {} in {seconds:.2} s, {}/s",
+        things(written, "record", "records"),
+        output::bytes(bytes),
+        args.tree,
+        global.store.db.display(),
+        output::rate(written as f64 / seconds.max(1e-9)),
+    );
+    let fields = [("loaded", json!(written)), ("bytes", json!(bytes)), ("seconds", json!(seconds))];
+    loaded.report(global, args, end, &fields, &what)
 }
 
-struct PairLoading<'a> {
+/// A tree of keys and values.
+struct PairTarget<'a> {
     args: &'a LoadArgs,
+    records: Records<Input>,
+    record: Record,
     db: Db,
     tree: Tree,
     batch: Batch,
-    /// Line of the last record in the batch.
-    lines: u64,
-    loaded: Loaded,
-    progress: Progress,
-    read: Rc<Cell<u64>>,
+    batch_bytes: u64,
+    /// Records and bytes in the tree.
+    written: u64,
+    bytes: u64,
     watch: Stopwatch,
 }
 
-impl PairLoading<'_> {
-    /// Loads all records; returns `false` if a bad line stopped it.
-    fn take(&mut self, mut records: Records<Input>) -> Done<bool> {
-        let mut record = Record::default();
-        let mut bytes = 0;
-        loop {
-            let (line, why) = match records.next(&mut record) {
-                Ok(false) => {
-                    self.write(bytes)?;
-                    // The next open need not replay the log.
-                    self.tree.flush()?;
-                    return Ok(true);
-                }
-                Ok(true) => match self.batch.put(&self.tree, &record.key, &record.value) {
-                    Ok(()) => {
-                        bytes += (record.key.len() + record.value.len()) as u64;
-                        self.lines = record.line;
-                        if self.batch.len() >= self.args.chunk as usize
-                            || self.batch.size() >= CHUNK_BYTES
-                        {
-                            self.write(std::mem::take(&mut bytes))?;
-                        }
-                        continue;
-                    }
-                    Err(e) if e.kind() == ErrorKind::InvalidArgument => {
-                        (record.line, e.message().to_owned())
-                    }
-                    Err(e) => return Err(e.into()),
-                },
-                Err(RecordTrouble::Bad { line, why }) => (line, why),
-                Err(RecordTrouble::Io(e)) => {
-                    return Err(Failure::file("read", &self.args.file, &e));
-                }
-            };
-            self.loaded.bad(line, why.clone());
-            if self.args.bad == OnBad::Stop {
-                return Ok(false);
+impl LoadTarget for PairTarget<'_> {
+    fn next_record(&mut self) -> Done<RecordRead> {
+        let Record { key, value, line } = match self.records.next(&mut self.record) {
+            Ok(true) => &self.record,
+            Ok(false) => return Ok(RecordRead::End),
+            Err(trouble) => return trouble.bad_line(self.args),
+        };
+        match self.batch.put(&self.tree, key, value) {
+            Ok(()) => {
+                self.batch_bytes += (key.len() + value.len()) as u64;
+                let is_full =
+                    self.batch.len() >= self.args.chunk() || self.batch.size() >= CHUNK_BYTES;
+                Ok(RecordRead::Added { line: *line, is_full })
             }
-            self.loaded.skipped += 1;
-            if self.loaded.skipped <= SHOWN as u64 {
-                self.progress.line(&format!("line {line}: {why}"));
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+                Ok(RecordRead::Bad { line: *line, why: e.message().to_owned() })
             }
+            Err(e) => Err(e.into()),
         }
     }
 
-    fn write(&mut self, bytes: u64) -> Done {
+    fn write_chunk(&mut self) -> Done<String> {
         let batch = std::mem::take(&mut self.batch);
         let records = batch.len() as u64;
-        if records == 0 {
-            return Ok(());
+        if records > 0 {
+            self.db.with(self.args.durability()).write(batch)?;
+            self.written += records;
+            self.bytes += std::mem::take(&mut self.batch_bytes);
         }
-        self.db.with(self.args.durability.into()).write(batch)?;
-        self.loaded.records += records;
-        self.loaded.bytes += bytes;
-        self.loaded.last_line = self.lines;
-        self.progress.at(self.read.get());
-        let rate = self.loaded.records as f64 / self.watch.seconds().max(1e-9);
-        self.progress.say(format!(
-            "{} at {}/s",
-            things(self.loaded.records, "record", "records"),
-            output::rate(rate)
-        ));
-        Ok(())
+        let rate = self.written as f64 / self.watch.seconds().max(1e-9);
+        let written = things(self.written, "record", "records");
+        Ok(format!("{written} at {}/s", output::rate(rate)))
     }
 }
 
-fn report(global: &Global, args: &LoadArgs, loaded: &Loaded, seconds: f64, complete: bool) -> Done {
-    if global.store.json {
-        writeln!(io::stdout(), "{}", loaded.json(seconds, complete))?;
+impl RecordTrouble {
+    /// Returns the failure for trouble with the head of the file.
+    pub fn of(self, args: &LoadArgs) -> Failure {
+        match self {
+            RecordTrouble::Bad { line, why } => {
+                Failure::new(format!("{}, line {line}: {why}", args.file.display()))
+            }
+            RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
+        }
     }
-    report_bad_line(global, args, loaded, complete);
-    let rate = loaded.records as f64 / seconds.max(1e-9);
-    eprintln!(
-        "loaded {} ({}) into the tree {:?} of {} in {seconds:.2} s, {}/s",
-        things(loaded.records, "record", "records"),
-        output::bytes(loaded.bytes),
-        args.tree,
-        global.store.db.display(),
-        output::rate(rate),
-    );
-    report_rest(global, loaded, complete);
-    Ok(())
-}
 
-/// Reports the bad line that stopped the load.
-pub fn report_bad_line(global: &Global, args: &LoadArgs, loaded: &Loaded, complete: bool) {
-    if let (false, Some((line, why))) = (loaded.skipped > 0 || complete, loaded.bad.last()) {
-        eprintln!("{} {}, line {line}: {why}", global.style().error("error:"), args.file.display());
-    }
-}
-
-/// Reports skipped lines, or advice about the bad line.
-pub fn report_rest(global: &Global, loaded: &Loaded, complete: bool) {
-    if loaded.skipped > 0 {
-        let first = loaded
-            .bad
-            .first()
-            .map_or(String::new(), |(line, why)| format!("; the first is line {line}: {why}"));
-        eprintln!("skipped {}{first}", things(loaded.skipped, "bad line", "bad lines"));
-    } else if !complete && !loaded.bad.is_empty() {
-        let until = match loaded.last_line {
-            0 => "nothing is loaded".to_owned(),
-            n => format!("the load ends after line {n}, at the end of a chunk"),
-        };
-        let next = global.style().bold(" next:");
-        eprintln!(
-            "{next} {until}; correct the line and load the file again (it does no harm to load a line twice), or use --bad skip"
-        );
+    /// Returns the bad line.
+    ///
+    /// # Errors
+    /// The file is unreadable.
+    pub fn bad_line(self, args: &LoadArgs) -> Done<RecordRead> {
+        match self {
+            RecordTrouble::Bad { line, why } => Ok(RecordRead::Bad { line, why }),
+            RecordTrouble::Io(e) => Err(Failure::file("read", &args.file, &e)),
+        }
     }
 }

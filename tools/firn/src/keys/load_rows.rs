@@ -1,21 +1,19 @@
 //! `firn load --family`: loads records as rows of columns, in atomic chunks.
 
-use std::io::Write;
-
 use clap::Args;
 use firn_kv::ErrorKind;
 use firn_table_events::model_trouble;
-use firn_wide::{CfDef, Chunks, ColumnDef, Counts, Error, KsDef, Wide};
+use firn_wide::{CfDef, Chunks, ColumnDef, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
 
-use crate::families::json::{open_to_write, told};
+use crate::families::json::{counted, open_to_write};
 use crate::keys::fields::{FieldReader, Fields};
-use crate::keys::load::{LoadArgs, Loaded, OnBad, SHOWN};
-use crate::keys::record::{Format, RecordTrouble};
+use crate::keys::load::{self, LoadArgs, LoadTarget, Loaded, RecordRead};
+use crate::keys::record::Format;
 use crate::store::Global;
-use firn_tools::io::{self, Input, Stopwatch};
-use firn_tools::output::{self, Done, Failure, Progress};
+use firn_tools::io::{Input, Stopwatch};
+use firn_tools::output::{self, Done, Failure};
 
 /// Arguments of `firn load` for rows.
 #[derive(Args, Clone, Debug)]
@@ -96,16 +94,9 @@ pub fn run(
     format: Format,
     header: bool,
 ) -> Done {
-    let input = Input::open(args.file()).map_err(|e| Failure::file("open", args.file(), &e))?;
-    let progress = Progress::bytes("load", input.len);
-    let read = input.counter();
+    let (input, progress) = load::open_input(args)?;
     let size = input.len.unwrap_or(8 << 20);
-    let reader = FieldReader::new(input, format, header, args.is_raw()).map_err(|t| match t {
-        RecordTrouble::Bad { line, why } => {
-            Failure::new(format!("{}, line {line}: {why}", args.file().display()))
-        }
-        RecordTrouble::Io(e) => Failure::file("read", args.file(), &e),
-    })?;
+    let reader = FieldReader::new(input, format, header, args.is_raw()).map_err(|t| t.of(args))?;
     let key = match (args.key(), format, reader.first_name()) {
         (Some(name), ..) => name.as_bytes().to_vec(),
         (None, Format::Deb822, _) => b"Package".to_vec(),
@@ -129,132 +120,99 @@ pub fn run(
     }
     let chunks =
         Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(model_trouble)?;
-    let watch = Stopwatch::start();
-    let mut loading =
-        RowLoading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
-    let done = loading.take(reader, &|| read.get());
-    let done = done.and_then(|all| Ok(wide.store().db().sync().map(|()| all)?));
-    let seconds = watch.seconds();
-    let RowLoading { loaded, chunks, progress, .. } = loading;
+    let mut target = RowTarget {
+        args,
+        reader,
+        fields: Fields::default(),
+        key,
+        chunks,
+        watch: Stopwatch::start(),
+    };
+    let mut loaded = Loaded::default();
+    let end = load::load_all(&mut target, args, &progress, &mut loaded);
     drop(progress);
-    report(global, args, &loaded, written(&chunks), seconds, matches!(done, Ok(true)))?;
-    if done? { Ok(()) } else { Err(Failure::Found) }
+    let end = end?;
+    wide.store().db().sync()?;
+    // Without the incomplete last chunk.
+    let (counts, seconds) = (target.chunks.written(), target.watch.seconds());
+    let what = format!(
+        "loaded {} into {keyspace}.{family} of {} in {seconds:.2} s, {} columns/s",
+        counted(counts),
+        global.store.db.display(),
+        output::rate(counts.columns as f64 / seconds.max(1e-9)),
+        keyspace = keyspace.name(),
+        family = family.name(),
+    );
+    let fields = [
+        ("loaded", json!(counts.rows)),
+        ("columns", json!(counts.columns)),
+        ("bytes", json!(0)),
+        ("seconds", json!(seconds)),
+    ];
+    loaded.report(global, args, end, &fields, &what)
 }
 
-/// Returns the rows and columns in the family, without the incomplete last chunk.
-fn written(chunks: &Chunks) -> Counts {
-    chunks.written()
-}
-
-struct RowLoading<'a> {
+/// A family of a keyspace.
+struct RowTarget<'a> {
     args: &'a LoadArgs,
+    reader: FieldReader<Input>,
+    fields: Fields,
     key: Vec<u8>,
     chunks: Chunks,
-    loaded: Loaded,
-    progress: Progress,
-    last_line: u64,
     watch: Stopwatch,
 }
 
-impl RowLoading<'_> {
-    /// Loads all records; returns `false` if a bad one stopped it.
-    fn take(&mut self, mut reader: FieldReader<Input>, read: &dyn Fn() -> u64) -> Done<bool> {
-        let mut fields = Fields::default();
-        loop {
-            let (line, why) = match reader.next(&mut fields) {
-                Ok(false) => {
-                    self.flush(read())?;
-                    return Ok(true);
-                }
-                Ok(true) => match self.record(&mut fields) {
-                    Ok(()) => {
-                        self.last_line = fields.line;
-                        if self.chunks.pending() >= self.args.chunk() || self.chunks.is_full() {
-                            self.flush(read())?;
-                        }
-                        continue;
-                    }
-                    Err(Error::InvalidRequest(why)) => (fields.line, why),
-                    Err(Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
-                        (fields.line, e.message().to_owned())
-                    }
-                    Err(e) => return Err(model_trouble(e)),
-                },
-                Err(RecordTrouble::Bad { line, why }) => (line, why),
-                Err(RecordTrouble::Io(e)) => {
-                    return Err(Failure::file("read", self.args.file(), &e));
-                }
-            };
-            self.loaded.bad(line, why.clone());
-            if self.args.on_bad() == OnBad::Stop {
-                return Ok(false);
+impl LoadTarget for RowTarget<'_> {
+    fn next_record(&mut self) -> Done<RecordRead> {
+        match self.reader.next(&mut self.fields) {
+            Ok(true) => {}
+            Ok(false) => return Ok(RecordRead::End),
+            Err(trouble) => return trouble.bad_line(self.args),
+        }
+        let (added, line) = (self.add(), self.fields.line);
+        match added {
+            Ok(()) => {
+                let is_full = self.chunks.pending() >= self.args.chunk() || self.chunks.is_full();
+                Ok(RecordRead::Added { line, is_full })
             }
-            self.loaded.skipped += 1;
-            if self.loaded.skipped <= SHOWN as u64 {
-                self.progress.line(&format!("line {line}: {why}"));
+            Err(Error::InvalidRequest(why)) => Ok(RecordRead::Bad { line, why }),
+            Err(Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
+                Ok(RecordRead::Bad { line, why: e.message().to_owned() })
             }
+            Err(e) => Err(model_trouble(e)),
         }
     }
 
-    fn record(&mut self, fields: &mut Fields) -> Result<(), Error> {
+    fn write_chunk(&mut self) -> Done<String> {
+        self.chunks.flush().map_err(model_trouble)?;
+        let written = self.chunks.written();
+        let rate = written.columns as f64 / self.watch.seconds().max(1e-9);
+        Ok(format!("{} at {} columns/s", counted(written), output::rate(rate)))
+    }
+}
+
+impl RowTarget<'_> {
+    /// Adds the record to the current chunk.
+    fn add(&mut self) -> Result<(), Error> {
+        let RowTarget { args, fields, key, chunks, .. } = self;
         let missing = |name: &[u8]| {
             Error::InvalidRequest(format!("it has no field {:?}", String::from_utf8_lossy(name)))
         };
         // In the order of names, the store need not sort them.
         fields.sort();
-        let key = fields.get(&self.key).ok_or_else(|| missing(&self.key))?;
-        let super_field = self.args.rows().super_field.as_ref().map(|s| s.as_bytes());
+        let row = fields.get(key).ok_or_else(|| missing(key))?;
+        let super_field = args.rows().super_field.as_ref().map(|s| s.as_bytes());
         let super_column =
             super_field.map(|name| fields.get(name).ok_or_else(|| missing(name))).transpose()?;
-        let columns =
-            fields.iter().filter(|(name, _)| *name != self.key && Some(*name) != super_field);
-        let family = self.chunks.family().clone();
-        let key = bytes_of(family.key_validator(), key)?;
+        let columns = fields.iter().filter(|(name, _)| *name != *key && Some(*name) != super_field);
+        let family = chunks.family().clone();
+        let row = bytes_of(family.key_validator(), row)?;
         let super_column = super_column.map(|s| bytes_of(family.comparator(), s)).transpose()?;
         let columns = columns.map(|(name, value)| {
             let name = bytes_of(family.cell_comparator(), name)?;
             let value = bytes_of(family.validator(&name), value)?;
             Ok((name, value))
         });
-        self.chunks.record(&key, super_column.as_deref(), columns)
+        chunks.record(&row, super_column.as_deref(), columns)
     }
-
-    fn flush(&mut self, read: u64) -> Done {
-        self.chunks.flush().map_err(model_trouble)?;
-        self.loaded.last_line = self.last_line;
-        self.progress.at(read);
-        let columns = self.chunks.written().columns;
-        let rate = columns as f64 / self.watch.seconds().max(1e-9);
-        self.progress.say(format!(
-            "{} at {} columns/s",
-            told(self.chunks.written()),
-            output::rate(rate)
-        ));
-        Ok(())
-    }
-}
-
-fn report(
-    global: &Global,
-    args: &LoadArgs,
-    loaded: &Loaded,
-    counts: Counts,
-    seconds: f64,
-    complete: bool,
-) -> Done {
-    if global.store.json {
-        let mut v = loaded.json(seconds, complete);
-        (v["loaded"], v["columns"]) = (json!(counts.rows), json!(counts.columns));
-        writeln!(io::stdout(), "{v}")?;
-    }
-    let (keyspace, family) = args.rows().target().unwrap_or_default();
-    let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
-    crate::keys::load::report_bad_line(global, args, loaded, complete);
-    eprintln!(
-        "loaded {} into {keyspace}.{family} of {} in {seconds:.2} s, {rate} columns/s",
-        told(counts),
-        global.store.db.display()
-    );
-    crate::keys::load::report_rest(global, loaded, complete);
-    Ok(())
 }

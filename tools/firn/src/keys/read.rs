@@ -225,7 +225,7 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     let mut printer =
         EntryPrinter { format, show: show(args.hex), keys_only: args.keys_only, line: vec![] };
     let mut entry = |key: &[u8], value: &[u8]| printer.print(&mut out, key, value);
-    let mut walk = ReadWalk {
+    let mut walk = RangeScan {
         tree: &tree,
         left: args.limit.unwrap_or(u64::MAX),
         reverse: args.reverse,
@@ -258,10 +258,10 @@ type ReadBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type ReadEntry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
 /// Identity of an unreadable part: its file and its keys.
-type LossPlace = (PathBuf, Option<(Vec<u8>, Vec<u8>)>);
+type DamagedRange = (PathBuf, Option<(Vec<u8>, Vec<u8>)>);
 
 /// A scan of a range that continues after unreadable parts.
-struct ReadWalk<'a> {
+struct RangeScan<'a> {
     tree: &'a Tree,
     /// Number of entries still to print.
     left: u64,
@@ -271,17 +271,17 @@ struct ReadWalk<'a> {
     /// Errors of the unreadable parts, with their keys.
     lost: Vec<Error>,
     /// Locations of these errors: a scan may meet the same damage several times.
-    places: BTreeSet<LossPlace>,
+    places: BTreeSet<DamagedRange>,
     entry: &'a mut ReadEntry<'a>,
 }
 
-impl ReadWalk<'_> {
+impl RangeScan<'_> {
     /// Prints the readable entries of a range.
     fn over(&mut self, bounds: ReadBounds) -> Done {
         let mut todo = vec![bounds];
         while let Some((from, until)) = todo.pop() {
             let mut at = None;
-            let Err(failure) = self.stretch(&(from.clone(), until.clone()), &mut at) else {
+            let Err(failure) = self.scan_readable(&(from.clone(), until.clone()), &mut at) else {
                 continue;
             };
             let Failure::Engine(e) = failure else { return Err(failure) };
@@ -333,7 +333,7 @@ impl ReadWalk<'_> {
 
     /// Prints the entries of a range up to its end or an error; `at` becomes the last printed
     /// entry.
-    fn stretch(&mut self, bounds: &ReadBounds, at: &mut Option<Vec<u8>>) -> Done {
+    fn scan_readable(&mut self, bounds: &ReadBounds, at: &mut Option<Vec<u8>>) -> Done {
         let mut entries = self.entries(bounds, self.reverse);
         // Reads no more entries than wanted.
         while self.left > 0

@@ -18,9 +18,9 @@ use firn_migrate::definitions::{
     CarriedDefinition, DefinitionPhase, check_columns, define, full_name,
 };
 use firn_migrate::from::{ClusterCopy, copy_table, only_once};
-use firn_migrate::source::{LeftDefinition, SourceSchema, estimate, partitioner, source_schema};
-use firn_migrate::spans::token_spans;
-use firn_migrate::taker::ImportStats;
+use firn_migrate::row_import::ImportStats;
+use firn_migrate::source::{OmittedDefinition, SourceSchema, estimate, partitioner, source_schema};
+use firn_migrate::token_ranges::token_spans;
 use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, bytes, things};
@@ -56,7 +56,7 @@ impl TableOutlook {
 }
 
 /// A copy from a cluster.
-struct Inward<'a> {
+struct ClusterImport<'a> {
     global: &'a Global,
     args: &'a MigrateArgs,
     cluster: Session,
@@ -91,9 +91,9 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     }
     interrupt::watch()?;
     let stop = interrupt::flag();
-    let mut inward = Inward { global, args, cluster, nodes, schema, stop };
+    let mut inward = ClusterImport { global, args, cluster, nodes, schema, stop };
     let outlooks = inward.rehearse()?;
-    inward.tell(&outlooks)?;
+    inward.print_result(&outlooks)?;
     if args.dry_run {
         return inward.finish(&outlooks, None);
     }
@@ -104,7 +104,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     inward.finish(&outlooks, Some((&counts, watch.seconds())))
 }
 
-impl Inward<'_> {
+impl ClusterImport<'_> {
     fn of_phase(&self, phase: DefinitionPhase) -> impl Iterator<Item = &CarriedDefinition> {
         self.schema.definitions.iter().filter(move |d| d.phase == phase)
     }
@@ -125,7 +125,7 @@ impl Inward<'_> {
                         d.kind.replace('_', " "),
                         full_name(&d.keyspace, &d.name)
                     );
-                    left.push(LeftDefinition { what, why: e.text().into_owned() });
+                    left.push(OmittedDefinition { what, why: e.text().into_owned() });
                 }
                 Err(e) => {
                     return Err(Failure::with_next(
@@ -170,7 +170,7 @@ impl Inward<'_> {
         if !lists.is_empty() {
             losses.push(format!("elements of {} get new names", lists.join(", ")));
         }
-        if !query.tells_parts() {
+        if !query.selects_parts() {
             let many = table.columns().iter().filter(|c| c.of.multicell);
             let many: Vec<&str> = many.map(|c| &*c.name).collect();
             losses.push(format!(
@@ -186,7 +186,7 @@ impl Inward<'_> {
     }
 
     /// Reports the definitions to create, the sizes, and the data that cannot be migrated.
-    fn tell(&self, outlooks: &[TableOutlook]) -> Done {
+    fn print_result(&self, outlooks: &[TableOutlook]) -> Done {
         let carried = self.schema.definitions.iter().filter(|d| d.phase != DefinitionPhase::Never);
         for definition in carried.filter(|_| !self.global.store.json) {
             writeln!(stdout(), "{};\n", definition.text)?;
@@ -265,9 +265,9 @@ impl Inward<'_> {
         let counts = copied.map_or(&[][..], |c| c.0);
         if self.global.store.json {
             let tables = outlooks.iter().enumerate().map(|(n, outlook)| {
-                let mut told = outlook.json();
-                told["copied"] = counts.get(n).map_or(Value::Null, ImportStats::json);
-                told
+                let mut entry = outlook.json();
+                entry["copied"] = counts.get(n).map_or(Value::Null, ImportStats::json);
+                entry
             });
             let definitions =
                 self.schema.definitions.iter().filter(|d| d.phase != DefinitionPhase::Never);
@@ -287,7 +287,7 @@ impl Inward<'_> {
         let mut sum = ImportStats::default();
         for (outlook, counts) in outlooks.iter().zip(counts) {
             let name = outlook.full_name();
-            eprintln!("copied {} of {name}", counts.told());
+            eprintln!("copied {} of {name}", counts.describe());
             counts
                 .made_up()
                 .into_iter()
@@ -297,7 +297,7 @@ impl Inward<'_> {
         let rate = output::rate(sum.cells as f64 / seconds.max(1e-3));
         eprintln!(
             "{} in {seconds:.1} s, {rate} cells a second; --verify compares both sides",
-            sum.told()
+            sum.describe()
         );
         whole(self.global, &left)
     }

@@ -17,19 +17,19 @@ use clap::Args;
 use firn_cluster::{ClusterUrl, Session};
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{ChangeFeed, ErrorKind, OsEnv};
+use firn_migrate::cluster_export::{ClusterExport, OutgoingTable, TableSurvey};
 use firn_migrate::definitions::{self, CarriedDefinition, DefinitionPhase, full_name};
 use firn_migrate::follow::{self, Follower};
 use firn_migrate::journal::MigrateJournal;
-use firn_migrate::outward::{Outward, OutwardTable, TableLook};
 use firn_migrate::replication::{
     ReplicationMap, ReplicationVerdict, judge, replication_map, replication_there,
 };
-use firn_migrate::report::MOST_TOLD;
+use firn_migrate::report::MOST_SHOWN;
 use firn_migrate::target::MigrateTarget;
 use firn_server::{Options, Server};
 use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
-use firn_tools::options::size as parse_size;
+use firn_tools::options;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_workload::spec::parse_count;
 use serde_json::json;
@@ -118,7 +118,7 @@ pub struct MigrateArgs {
     #[arg(long, value_name = "SECONDS", requires = "follow")]
     until_idle: Option<u64>,
     /// Retain at most this much of the store's log for unsent writes
-    #[arg(long, value_name = "SIZE", default_value = "16g", requires = "follow", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "16g", requires = "follow", value_parser = options::size)]
     hold_log: u64,
     /// Check counter updates without an answer only after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
@@ -132,13 +132,13 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 
 /// Tables that are not migrated, by their kinds; views are migrated as definitions.
 #[derive(Default)]
-pub struct LeftBehind {
+pub struct UnmigratedTables {
     compact: Vec<String>,
     families: Vec<String>,
     tables: Vec<(String, String)>,
 }
 
-impl LeftBehind {
+impl UnmigratedTables {
     /// Returns all of them, each as a keyspace and a name.
     pub fn tables(&self) -> &[(String, String)] {
         &self.tables
@@ -150,7 +150,7 @@ impl LeftBehind {
     }
 
     /// Describes each kind: its number, its treatment, and advice.
-    fn told(&self) -> Vec<String> {
+    fn describe(&self) -> Vec<String> {
         let mut all = vec![];
         let mut say = |names: &[String], one: &str, many: &str, next: &str| {
             if !names.is_empty() {
@@ -175,9 +175,9 @@ fn is_plain(table: &TableSchema) -> bool {
 pub fn chosen(
     session: &firn_cql::Session,
     names: &[String],
-) -> Done<(Vec<(String, String)>, LeftBehind)> {
+) -> Done<(Vec<(String, String)>, UnmigratedTables)> {
     let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
-    let (mut all, mut left) = (vec![], LeftBehind::default());
+    let (mut all, mut left) = (vec![], UnmigratedTables::default());
     for name in names {
         let (keyspace, table) = name.split_once('.').map_or((&**name, None), |n| (n.0, Some(n.1)));
         let known = catalog.keyspace(keyspace);
@@ -245,7 +245,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let session = open(global, args)?;
     let (tables, left) = chosen(&session, &args.tables)?;
     if tables.is_empty() {
-        left.told().into_iter().for_each(|words| note(global, words));
+        left.describe().into_iter().for_each(|words| note(global, words));
         let next = "`firn cql -e \"DESCRIBE TABLES\"` lists tables";
         return Err(Failure::with_next("there are no tables to carry", next));
     }
@@ -271,7 +271,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
         false => None,
     };
     let outward =
-        Arc::new(Outward::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
+        Arc::new(ClusterExport::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
     if let Some(target) = target.as_ref().filter(|_| !args.resume) {
         if !args.dry_run {
             let path = args.journal_path(global);
@@ -284,11 +284,11 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
         None => None,
     };
     let migration = Migration { global, args, definitions, left, outward, stop };
-    migration.tell_definitions()?;
+    migration.print_definitions()?;
     let progress = Progress::operations("look", Some(migration.outward.ranges()));
     let looks = migration.outward.look(args.parallel, &migration.stop, &progress)?;
     drop(progress);
-    migration.tell_looks(&looks);
+    migration.print_surveys(&looks);
     if args.dry_run {
         return migration.finish(&looks, None);
     }
@@ -385,8 +385,8 @@ struct Migration<'a> {
     global: &'a Global,
     args: &'a MigrateArgs,
     definitions: Vec<CarriedDefinition>,
-    left: LeftBehind,
-    outward: Arc<Outward>,
+    left: UnmigratedTables,
+    outward: Arc<ClusterExport>,
     stop: Arc<AtomicBool>,
 }
 
@@ -405,7 +405,7 @@ impl Migration<'_> {
     }
 
     /// Prints the statements on standard output, and the omitted ones on standard error.
-    fn tell_definitions(&self) -> Done {
+    fn print_definitions(&self) -> Done {
         let mut never = vec![];
         for definition in &self.definitions {
             match definition.phase {
@@ -423,15 +423,15 @@ impl Migration<'_> {
                 never.join(", ")
             ));
         }
-        self.left.told().into_iter().for_each(|words| self.note(words));
+        self.left.describe().into_iter().for_each(|words| self.note(words));
         Ok(())
     }
 
-    fn tell_looks(&self, looks: &[TableLook]) {
+    fn print_surveys(&self, looks: &[TableSurvey]) {
         for (table, look) in self.outward.tables.iter().zip(looks) {
             let name = table.statements.name();
             eprintln!("{name} has {}", look.totals.told());
-            look.told().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
+            look.describe().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
             if table.exported.schema().is_counter() && look.totals.cells > 0 {
                 self.note(format!(
                     "{name}: counters are added once, with the cluster's own timestamps, into an empty table"
@@ -512,7 +512,7 @@ impl Migration<'_> {
         }
         follower
             .losses
-            .told()
+            .describe()
             .into_iter()
             .for_each(|loss| self.note(format!("written meanwhile: {loss}")));
         if follower.deleted_counters > 0 {
@@ -525,7 +525,7 @@ impl Migration<'_> {
     }
 
     /// Reports the result; fails if data was refused, or if its state is unknown.
-    fn finish(&self, looks: &[TableLook], copied: Option<&CopiedTables>) -> Done {
+    fn finish(&self, looks: &[TableSurvey], copied: Option<&CopiedTables>) -> Done {
         let refused = copied.map_or(vec![], |c| c.target.refused());
         let all_refused = copied.map_or(0, |c| c.target.counts.refused.load(Ordering::Relaxed));
         let unknown = copied.map_or(vec![], |c| self.outward.unknown(&c.journal));
@@ -535,7 +535,7 @@ impl Migration<'_> {
         let seconds = copied.map_or(0.0, |c| c.seconds);
         let retries = copied.map_or(0, |c| c.target.counts.retries.load(Ordering::Relaxed));
         if self.global.store.json {
-            let table = |(t, look): (&OutwardTable, &TableLook)| {
+            let table = |(t, look): (&OutgoingTable, &TableSurvey)| {
                 json!({
                     "table": t.statements.name(), "found": look.totals.json(), "changed": look.losses.json(),
                 })
@@ -561,7 +561,7 @@ impl Migration<'_> {
         let Some(copied) = copied else { return whole(self.global, &self.left.names()) };
         for (table, look) in self.outward.tables.iter().zip(looks) {
             let name = table.statements.name();
-            look.told().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
+            look.describe().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
         }
         let again = match retries {
             0 => String::new(),
@@ -573,7 +573,7 @@ impl Migration<'_> {
             what(copied.cells),
             output::rate(copied.cells as f64 / seconds.max(1e-3))
         );
-        for r in refused.iter().take(MOST_TOLD) {
+        for r in refused.iter().take(MOST_SHOWN) {
             eprintln!(
                 "{} {} WHERE {}: {}",
                 self.global.style().error("refused:"),
@@ -582,10 +582,10 @@ impl Migration<'_> {
                 r.why
             );
         }
-        for words in unknown.iter().take(MOST_TOLD) {
+        for words in unknown.iter().take(MOST_SHOWN) {
             eprintln!("{} {words}", self.global.style().error("not known:"));
         }
-        for words in missing.iter().take(MOST_TOLD) {
+        for words in missing.iter().take(MOST_SHOWN) {
             eprintln!("{} {words}", self.global.style().error("not there:"));
         }
         if all_refused > for_good {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use firn_cluster::{ClusterUrl, Session};
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::OsEnv;
-use firn_migrate::both::{BothSides, verify_table};
+use firn_migrate::comparison::{TableComparison, verify_table};
 use firn_migrate::condition::KeyCondition;
 use firn_migrate::definitions::{check_columns, full_name};
 use firn_migrate::source::{partitioner, source_schema};
-use firn_migrate::spans::token_spans;
-use firn_migrate::verify::{DifferenceKind, FoundDifference, VerifyCounts};
+use firn_migrate::token_ranges::token_spans;
+use firn_migrate::verify::{CellDifference, DifferenceKind, VerifyCounts};
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{Done, Failure, Progress, judged, things};
 use serde_json::json;
@@ -28,13 +28,13 @@ use crate::store::Global;
 struct ComparedTable {
     name: String,
     counts: VerifyCounts,
-    found: Vec<FoundDifference>,
+    found: Vec<CellDifference>,
 }
 
 /// Tables of both sides, tables of one side only, and tables of both sides that are not compared.
 struct ComparedNames {
     both: Vec<(String, String)>,
-    only: Vec<FoundDifference>,
+    only: Vec<CellDifference>,
     uncompared: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ fn names(
     let there = |table: &&(String, String)| theirs.contains(table) || theirs_left.contains(table);
     let mut only = vec![];
     let mut lonely = |(keyspace, table): &(String, String), kind| {
-        only.push(FoundDifference::of_table(full_name(keyspace, table), kind));
+        only.push(CellDifference::of_table(full_name(keyspace, table), kind));
     };
     for table in ours.iter().filter(|t| !there(t)) {
         lonely(table, DifferenceKind::TableOnlyInFirn);
@@ -106,7 +106,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let mut all = vec![];
     for table in &tables_in(&session, &names.both)? {
         let condition = args.condition.clone();
-        let sides = BothSides {
+        let sides = TableComparison {
             firn: firn.clone(),
             cluster: cluster.clone(),
             partitioner: here,
@@ -132,7 +132,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
         })?;
         drop(progress);
         let table = ComparedTable { name, counts, found };
-        table.tell(global)?;
+        table.print_result(global)?;
         all.push(table);
     }
     finish(global, &names, &all, watch.seconds())
@@ -150,11 +150,11 @@ fn has_statics(
 
 impl ComparedTable {
     /// Reports the differences.
-    fn tell(&self, global: &Global) -> Done {
+    fn print_result(&self, global: &Global) -> Done {
         let ComparedTable { name, counts, found } = self;
         if !global.store.json {
             let mut out = stdout();
-            found.iter().try_for_each(|difference| writeln!(out, "{}", difference.told()))?;
+            found.iter().try_for_each(|difference| writeln!(out, "{}", difference.describe()))?;
         }
         let more = counts.total().saturating_sub(found.len() as u64);
         if more > 0 {
@@ -168,7 +168,8 @@ impl ComparedTable {
             things(counts.rows, "row", "rows"),
             things(counts.cells, "cell", "cells")
         );
-        let kinds: Vec<String> = counts.differences.iter().map(|(kind, n)| kind.told(*n)).collect();
+        let kinds: Vec<String> =
+            counts.differences.iter().map(|(kind, n)| kind.describe(*n)).collect();
         match kinds.is_empty() {
             true => eprintln!("{name}: {compared} are equal"),
             false => eprintln!(
@@ -213,20 +214,20 @@ fn print_differences(
     let only = &*names.only;
     if global.store.json {
         let tables = all.iter().map(|table| {
-            let mut told = table.counts.json();
-            told["table"] = table.name.clone().into();
-            told["found"] = table.found.iter().map(FoundDifference::json).collect();
-            told
+            let mut entry = table.counts.json();
+            entry["table"] = table.name.clone().into();
+            entry["found"] = table.found.iter().map(CellDifference::json).collect();
+            entry
         });
-        let told = json!({
+        let report = json!({
             "equal": total == 0 && names.uncompared.is_empty(),
             "tables_not_compared": names.uncompared, "differences": total, "tables": tables.collect::<Vec<_>>(),
-            "tables_of_one_side": only.iter().map(FoundDifference::json).collect::<Vec<_>>(), "seconds": seconds,
+            "tables_of_one_side": only.iter().map(CellDifference::json).collect::<Vec<_>>(), "seconds": seconds,
         });
-        writeln!(stdout(), "{told}")?;
+        writeln!(stdout(), "{report}")?;
     } else {
         let mut out = stdout();
-        only.iter().try_for_each(|difference| writeln!(out, "{}", difference.told()))?;
+        only.iter().try_for_each(|difference| writeln!(out, "{}", difference.describe()))?;
     }
     Ok(())
 }

@@ -90,7 +90,7 @@ pub fn run(global: &Global, args: &CliArgs) -> Done {
             session.session.execute(&CliStatement::Use { keyspace: name.clone(), login: None });
         if let Some(failure) = answer.failure {
             if session.awaits {
-                global.tell_empty();
+                global.note_empty();
             }
             return Err(Failure::with_next(
                 failure.plain,
@@ -130,7 +130,7 @@ impl Dialogue<'_> {
         }
         let answer = self.session.run(source);
         if self.awaits && answer.failure.is_some() {
-            self.global.tell_empty();
+            self.global.note_empty();
         }
         Ok(answer)
     }

@@ -1,7 +1,8 @@
-//! Ctrl-C: in a shell it stops the running statement, and the shell continues. In scripts it ends
-//! the program, with the usual exit code of the system (130 in a shell).
+//! Ctrl-C: in a shell it stops the running statement, and the shell continues. It stops `firn load`
+//! after the current chunk. In scripts it ends the program, with the usual exit code of the system
+//! (130 in a shell).
 //!
-//! Invariant: the flag is set only after a shell has called [`watch`]. A statement clears it at its
+//! Invariant: the flag is set only after [`watch`] or [`watch_first`]. A statement clears it at its
 //! begin.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,13 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Makes Ctrl-C only set the flag from now on.
 pub fn watch() -> std::io::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, STOP.clone()).map(drop)
+}
+
+/// Makes the first Ctrl-C only set the flag from now on; a second one ends the process.
+pub fn watch_first() -> std::io::Result<()> {
+    use signal_hook::{consts::SIGINT, flag};
+    flag::register_conditional_default(SIGINT, STOP.clone())?;
+    watch()
 }
 
 /// Returns the flag, for operations that it stops.

@@ -48,12 +48,12 @@ pub trait Conversation {
 }
 
 /// State of the line editor: the conversation, and the earlier lines of the incomplete statement.
-struct Around<C> {
+struct EditedStatement<C> {
     conversation: C,
     pending: String,
 }
 
-struct Completing<C>(Rc<RefCell<Around<C>>>);
+struct Completing<C>(Rc<RefCell<EditedStatement<C>>>);
 
 impl<C: Conversation> Completer for Completing<C> {
     type Candidate = String;
@@ -89,7 +89,7 @@ fn history_file() -> Option<PathBuf> {
 }
 
 fn editor<C: Conversation>(
-    around: Rc<RefCell<Around<C>>>,
+    around: Rc<RefCell<EditedStatement<C>>>,
 ) -> Done<Editor<Completing<C>, FileHistory>> {
     let trouble = |e: ReadlineError| Failure::new(format!("cannot use the terminal: {e}"));
     let config =
@@ -102,7 +102,7 @@ fn editor<C: Conversation>(
 
 /// Reads statements from the terminal until the user exits.
 pub fn converse(conversation: impl Conversation) -> Done {
-    let around = Rc::new(RefCell::new(Around { conversation, pending: String::new() }));
+    let around = Rc::new(RefCell::new(EditedStatement { conversation, pending: String::new() }));
     let mut editor = editor(around.clone())?;
     interrupt::watch().map_err(|e| Failure::new(format!("cannot watch for Ctrl-C: {e}")))?;
     let mut history = history_file();

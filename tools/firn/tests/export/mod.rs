@@ -192,7 +192,7 @@ fn fill(session: &Session, seed: u64, count: usize) {
 }
 
 #[test]
-fn what_is_exported_is_imported_as_it_was() {
+fn exports_are_imported_unchanged() {
     let mut dropped = 0;
     for seed in 0..8 {
         let temp = Temp::new("export", &format!("trip-{seed}"));
@@ -206,7 +206,7 @@ fn what_is_exported_is_imported_as_it_was() {
         drop(session);
         let compression = if seed % 2 == 0 { "lz4" } else { "none" };
         let export = ["export", "--cassandra", "nb", "out", "--compression", compression, "--json"];
-        let told: Value = serde_json::from_str(&run(&temp, "db", &export).good()).unwrap();
+        let output: Value = serde_json::from_str(&run(&temp, "db", &export).good()).unwrap();
         let out = temp.path("out");
         let (first, mut import) =
             (read(&out), vec!["import", "--schema", "out/schema.cql", "--cassandra"]);
@@ -224,7 +224,7 @@ fn what_is_exported_is_imported_as_it_was() {
             NodeEvent::Row(r) => r.columns.iter().map(|c| c.cells.len() as u64).sum(),
             _ => 0,
         };
-        for table in told["tables"].as_array().unwrap() {
+        for table in output["tables"].as_array().unwrap() {
             let (_, events) = &first[table["table"].as_str().unwrap()];
             let partitions = events.iter().filter(|e| matches!(e, NodeEvent::Partition(_))).count();
             let found = (partitions as u64, events.iter().map(cells).sum::<u64>());
@@ -232,7 +232,7 @@ fn what_is_exported_is_imported_as_it_was() {
             assert_eq!(said, (&found.0.into(), &found.1.into()), "seed {seed}, {table}");
         }
         let wide =
-            told["tables"].as_array().unwrap().iter().find(|t| t["table"] == "wide").unwrap();
+            output["tables"].as_array().unwrap().iter().find(|t| t["table"] == "wide").unwrap();
         dropped += wide["left_out"]["cells_of_dropped_columns"].as_u64().unwrap();
     }
     assert!(dropped > 0);
@@ -240,7 +240,7 @@ fn what_is_exported_is_imported_as_it_was() {
 
 /// No file has an entry that the file itself deletes: nodes rely on this.
 #[test]
-fn what_a_deletion_covers_is_left_out() {
+fn cells_under_a_deletion_are_left_out() {
     let temp = Temp::new("export", "covered");
     let session = open(&temp, "db");
     TABLES.iter().for_each(|t| drop(session.execute(t, ()).unwrap()));
@@ -262,11 +262,11 @@ fn what_a_deletion_covers_is_left_out() {
     }
     session.close().unwrap();
     drop(session);
-    let told =
+    let output =
         run(&temp, "db", &["export", "--cassandra", "nb", "out", "--tables", "way.wide", "--json"]);
-    let told: Value = serde_json::from_str(&told.good()).unwrap();
+    let output: Value = serde_json::from_str(&output.good()).unwrap();
     // v and two elements of l, and v of the second row.
-    assert_eq!(told["tables"][0]["left_out"]["deleted_cells"], 4, "{told}");
+    assert_eq!(output["tables"][0]["left_out"]["deleted_cells"], 4, "{output}");
     let (_, events) = &read(&temp.path("out"))["wide"];
     let kinds: Vec<String> = events
         .iter()
@@ -332,7 +332,7 @@ fn files_end_when_they_are_large_and_nothing_is_half_there() {
     export(&[]).said(2, &["out.unfinished exists, left by an interrupted export", "remove it"]);
     fs::remove_dir(temp.path("out.unfinished")).unwrap();
     fs::create_dir(temp.path("out")).unwrap();
-    export(&["--max-size", "1"])
+    export(&["--max-size", "1m"])
         .said(0, &["60 partitions, 60 rows, 60 cells and 0 deletions of way.wide into 3 files"]);
     let (headers, events) = &read(&temp.path("out"))["wide"];
     assert_eq!((headers.len(), events.len()), (3, 120));
@@ -433,7 +433,7 @@ fn filters_are_those_of_nodes() {
 }
 
 #[test]
-fn what_stays_behind_is_said() {
+fn omitted_data_is_reported() {
     let temp = Temp::new("export", "behind");
     let session = open(&temp, "db");
     TABLES.iter().for_each(|t| drop(session.execute(t, ()).unwrap()));

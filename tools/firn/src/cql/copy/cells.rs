@@ -172,7 +172,7 @@ impl CopyCells {
     }
 
     /// Prints the names of fields without a column.
-    pub fn tell_left_out(&self) {
+    pub fn note_left_out(&self) {
         if let CellSource::Named { left_out, .. } = &self.source
             && !left_out.is_empty()
         {

@@ -25,7 +25,7 @@ use firn_cql::quote_if_needed;
 use firn_tools::output::{self, Done, Failure, things};
 
 use super::backend::{PreparedStatement, ShellBackend};
-use super::words::CommandWords;
+use super::command_words::CommandWords;
 use mode::CopyMode;
 use parts::failure;
 use table::CopyTable;

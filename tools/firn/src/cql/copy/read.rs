@@ -89,7 +89,7 @@ impl Copy {
         rows.target.flush().map_err(|why| rows.stop(why))?;
         let seconds = rows.watch.seconds();
         drop(rows);
-        source.tell_left_out();
+        source.note_left_out();
         self.report(target.written, names.len(), seconds);
         target.refused.finish()
     }

@@ -7,7 +7,7 @@ use super::mode::CopyMode;
 use super::parts::{BadRow, quoted};
 use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
-use crate::cql::backend::{PageWish, ShellBackend, ShellRefusal};
+use crate::cql::backend::{PageRequest, ShellBackend, ShellRefusal};
 
 /// Error class of an invalid statement.
 const REFUSED_AS_IT_IS: &str = "InvalidRequest";
@@ -108,7 +108,7 @@ impl<B: ShellBackend> CopyTarget<'_, B> {
     pub fn flush(&mut self) -> Result<(), BadRow> {
         let (cells, lines) = (std::mem::take(&mut self.cells), std::mem::take(&mut self.lines));
         let texts = std::mem::take(&mut self.rows);
-        let (rows, whole) = (lines.len(), PageWish::default());
+        let (rows, whole) = (lines.len(), PageRequest::default());
         if rows == self.chunk && rows > 1 {
             match self.backend.run(&mut self.batch, &cells, &whole) {
                 Ok(_) => {

@@ -13,7 +13,7 @@ use super::Copy;
 use super::mode::CopyMode;
 use super::parts::{failure, quoted};
 use super::table::CopyTable;
-use crate::cql::backend::{PageWish, PreparedStatement, ShellBackend, ShellRefusal};
+use crate::cql::backend::{PageRequest, PreparedStatement, ShellBackend, ShellRefusal};
 use crate::shell::interrupt;
 
 /// Writer of a file of rows.
@@ -44,9 +44,9 @@ impl Copy {
         };
         let (watch, progress) = (Stopwatch::start(), Progress::operations("copy", None));
         let (mut rows, mut like_null, mut files) = (0u64, 0u64, 1u64);
-        let mut wish = PageWish { rows: Some(self.how.page), from: None };
+        let mut request = PageRequest { rows: Some(self.how.page), from: None };
         loop {
-            let page = backend.run(&mut prepared, &[], &wish).map_err(failed)?;
+            let page = backend.run(&mut prepared, &[], &request).map_err(failed)?;
             for row in page.iter() {
                 if let (Some(most), Some(file)) = (self.how.max_lines, &self.file)
                     && rows == most * files
@@ -67,8 +67,8 @@ impl Copy {
                 rows += 1;
             }
             progress.say(things(rows, "row", "rows"));
-            wish.from = page.paging().cloned();
-            if wish.from.is_none() {
+            request.from = page.paging().cloned();
+            if request.from.is_none() {
                 break;
             }
             if interrupt::is_set() {

@@ -42,17 +42,17 @@ pub struct StatementSource {
 
 /// Buffer of the input that was not returned yet.
 #[derive(Debug)]
-pub struct StatementCutter {
+pub struct StatementSplitter {
     text: String,
     at: usize,
     line: u32,
     column: u32,
 }
 
-impl StatementCutter {
+impl StatementSplitter {
     /// Creates an empty buffer.
-    pub fn new() -> StatementCutter {
-        StatementCutter { text: String::new(), at: 0, line: 1, column: 1 }
+    pub fn new() -> StatementSplitter {
+        StatementSplitter { text: String::new(), at: 0, line: 1, column: 1 }
     }
 
     /// Adds whole lines.
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn cut(parts: &[&str]) -> Vec<String> {
-        let (mut cutter, mut out) = (StatementCutter::new(), vec![]);
+        let (mut cutter, mut out) = (StatementSplitter::new(), vec![]);
         for (i, part) in parts.iter().enumerate() {
             cutter.feed(part);
             while let Some(s) = cutter.next(i + 1 == parts.len()) {
@@ -161,8 +161,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_waits_is_kept() {
-        let mut cutter = StatementCutter::new();
+    fn only_incomplete_statements_are_buffered() {
+        let mut cutter = StatementSplitter::new();
         for _ in 0..100 {
             cutter.feed("USE a; /* long */\n");
             assert!(cutter.next(false).is_some() && cutter.next(false).is_none());

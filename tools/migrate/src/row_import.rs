@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Builder;
 
-use crate::cells::{CqlRow, ToldCell, row_text};
+use crate::cells::{CqlRow, ReportedCell, row_text};
 use crate::definitions::full_name;
 use firn_table_events::{cql_trouble, model_trouble};
 
@@ -48,7 +48,8 @@ pub struct ImportStats {
     pub bare_markers: u64,
     /// Cells for which the cluster does not return write time and TTL. They get the newest write
     /// time of their row, or the time of the copy, and no TTL.
-    pub untold_times: u64,
+    #[serde(rename = "untold_times")]
+    pub unknown_times: u64,
     /// List elements, which get new names.
     pub elements: u64,
 }
@@ -61,12 +62,12 @@ impl ImportStats {
         self.cells += other.cells;
         self.markers += other.markers;
         self.bare_markers += other.bare_markers;
-        self.untold_times += other.untold_times;
+        self.unknown_times += other.unknown_times;
         self.elements += other.elements;
     }
 
     /// Formats the copied amounts.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         format!(
             "{}, {} and {}",
             things(self.partitions, "partition", "partitions"),
@@ -96,7 +97,7 @@ impl ImportStats {
             "each has the time of the copy as its write time, and no time to live",
         );
         say(
-            self.untold_times,
+            self.unknown_times,
             "cell of a collection or user type",
             "cells of collections or user types",
             "the cluster does not tell their times, so each has the newest write time that its row has, or else the time of the copy, and no time to live",
@@ -111,14 +112,14 @@ impl ImportStats {
             "partitions": self.partitions, "rows": self.rows, "cells": self.cells,
             "made_up": {
                 "markers": self.markers, "markers_of_keys_alone": self.bare_markers,
-                "times": self.untold_times, "names_of_list_elements": self.elements,
+                "times": self.unknown_times, "names_of_list_elements": self.elements,
             },
         })
     }
 }
 
 /// Writes rows of a cluster to the same table of a store.
-pub struct RowTaker<'a> {
+pub struct RowImporter<'a> {
     store: &'a CellStore,
     family: StoreFamily,
     schema: Arc<TableSchema>,
@@ -136,22 +137,26 @@ pub struct RowTaker<'a> {
     pub counts: ImportStats,
 }
 
-impl std::fmt::Debug for RowTaker<'_> {
+impl std::fmt::Debug for RowImporter<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RowTaker").field("family", &self.family).finish_non_exhaustive()
     }
 }
 
-impl<'a> RowTaker<'a> {
+impl<'a> RowImporter<'a> {
     /// Prepares writing to this table. `copied`: the time of the copy in microseconds since 1970,
     /// the same for a resumed copy.
     ///
     /// # Errors
     /// A dropped table.
-    pub fn new(session: &'a Session, schema: Arc<TableSchema>, copied: i64) -> Done<RowTaker<'a>> {
+    pub fn new(
+        session: &'a Session,
+        schema: Arc<TableSchema>,
+        copied: i64,
+    ) -> Done<RowImporter<'a>> {
         let engine = session.engine();
         let family = engine.family(&schema).map_err(|e| cql_trouble(&e))?;
-        Ok(RowTaker {
+        Ok(RowImporter {
             store: engine.store(),
             family,
             ends: schema.columns().iter().map(|c| schema.cell_name(Some(c))).collect(),
@@ -202,7 +207,7 @@ impl<'a> RowTaker<'a> {
             false => self.counts.markers += 1,
         }
         let place = [&*row.place, &self.marker].concat();
-        let cell = ToldCell {
+        let cell = ReportedCell {
             column: 0,
             path: None,
             value: vec![],
@@ -212,7 +217,7 @@ impl<'a> RowTaker<'a> {
         self.put(&place, &cell, newest);
     }
 
-    fn cell(&mut self, row: &CqlRow, cell: &ToldCell, newest: Option<i64>) -> Done {
+    fn cell(&mut self, row: &CqlRow, cell: &ReportedCell, newest: Option<i64>) -> Done {
         let schema = self.schema.clone();
         let column = &schema.columns()[cell.column];
         let mut place = [&*row.place, &self.ends[cell.column]].concat();
@@ -234,7 +239,7 @@ impl<'a> RowTaker<'a> {
         if column.is_counter() {
             return self.count(row, &place, cell);
         }
-        self.counts.untold_times += u64::from(cell.written.is_none());
+        self.counts.unknown_times += u64::from(cell.written.is_none());
         self.put(&place, cell, newest);
         Ok(())
     }
@@ -248,7 +253,7 @@ impl<'a> RowTaker<'a> {
         )
     }
 
-    fn put(&mut self, place: &[u8], cell: &ToldCell, newest: Option<i64>) {
+    fn put(&mut self, place: &[u8], cell: &ReportedCell, newest: Option<i64>) {
         let timestamp = cell.written.or(newest).unwrap_or(self.copied);
         let second = self.store.now() / 1_000_000;
         let state = match cell.expires {
@@ -262,7 +267,7 @@ impl<'a> RowTaker<'a> {
     }
 
     /// Sets a counter to its value.
-    fn count(&mut self, row: &CqlRow, place: &[u8], cell: &ToldCell) -> Done {
+    fn count(&mut self, row: &CqlRow, place: &[u8], cell: &ReportedCell) -> Done {
         let sum = <[u8; 8]>::try_from(&*cell.value).map_or(0, i64::from_be_bytes);
         let known = self.store.get(&self.family, &row.key, place).map_err(model_trouble)?;
         let known = known.map(|k| k.cell().counter().unwrap_or(0));

@@ -1,7 +1,7 @@
 //! Backup storage: named files, written once and read in parts.
 //!
 //! Names are relative, with `/` between their parts. A file appears whole or not at all. The
-//! effects of [`PlacedFile::finish`] and [`BackupPlace::remove`] are durable when they return.
+//! effects of [`StorageFile::finish`] and [`BackupStorage::remove`] are durable when they return.
 
 use firn_kv::Result;
 
@@ -15,7 +15,7 @@ pub struct StoredFile {
 }
 
 /// A directory, a prefix of a bucket, or any other storage of files.
-pub trait BackupPlace: Send + Sync {
+pub trait BackupStorage: Send + Sync {
     /// Returns the path or address for messages.
     fn address(&self) -> String;
     /// Reports whether nothing is stored.
@@ -42,7 +42,7 @@ pub trait BackupPlace: Send + Sync {
     ///
     /// # Errors
     /// Errors of the storage.
-    fn create(&self, name: &str) -> Result<Box<dyn PlacedFile + '_>>;
+    fn create(&self, name: &str) -> Result<Box<dyn StorageFile + '_>>;
     /// Removes files; ignores missing ones.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub trait BackupPlace: Send + Sync {
 }
 
 /// A file being written. If it is dropped before it is finished, no file of its name appears.
-pub trait PlacedFile {
+pub trait StorageFile {
     /// Appends bytes.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ pub trait PlacedFile {
 }
 
 /// Writes a small file at once.
-pub fn put(place: &dyn BackupPlace, name: &str, bytes: &[u8]) -> Result<()> {
+pub fn put(place: &dyn BackupStorage, name: &str, bytes: &[u8]) -> Result<()> {
     let mut file = place.create(name)?;
     file.append(bytes)?;
     file.finish()

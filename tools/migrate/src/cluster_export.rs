@@ -34,7 +34,7 @@ const MOST_ROUNDS: usize = 5;
 
 /// A table to migrate.
 #[derive(Debug)]
-pub struct OutwardTable {
+pub struct OutgoingTable {
     /// Its contents.
     pub exported: ExportedTable,
     /// Its statements.
@@ -45,25 +45,25 @@ pub struct OutwardTable {
 
 /// Result of inspecting a table.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TableLook {
+pub struct TableSurvey {
     /// Its contents in numbers.
     pub totals: ExportTotals,
     /// Data that cannot be migrated unchanged.
     pub losses: CarriedLosses,
 }
 
-impl TableLook {
+impl TableSurvey {
     /// Formats the losses.
-    pub fn told(&self) -> Vec<String> {
-        [self.totals.losses(), self.losses.told()].concat()
+    pub fn describe(&self) -> Vec<String> {
+        [self.totals.losses(), self.losses.describe()].concat()
     }
 }
 
 /// The tables of a store, at one state, to migrate.
-pub struct Outward {
+pub struct ClusterExport {
     pub(crate) env: Arc<dyn Env>,
     /// The tables.
-    pub tables: Vec<OutwardTable>,
+    pub tables: Vec<OutgoingTable>,
     pub(crate) ranges: Vec<Partitions>,
     /// Sequence number of the state.
     pub seq: u64,
@@ -71,7 +71,7 @@ pub struct Outward {
     condition: Option<String>,
 }
 
-impl fmt::Debug for Outward {
+impl fmt::Debug for ClusterExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outward").field("seq", &self.seq).finish_non_exhaustive()
     }
@@ -82,17 +82,17 @@ fn stopped() -> Failure {
 }
 
 /// Follows the events of a table and filters them by a condition.
-pub(crate) struct ConditionWalk<'a> {
-    table: &'a OutwardTable,
+pub(crate) struct ConditionFilter<'a> {
+    table: &'a OutgoingTable,
     pub walk: StatementWalk<'a>,
     key: Vec<Vec<u8>>,
     accepted: bool,
 }
 
-impl<'a> ConditionWalk<'a> {
-    pub fn new(table: &'a OutwardTable) -> ConditionWalk<'a> {
+impl<'a> ConditionFilter<'a> {
+    pub fn new(table: &'a OutgoingTable) -> ConditionFilter<'a> {
         let walk = StatementWalk::new(&table.statements);
-        ConditionWalk { table, walk, key: vec![], accepted: true }
+        ConditionFilter { table, walk, key: vec![], accepted: true }
     }
 
     /// Reports whether this event is migrated.
@@ -135,7 +135,7 @@ impl<'a> ConditionWalk<'a> {
     }
 }
 
-impl Outward {
+impl ClusterExport {
     /// Prepares these tables, each a keyspace and a name, in their current state. `condition`: on
     /// the primary key columns of each.
     ///
@@ -146,7 +146,7 @@ impl Outward {
         session: &Session,
         names: &[(String, String)],
         condition: Option<&str>,
-    ) -> Done<Outward> {
+    ) -> Done<ClusterExport> {
         let engine = session.engine();
         let catalog = engine.fresh_catalog().map_err(|e| cql_trouble(&e))?;
         let view = engine.store().view();
@@ -162,9 +162,9 @@ impl Outward {
                 ExportedTable::new(schema.clone(), family, view.clone(), partitioner, owner)?;
             let asked = condition.map(|text| KeyCondition::new(session, schema, text));
             let statements = TableStatements::new(&exported);
-            Ok(OutwardTable { exported, statements, condition: asked.transpose()? })
+            Ok(OutgoingTable { exported, statements, condition: asked.transpose()? })
         };
-        Ok(Outward {
+        Ok(ClusterExport {
             env,
             tables: names.iter().map(one).collect::<Done<_>>()?,
             ranges: token_ranges(engine.partitioner(), RANGES),
@@ -176,7 +176,7 @@ impl Outward {
 
     /// Returns the head of its journal.
     pub fn head(&self, nodes: &[String]) -> JournalHead {
-        let table = |t: &OutwardTable| {
+        let table = |t: &OutgoingTable| {
             let schema = t.exported.schema();
             (schema.keyspace.to_string(), schema.name.to_string(), schema.uuid.to_string())
         };
@@ -214,8 +214,8 @@ impl Outward {
         threads: usize,
         stop: &Arc<AtomicBool>,
         progress: &Progress,
-    ) -> Done<Vec<TableLook>> {
-        let found = Arc::new(Mutex::new(vec![TableLook::default(); self.tables.len()]));
+    ) -> Done<Vec<TableSurvey>> {
+        let found = Arc::new(Mutex::new(vec![TableSurvey::default(); self.tables.len()]));
         let looked = Arc::new(AtomicU64::new(0));
         let places = self.places();
         let all = places.len();
@@ -245,9 +245,9 @@ impl Outward {
         Ok(found)
     }
 
-    fn look_at(&self, table: usize, range: usize, stop: &AtomicBool) -> Done<TableLook> {
+    fn look_at(&self, table: usize, range: usize, stop: &AtomicBool) -> Done<TableSurvey> {
         let table = &self.tables[table];
-        let mut walk = ConditionWalk::new(table);
+        let mut walk = ConditionFilter::new(table);
         let (mut losses, now) = (CarriedLosses::default(), self.now());
         let is_counter = table.exported.schema().is_counter();
         let totals = table.exported.each(&self.ranges[range], &mut |event| {
@@ -259,7 +259,7 @@ impl Outward {
                 false => walk.event(event, now, 0, &mut losses).map(drop),
             }
         })?;
-        Ok(TableLook { totals, losses })
+        Ok(TableSurvey { totals, losses })
     }
 
     /// Returns an error if the target has rows in tables that do not merge by timestamp. Counters
@@ -386,7 +386,7 @@ impl Outward {
     ) -> Done {
         let table = &self.tables[number];
         let attempt = i64::from(journal.range(number, range).begun);
-        let mut walk = ConditionWalk::new(table);
+        let mut walk = ConditionFilter::new(table);
         let mut batch = PartitionBatch::new(target, &table.statements);
         let mut losses = CarriedLosses::default();
         let refused = target.counts.refused.load(Ordering::Acquire);
@@ -418,7 +418,7 @@ impl Outward {
         journal: &MigrateJournal,
     ) -> Done {
         let table = &self.tables[number];
-        let mut walk = ConditionWalk::new(table);
+        let mut walk = ConditionFilter::new(table);
         let mut group =
             CounterGroup::new(&table.statements, (number, range), self.seq, target, journal);
         let mut losses = CarriedLosses::default();

@@ -17,12 +17,12 @@ use parking_lot::Mutex;
 use crate::cells::CellQuery;
 use crate::from::CopyProgress;
 use crate::ranges::in_parallel;
-use crate::spans::token_spans;
-use crate::verify::{FoundDifference, VerifiedTable, VerifyCounts};
+use crate::token_ranges::token_spans;
+use crate::verify::{CellDifference, VerifiedTable, VerifyCounts};
 use firn_table_events::cql_trouble;
 
 /// A comparison of both sides.
-pub struct BothSides {
+pub struct TableComparison {
     /// The store.
     pub firn: Session,
     /// The cluster.
@@ -45,7 +45,7 @@ pub struct BothSides {
     pub env: Arc<dyn Env>,
 }
 
-impl std::fmt::Debug for BothSides {
+impl std::fmt::Debug for TableComparison {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BothSides").field("partitioner", &self.partitioner).finish_non_exhaustive()
     }
@@ -53,9 +53,9 @@ impl std::fmt::Debug for BothSides {
 
 /// Results by span.
 #[derive(Default)]
-struct BothFound {
+struct ComparisonResult {
     counts: VerifyCounts,
-    differences: BTreeMap<usize, Vec<FoundDifference>>,
+    differences: BTreeMap<usize, Vec<CellDifference>>,
 }
 
 /// Compares a table; `look` gets the progress repeatedly.
@@ -63,10 +63,10 @@ struct BothFound {
 /// # Errors
 /// Errors of the statement that reads the table; a stopped comparison.
 pub fn verify_table(
-    sides: &Arc<BothSides>,
+    sides: &Arc<TableComparison>,
     schema: &Arc<TableSchema>,
     mut look: impl FnMut(CopyProgress),
-) -> Done<(VerifyCounts, Vec<FoundDifference>)> {
+) -> Done<(VerifyCounts, Vec<CellDifference>)> {
     let query = |session: &Session| {
         let condition = sides.condition.as_deref();
         CellQuery::new(session, sides.partitioner, schema, condition).map_err(|e| cql_trouble(&e))
@@ -74,7 +74,7 @@ pub fn verify_table(
     let (firn, cluster) = (query(&sides.firn)?, query(&sides.cluster)?);
     let all = token_spans(sides.partitioner);
     let count = all.len();
-    let found = Arc::new((Mutex::new(BothFound::default()), AtomicUsize::new(0)));
+    let found = Arc::new((Mutex::new(ComparisonResult::default()), AtomicUsize::new(0)));
     let (work, working) = (sides.clone(), found.clone());
     let span = move |number: usize| -> Done {
         let mut differences = vec![];

@@ -11,10 +11,10 @@ use common::{Scratch, TABLES, assert_same, fill, write, write_cells};
 use firn_cluster::Session as ClusterSession;
 use firn_cql::Session;
 use firn_kv::OsEnv;
+use firn_migrate::cluster_export::ClusterExport;
 use firn_migrate::definitions::{DefinitionPhase, check_columns, define, definitions};
 use firn_migrate::follow::{Follower, feed};
 use firn_migrate::journal::MigrateJournal;
-use firn_migrate::outward::Outward;
 use firn_migrate::target::MigrateTarget;
 use firn_server::{Options, Server};
 use firn_testkit::rng::Rng;
@@ -43,7 +43,7 @@ fn carry(
 ) -> Done<Arc<MigrateTarget>> {
     let env = OsEnv::new();
     let stop = Arc::new(AtomicBool::new(false));
-    let outward = Arc::new(Outward::new(env.clone(), source, &names(), None)?);
+    let outward = Arc::new(ClusterExport::new(env.clone(), source, &names(), None)?);
     let head = outward.head(&["here".to_owned()]);
     let target = Arc::new(MigrateTarget::new(target, env.clone(), None, stop.clone()));
     if !resume {
@@ -125,7 +125,7 @@ fn one_that_is_stopped_again_and_again_ends_the_same() {
 }
 
 #[test]
-fn what_is_written_meanwhile_follows() {
+fn concurrent_writes_follow() {
     for seed in 1..=3 {
         let dir = Scratch::new(&format!("follow-{seed}"));
         let source = Session::open(dir.0.join("store")).unwrap();
@@ -146,7 +146,8 @@ fn what_is_written_meanwhile_follows() {
         writer.join();
         let mut begun = Some(begun);
         for part in 0..2 {
-            let outward = Arc::new(Outward::new(env.clone(), &source, &names(), None).unwrap());
+            let outward =
+                Arc::new(ClusterExport::new(env.clone(), &source, &names(), None).unwrap());
             let head = outward.head(&["here".to_owned()]);
             let journal = MigrateJournal::open(&env, &journal, &head, true).unwrap();
             let from = journal.follows_from();
