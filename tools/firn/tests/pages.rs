@@ -163,9 +163,9 @@ fn run_page(page: &str, dir: &Temp, path: &str) {
             .output()
             .unwrap();
         let out = String::from_utf8_lossy(&done.stdout).into_owned();
-        let told = String::from_utf8_lossy(&done.stderr);
+        let output = String::from_utf8_lossy(&done.stderr);
         let good = done.status.code().is_some_and(|code| codes.contains(&code));
-        assert!(good, "{place}: {}\n{}\n{out}\n{told}", done.status, block.text);
+        assert!(good, "{place}: {}\n{}\n{out}\n{output}", done.status, block.text);
         (printed, ran) = (Some(out), ran + 1);
     }
     assert!(ran > 0, "{page} has no command");
@@ -188,7 +188,7 @@ fn cql() {
 
 #[test]
 fn serve() {
-    run("docs/serve.md");
+    ["docs/serve.md", "docs/serve-run.md"].into_iter().for_each(run);
 }
 
 #[cfg(feature = "cluster")]
@@ -226,7 +226,9 @@ fn cassandra_files() {
 
 #[test]
 fn simulate() {
-    run("docs/simulate.md");
+    ["docs/simulate.md", "docs/simulate-choose.md", "docs/simulate-replay.md"]
+        .into_iter()
+        .for_each(run);
 }
 
 #[test]
@@ -235,8 +237,9 @@ fn operate() {
 }
 
 #[test]
-fn introduction_tuning_and_faq() {
-    ["docs/introduction.md", "docs/tuning.md", "docs/faq.md"].into_iter().for_each(run);
+fn introduction_tuning_command_line_and_faq() {
+    let pages = ["docs/introduction.md", "docs/tuning.md", "docs/command-line.md", "docs/faq.md"];
+    pages.into_iter().for_each(run);
 }
 
 /// A reader may follow the pages one after the other in one folder.
@@ -248,12 +251,16 @@ fn pages_follow_each_other_in_one_folder() {
         "docs/model.md",
         "docs/cql.md",
         "docs/serve.md",
+        "docs/serve-run.md",
         "docs/outgrow.md",
         "docs/inspect.md",
         "docs/cassandra-files.md",
         "docs/simulate.md",
+        "docs/simulate-choose.md",
+        "docs/simulate-replay.md",
         "docs/operate.md",
         "docs/tuning.md",
+        "docs/command-line.md",
         "docs/faq.md",
     ];
     run_together("all", &pages);
@@ -355,7 +362,7 @@ fn links_and_paths_lead_somewhere() {
 }
 
 #[test]
-fn what_is_shown_is_compared() {
+fn shown_output_is_compared() {
     assert!(is_shown("b … d\ne\n", "a\nb c d\ne \nf\n"));
     assert!(is_shown("x=…, y=…\n", "x=1, y=2\n"));
     assert!(!is_shown("b … d\ne\n", "a\nb c d\nf\n"));
