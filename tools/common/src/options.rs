@@ -194,6 +194,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_size_has_several_spellings_and_one_printed_form() {
+        for text in ["256m", "256M", "256MB", "256MiB", "268435456"] {
+            assert_eq!(size(text), Ok(256 << 20), "{text}");
+        }
+        assert_eq!((size_text(256 << 20).as_str(), size_per_second("1k/s")), ("256m", Ok(1024)));
+    }
+
+    #[test]
     fn options_are_set_as_they_are_listed() {
         let mut options = TreeOptions::default();
         assert_eq!(unusual(&options), []);

@@ -139,7 +139,7 @@ enum FirnCommand {
     /// Serve a store to Cassandra clients: any driver, cqlsh
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
-    /// Copy tables of CQL to or from a cluster of Apache Cassandra or ScyllaDB, or compare both
+    /// Copy tables of CQL to or from a cluster of Cassandra or ScyllaDB, or compare them
     #[cfg(feature = "cluster")]
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),

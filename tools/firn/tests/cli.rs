@@ -7,7 +7,7 @@ use super::common;
 use common::Temp;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 impl Temp {
@@ -426,7 +426,7 @@ fn all_damage_is_found_at_once() {
     assert_eq!(found["errors"][1]["keys"], serde_json::json!(["key00000", "key00499"]));
     assert!(String::from_utf8(t.firn_bytes(&["verify"]).out).unwrap().contains("2 errors"));
     assert_eq!(t.firn_bytes(&["get", "key00001", "--tree", "t1"]).text(), "value\n");
-    t.firn_bytes(&["get", "key00001", "--tree", "t0"]).said(2, &["error:", "firn verify"]);
+    t.firn_bytes(&["get", "key00001", "--tree", "t0"]).said(2, &["error:", "firn --db db verify"]);
 }
 
 /// A missing live table is damage for every command, and so is a missing `CURRENT` next to tables.
@@ -438,7 +438,7 @@ fn a_missing_file_is_damage() {
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
     fs::rename(t.path("db").join("CURRENT"), t.path("CURRENT")).unwrap();
     t.firn_bytes(&["get", "apple"])
-        .said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
+        .said(2, &["this file is missing", "sstable-dump repair", "firn --db db verify"]);
     assert_eq!(t.firn_bytes(&["verify"]).code, 1);
     fs::rename(t.path("CURRENT"), t.path("db").join("CURRENT")).unwrap();
     fs::rename(t.path("db").join(&table), t.path("db").join("kept.sst")).unwrap();
@@ -452,6 +452,57 @@ fn a_missing_file_is_damage() {
     }
     fs::rename(t.path("db").join("kept.sst"), t.path("db").join(&table)).unwrap();
     t.firn_bytes(&["get", "apple"]).good();
+}
+
+/// Ctrl-C stops a load after the current chunk.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_load_says_how_to_continue() {
+    let t = Temp::new("cli", "interrupt");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["--db", "db", "load", "-", "--chunk", "10"])
+        .current_dir(&t.0)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = (0..).map(|i| format!("key{i:09}\tvalue\n").into_bytes());
+    let mut more = move || input.write_all(&lines.by_ref().take(1000).collect::<Vec<_>>().concat());
+    // With the first chunk in the store, the command waits for the signal.
+    while t.firn_bytes(&["get", "key000000000"]).code != 0 {
+        more().unwrap();
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    while more().is_ok() {}
+    let out = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(130), "{err}");
+    assert!(err.contains("at the end of a chunk; load the file again"), "{err}");
+    assert!(t.firn_bytes(&["verify"]).text().contains("sound"));
+}
+
+#[test]
+fn a_command_without_arguments_takes_the_store() {
+    let t = Temp::new("cli", "argument");
+    let run = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_firn")).args(args).current_dir(&t.0).output();
+        let out = out.unwrap();
+        let said = [out.stdout, out.stderr].concat();
+        (out.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+    };
+    t.firn_bytes(&["put", "a", "b"]).good();
+    for command in ["stats", "trees", "verify", "compact"] {
+        let (code, said) = run(&[command, "db"]);
+        assert_eq!(code, 0, "{command}: {said}");
+    }
+    let (code, said) = run(&["--db", "db", "verify", "db"]);
+    assert!(code == 2 && said.contains("named twice"), "{said}");
+    t.firn_bytes(&["put", "c", "d"]).good();
+    let report: serde_json::Value =
+        serde_json::from_str(&run(&["verify", "db", "--json"]).1).unwrap();
+    assert_eq!(report["log_records"], 1);
 }
 
 #[test]

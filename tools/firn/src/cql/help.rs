@@ -219,7 +219,7 @@ const COMMANDS: [CqlTopic; 19] = [
     (
         "COPY",
         "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
-        "Imports rows from a file, or exports them. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (text of null; reading it does not change the column), DATETIMEFORMAT, BOOLSTYLE = 'True,False',\n  DECIMALSEP, THOUSANDSSEP. FROM: CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0, SKIPCOLS = 'a,b', MAXROWS = n, TTL = seconds, ERRFILE = 'file'\n  (for refused rows), MAXPARSEERRORS, MAXINSERTERRORS, FORMAT = csv | tsv | json | deb822 (all but csv find columns by their\n  names). TO: PAGESIZE, BEGINTOKEN, ENDTOKEN, MAXOUTPUTSIZE (rows of a file), FLOATPRECISION, DOUBLEPRECISION. Other options of cqlsh have no effect.",
+        "Imports rows from a file, or exports them. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is written twice), NULL = '' (text of null; reading it does not change the column), DATETIMEFORMAT, BOOLSTYLE = 'True,False', DECIMALSEP, THOUSANDSSEP. FROM: CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0, SKIPCOLS = 'a,b', MAXROWS = n, TTL = seconds, ERRFILE = 'file' (for refused rows), MAXPARSEERRORS, MAXINSERTERRORS, FORMAT = csv | tsv | json | deb822 (all but csv find columns by their names). TO: PAGESIZE, BEGINTOKEN, ENDTOKEN, MAXOUTPUTSIZE (rows of a file), FLOATPRECISION, DOUBLEPRECISION. Other options of cqlsh have no effect.",
         "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
     ),
     (
