@@ -48,6 +48,7 @@ pub fn dump<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> (String, i32) {
     let code = match done {
         Ok(()) | Err(Failure::PipeClosed) => 0,
         Err(Failure::Found) => 1,
+        Err(Failure::Interrupted) => 130,
         Err(Failure::Engine(e)) => {
             text += &format!("error: {e}\n");
             2
