@@ -17,9 +17,7 @@ use firn_wide::{
 use super::error::ClientError;
 use super::options::ClientOptions;
 use super::socket::{ClientSocket, answer_or};
-use crate::thrift::{
-    FromThrift, ThriftCall, ThriftFault, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift,
-};
+use crate::thrift::{ReadField, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift};
 
 /// Result of a call.
 type Called<T> = Result<T, ClientError>;
@@ -94,32 +92,26 @@ fn nonsense(what: impl std::fmt::Display) -> ClientError {
     ClientError::Nonsense(what.to_string())
 }
 
-/// Converts a value to a structure.
-fn made<T: FromThrift>(value: &ThriftValue<'_>) -> Called<T> {
-    T::from_value(value).map_err(|e: ThriftFault| nonsense(format!("{e:?}")))
+/// Converts a value of a response.
+fn converted<T: ReadField>(value: &ThriftValue<'_>) -> Called<T> {
+    let read = T::read(value).map_err(|e| nonsense(format!("{e:?}")))?;
+    read.ok_or_else(|| nonsense("a value has another type than expected"))
 }
 
-fn list_of<T: FromThrift>(value: &ThriftValue<'_>) -> Called<Vec<T>> {
-    match value {
-        ThriftValue::List(all) => all.iter().map(made).collect(),
-        _ => Err(nonsense("a list was expected")),
-    }
-}
-
-fn text_of(value: &ThriftValue<'_>) -> Called<String> {
-    match value {
-        ThriftValue::Bytes(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
-        _ => Err(nonsense("a text was expected")),
+/// Returns the text of an exception.
+fn text_of_exception(fields: &[(i16, ThriftValue<'_>)]) -> String {
+    match fields.iter().find(|(number, _)| *number == 1) {
+        Some((_, ThriftValue::Bytes(text))) => String::from_utf8_lossy(text).into_owned(),
+        _ => String::new(),
     }
 }
 
 /// Converts the exception in this field of a call's response.
 fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError {
     let why = match fields {
-        ThriftValue::Struct(fields) => fields.iter().find(|(n, _)| *n == 1).map(|(_, v)| v),
-        _ => None,
+        ThriftValue::Struct(fields) => text_of_exception(fields),
+        _ => String::new(),
     };
-    let why = why.and_then(|value| text_of(value).ok()).unwrap_or_default();
     let refused = |code, text: &str| ClientError::Refused { code, text: text.to_owned() };
     // Field numbers of the interface 20.1.0.
     match (method, number) {
@@ -184,13 +176,13 @@ impl FamilyClient {
         self.socket.is_open()
     }
 
-    /// Sends a call and waits for the response, which `read` converts. `read` gets `None` for an
+    /// Sends a call and waits for the response, which `convert` converts. It gets `None` for an
     /// empty result.
     fn call<T>(
         &mut self,
         method: &str,
         arguments: Arguments,
-        read: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
+        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
     ) -> Called<T> {
         self.sequence = self.sequence.wrapping_add(1);
         let call = ThriftCall {
@@ -206,7 +198,7 @@ impl FamilyClient {
         message[..4].copy_from_slice(&length.to_be_bytes());
         let sent = self.socket.send(&message)?;
         let answer =
-            answer_or(self.answer(), sent).and_then(|frame| self.read(&frame, method, read));
+            answer_or(self.answer(), sent).and_then(|frame| self.read(&frame, method, convert));
         answer.map_err(|e| match e {
             told @ (ClientError::Refused { .. } | ClientError::NotFound) => told,
             other => self.socket.end(other),
@@ -235,7 +227,7 @@ impl FamilyClient {
         &self,
         message: &[u8],
         method: &str,
-        read: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
+        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
     ) -> Called<T> {
         let reply = ThriftReply::read(message).map_err(nonsense)?;
         if reply.sequence != self.sequence {
@@ -245,16 +237,12 @@ impl FamilyClient {
             return Err(nonsense("an answer is no structure"));
         };
         if reply.kind == ThriftReplyKind::Exception {
-            let text = fields.iter().find(|(n, _)| *n == 1).map(|(_, value)| text_of(value));
-            return Err(ClientError::Refused {
-                code: SERVER,
-                text: text.transpose()?.unwrap_or_default(),
-            });
+            return Err(ClientError::Refused { code: SERVER, text: text_of_exception(fields) });
         }
         match fields.first() {
-            Some((0, value)) => read(Some(value)),
+            Some((0, value)) => convert(Some(value)),
             Some((number, value)) => Err(exception(method, *number, value)),
-            None => read(None),
+            None => convert(None),
         }
     }
 
@@ -264,14 +252,9 @@ impl FamilyClient {
     }
 
     /// Runs a call with a result.
-    fn some<T>(
-        &mut self,
-        method: &str,
-        arguments: Arguments,
-        read: impl FnOnce(&ThriftValue<'_>) -> Called<T>,
-    ) -> Called<T> {
+    fn some<T: ReadField>(&mut self, method: &str, arguments: Arguments) -> Called<T> {
         self.call(method, arguments, |value| {
-            read(value.ok_or_else(|| nonsense("it gives nothing"))?)
+            converted(value.ok_or_else(|| nonsense("it gives nothing"))?)
         })
     }
 
@@ -296,7 +279,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_keyspaces(&mut self) -> Called<Vec<KsDef>> {
-        self.some("describe_keyspaces", vec![], list_of)
+        self.some("describe_keyspaces", vec![])
     }
 
     /// Returns a keyspace with its column families.
@@ -304,7 +287,7 @@ impl FamilyClient {
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_keyspace(&mut self, name: &str) -> Called<KsDef> {
-        self.some("describe_keyspace", vec![(1, text(name))], made)
+        self.some("describe_keyspace", vec![(1, text(name))])
     }
 
     /// Returns the result of `describe_cluster_name`, `describe_version`, `describe_snitch` or
@@ -313,7 +296,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe(&mut self, what: &str) -> Called<String> {
-        self.some(&format!("describe_{what}"), vec![], text_of)
+        self.some(&format!("describe_{what}"), vec![])
     }
 
     /// Returns the schema versions, each with its nodes.
@@ -321,16 +304,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_schema_versions(&mut self) -> Called<BTreeMap<String, Vec<String>>> {
-        let pair = |(key, nodes): &(ThriftValue<'_>, ThriftValue<'_>)| {
-            let ThriftValue::List(nodes) = nodes else {
-                return Err(nonsense("a list was expected"));
-            };
-            Ok((text_of(key)?, nodes.iter().map(text_of).collect::<Called<_>>()?))
-        };
-        self.some("describe_schema_versions", vec![], |value| match value {
-            ThriftValue::Map(pairs) => pairs.iter().map(pair).collect(),
-            _ => Err(nonsense("a map was expected")),
-        })
+        self.some("describe_schema_versions", vec![])
     }
 
     /// Creates a keyspace; returns the new schema version.
@@ -338,7 +312,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_keyspace(&mut self, def: &KsDef) -> Called<String> {
-        self.some("system_add_keyspace", vec![(1, def.to_thrift())], text_of)
+        self.some("system_add_keyspace", vec![(1, def.to_thrift())])
     }
 
     /// Alters a keyspace; returns the new schema version.
@@ -346,7 +320,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_keyspace(&mut self, def: &KsDef) -> Called<String> {
-        self.some("system_update_keyspace", vec![(1, def.to_thrift())], text_of)
+        self.some("system_update_keyspace", vec![(1, def.to_thrift())])
     }
 
     /// Drops a keyspace; returns the new schema version.
@@ -354,7 +328,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_drop_keyspace(&mut self, name: &str) -> Called<String> {
-        let version = self.some("system_drop_keyspace", vec![(1, text(name))], text_of)?;
+        let version = self.some("system_drop_keyspace", vec![(1, text(name))])?;
         self.keyspace.take_if(|chosen| chosen == name);
         Ok(version)
     }
@@ -364,7 +338,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_column_family(&mut self, def: &CfDef) -> Called<String> {
-        self.some("system_add_column_family", vec![(1, def.to_thrift())], text_of)
+        self.some("system_add_column_family", vec![(1, def.to_thrift())])
     }
 
     /// Alters a column family; returns the new schema version.
@@ -372,7 +346,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_column_family(&mut self, def: &CfDef) -> Called<String> {
-        self.some("system_update_column_family", vec![(1, def.to_thrift())], text_of)
+        self.some("system_update_column_family", vec![(1, def.to_thrift())])
     }
 
     /// Drops a column family of the current keyspace; returns the new schema version.
@@ -380,7 +354,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_drop_column_family(&mut self, name: &str) -> Called<String> {
-        self.some("system_drop_column_family", vec![(1, text(name))], text_of)
+        self.some("system_drop_column_family", vec![(1, text(name))])
     }
 
     /// Reads a column, or a super column.
@@ -389,7 +363,7 @@ impl FamilyClient {
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> Called<ColumnOrSuperColumn> {
         let arguments = vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())];
-        self.some("get", arguments, made)
+        self.some("get", arguments)
     }
 
     /// Reads columns of a row.
@@ -403,7 +377,7 @@ impl FamilyClient {
         predicate: &SlicePredicate,
     ) -> Called<Vec<ColumnOrSuperColumn>> {
         let arguments = self.slice(key, parent, predicate);
-        self.some("get_slice", arguments, list_of)
+        self.some("get_slice", arguments)
     }
 
     /// Counts the columns of a row.
@@ -417,10 +391,7 @@ impl FamilyClient {
         predicate: &SlicePredicate,
     ) -> Called<i32> {
         let arguments = self.slice(key, parent, predicate);
-        self.some("get_count", arguments, |value| match value {
-            ThriftValue::I32(n) => Ok(*n),
-            _ => Err(nonsense("a number was expected")),
-        })
+        self.some("get_count", arguments)
     }
 
     fn slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Arguments {
@@ -441,7 +412,7 @@ impl FamilyClient {
         let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
         let arguments =
             vec![(1, parent), (2, predicate), (3, range.to_thrift()), (4, self.level())];
-        self.some("get_range_slices", arguments, list_of)
+        self.some("get_range_slices", arguments)
     }
 
     /// Reads columns of rows that an index finds.
@@ -457,7 +428,7 @@ impl FamilyClient {
         let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
         let arguments =
             vec![(1, parent), (2, clause.to_thrift()), (3, predicate), (4, self.level())];
-        self.some("get_indexed_slices", arguments, list_of)
+        self.some("get_indexed_slices", arguments)
     }
 
     /// Writes a column.

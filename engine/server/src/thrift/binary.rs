@@ -86,12 +86,18 @@ impl ThriftValue<'_> {
 
 /// Element types of empty containers.
 pub mod element {
+    /// A flag.
+    pub const BOOL: u8 = super::BOOL;
+    /// A double.
+    pub const DOUBLE: u8 = super::DOUBLE;
     /// Bytes or text.
     pub const BYTES: u8 = super::STRING;
     /// A structure.
     pub const STRUCT: u8 = super::STRUCT;
     /// A 32-bit integer.
     pub const I32: u8 = super::I32;
+    /// A 64-bit integer.
+    pub const I64: u8 = super::I64;
     /// A list.
     pub const LIST: u8 = super::LIST;
     /// A map.

@@ -11,12 +11,11 @@ use firn_wide::{
 };
 
 use super::binary::{ThriftValue, element};
-use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
+use super::convert::mutations;
 use super::fault::{ThriftFault, invalid};
+use super::fields::{FromThrift, Result, ThriftFields, ToThrift, WriteField, list_of};
 use super::session::{Answer, ThriftSession, texts};
 use crate::node::{AFTER_A_GUESS, RequestTrace};
-
-type Result<T> = std::result::Result<T, ThriftFault>;
 
 /// Version of the interface.
 const VERSION: &str = "20.1.0";
@@ -156,7 +155,7 @@ impl ThriftSession {
         self.session.check_login()?;
         match method {
             "set_keyspace" => {
-                let name = f.need_text(1, "keyspace")?;
+                let name: String = f.read(1, "keyspace")?;
                 if system_keyspace(&name).is_none() {
                     self.wide().keyspace(&name)?;
                 }
@@ -194,8 +193,9 @@ impl ThriftSession {
     }
 
     fn log_in(&self, f: ThriftFields<'_>) -> Answer {
-        let request = f.need_struct(1, "auth_request")?;
-        let credentials = request.texts(1, "credentials")?.unwrap_or_default();
+        let request = f.structure(1, "auth_request")?;
+        let credentials: BTreeMap<String, String> =
+            request.read_or(1, "credentials", BTreeMap::new())?;
         // Without logins any login succeeds, as in Cassandra with AllowAllAuthenticator.
         if !self.login {
             return Ok(None);
@@ -223,23 +223,24 @@ impl ThriftSession {
         };
         match method {
             "get" => {
-                let path: ColumnPath = f.made(2, "column_path")?;
-                let keyspace = self.reading(&path.column_family, f.int(3, "consistency_level")?)?;
-                Ok(Some(keyspace.get(&f.need_bytes(1, "key")?, &path)?.to_thrift()))
+                let path: ColumnPath = f.read(2, "column_path")?;
+                let keyspace =
+                    self.reading(&path.column_family, f.read(3, "consistency_level")?)?;
+                Ok(Some(keyspace.get(&f.read::<Vec<u8>>(1, "key")?, &path)?.to_thrift()))
             }
             "get_slice" | "get_count" | "multiget_slice" | "multiget_count" => {
-                let parent: ColumnParent = f.made(2, "column_parent")?;
-                let predicate: SlicePredicate = f.made(3, "predicate")?;
-                let level = f.int(4, "consistency_level")?;
+                let parent: ColumnParent = f.read(2, "column_parent")?;
+                let predicate: SlicePredicate = f.read(3, "predicate")?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
                 if !method.starts_with("multiget") {
-                    let key = f.need_bytes(1, "key")?;
+                    let key: Vec<u8> = f.read(1, "key")?;
                     return Ok(Some(match method {
                         "get_slice" => list_of(&keyspace.get_slice(&key, &parent, &predicate)?),
                         _ => ThriftValue::I32(keyspace.get_count(&key, &parent, &predicate)?),
                     }));
                 }
-                let keys = f.bytes_list(1, "keys")?.unwrap_or_default();
+                let keys: Vec<Vec<u8>> = f.read_or(1, "keys", vec![])?;
                 if method == "multiget_slice" {
                     return slices(keyspace.multiget_slice(&keys, &parent, &predicate)?);
                 }
@@ -249,84 +250,80 @@ impl ThriftSession {
                 Ok(Some(ThriftValue::map(element::BYTES, element::I32, all)))
             }
             "get_range_slices" => {
-                let parent: ColumnParent = f.made(1, "column_parent")?;
-                let predicate: SlicePredicate = f.made(2, "predicate")?;
-                let range: KeyRange = f.made(3, "range")?;
-                let level = f.int(4, "consistency_level")?;
+                let parent: ColumnParent = f.read(1, "column_parent")?;
+                let predicate: SlicePredicate = f.read(2, "predicate")?;
+                let range: KeyRange = f.read(3, "range")?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
                 Ok(Some(list_of(&keyspace.get_range_slices(&parent, &predicate, &range)?)))
             }
             "get_paged_slice" => {
-                let family = f.need_text(1, "column_family")?;
-                let range: KeyRange = f.made(2, "range")?;
-                let start = f.need_bytes(3, "start_column")?;
-                let keyspace = self.reading(&family, f.int(4, "consistency_level")?)?;
+                let family: String = f.read(1, "column_family")?;
+                let range: KeyRange = f.read(2, "range")?;
+                let start: Vec<u8> = f.read(3, "start_column")?;
+                let keyspace = self.reading(&family, f.read(4, "consistency_level")?)?;
                 Ok(Some(list_of(&keyspace.get_paged_slice(&family, &range, &start)?)))
             }
             "get_indexed_slices" => {
-                let parent: ColumnParent = f.made(1, "column_parent")?;
-                let clause: IndexClause = f.made(2, "index_clause")?;
-                let predicate: SlicePredicate = f.made(3, "column_predicate")?;
-                let level = f.int(4, "consistency_level")?;
+                let parent: ColumnParent = f.read(1, "column_parent")?;
+                let clause: IndexClause = f.read(2, "index_clause")?;
+                let predicate: SlicePredicate = f.read(3, "column_predicate")?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
                 Ok(Some(list_of(&keyspace.get_indexed_slices(&parent, &clause, &predicate)?)))
             }
-            _ => self.slices_of_one(f.need_struct(1, "request")?),
+            _ => self.slices_of_one(f.structure(1, "request")?),
         }
     }
 
     /// `get_multi_slice`: several slices of one row.
     fn slices_of_one(&self, f: ThriftFields<'_>) -> Answer {
-        let parent: ColumnParent = f.made(2, "column_parent")?;
-        let keyspace = self.reading(&parent.column_family, f.int(6, "consistency_level")?)?;
-        let key = f.need_bytes(1, "key")?;
-        let reversed = f.flag(4, "reversed")?.unwrap_or(false);
-        let count = f.int(5, "count")?.unwrap_or(1000);
-        let ranges = f.list(3, "column_slices", |value| {
-            let slice = ThriftFields::of("ColumnSlice", value)?;
-            let (start, finish) = (slice.bytes(1, "start")?, slice.bytes(2, "finish")?);
-            Ok((start.unwrap_or_default(), finish.unwrap_or_default()))
-        })?;
-        let ranges = ranges.unwrap_or_default();
+        let parent: ColumnParent = f.read(2, "column_parent")?;
+        let keyspace = self.reading(&parent.column_family, f.read(6, "consistency_level")?)?;
+        let key: Vec<u8> = f.read(1, "key")?;
+        let reversed = f.read_or(4, "reversed", false)?;
+        let count = f.read_or(5, "count", 1000)?;
+        let slices: Vec<ColumnSlice> = f.read_or(3, "column_slices", vec![])?;
+        let ranges: Vec<_> = slices.into_iter().map(|slice| slice.0).collect();
         Ok(Some(list_of(&keyspace.get_multi_slice(&key, &parent, &ranges, reversed, count)?)))
     }
 
     fn write(&self, method: &str, f: ThriftFields<'_>) -> Answer {
         match method {
             "insert" => {
-                let parent: ColumnParent = f.made(2, "column_parent")?;
-                let column: Column = f.made(3, "column")?;
-                let level = f.int(4, "consistency_level")?;
+                let parent: ColumnParent = f.read(2, "column_parent")?;
+                let column: Column = f.read(3, "column")?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelOf::Write)?;
-                void(keyspace.insert(&f.need_bytes(1, "key")?, &parent, &column))
+                void(keyspace.insert(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
             }
             "add" => {
-                let parent: ColumnParent = f.made(2, "column_parent")?;
-                let column: CounterColumn = f.made(3, "column")?;
-                let level = f.int(4, "consistency_level")?;
+                let parent: ColumnParent = f.read(2, "column_parent")?;
+                let column: CounterColumn = f.read(3, "column")?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelOf::Count)?;
-                void(keyspace.add(&f.need_bytes(1, "key")?, &parent, &column))
+                void(keyspace.add(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
             }
             "remove" => {
-                let path: ColumnPath = f.made(2, "column_path")?;
-                let timestamp = f.long(3, "timestamp")?.unwrap_or_default();
-                let level = f.int(4, "consistency_level")?;
+                let path: ColumnPath = f.read(2, "column_path")?;
+                let timestamp = f.read_or(3, "timestamp", 0)?;
+                let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelOf::Write)?;
-                void(keyspace.remove(&f.need_bytes(1, "key")?, &path, timestamp))
+                void(keyspace.remove(&f.read::<Vec<u8>>(1, "key")?, &path, timestamp))
             }
             "remove_counter" => {
-                let path: ColumnPath = f.made(2, "path")?;
-                let level = f.int(3, "consistency_level")?;
+                let path: ColumnPath = f.read(2, "path")?;
+                let level = f.read(3, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelOf::Count)?;
-                void(keyspace.remove_counter(&f.need_bytes(1, "key")?, &path))
+                void(keyspace.remove_counter(&f.read::<Vec<u8>>(1, "key")?, &path))
             }
             "truncate" => {
-                let family = f.need_text(1, "cfname")?;
+                let family: String = f.read(1, "cfname")?;
                 void(self.writing(&family, None, LevelOf::Write)?.truncate(&family))
             }
             "cas" => self.compare_and_set(f),
             _ => {
-                let level = f.int(2, "consistency_level")?;
+                let level = f.read(2, "consistency_level")?;
                 check_level(level, LevelOf::Write)?;
                 let rows = mutations(f)?;
                 let Some(first) = rows.first() else {
@@ -347,17 +344,17 @@ impl ThriftSession {
     /// `cas`: writes if the row has the expected columns; without expected columns, if the row is
     /// empty.
     fn compare_and_set(&self, f: ThriftFields<'_>) -> Answer {
-        let family = f.need_text(2, "column_family")?;
-        let expected = f.list(3, "expected", Expected::from_value)?.unwrap_or_default();
-        let updates = f.list(4, "updates", Expected::from_value)?.unwrap_or_default();
-        check_level(f.int(5, "serial_consistency_level")?, LevelOf::Condition)?;
+        let family: String = f.read(2, "column_family")?;
+        let expected: Vec<Expected> = f.read_or(3, "expected", vec![])?;
+        let updates: Vec<Expected> = f.read_or(4, "updates", vec![])?;
+        check_level(f.read(5, "serial_consistency_level")?, LevelOf::Condition)?;
         self.check(Permission::Select, &self.family(&family)?)?;
-        let level = f.int(6, "commit_consistency_level")?;
+        let level = f.read(6, "commit_consistency_level")?;
         let keyspace = self.writing(&family, level, LevelOf::Commit)?;
         if self.wide().schema().family(self.name()?, &family).is_ok_and(|f| f.is_super()) {
             return Err(invalid("CAS does not support supercolumns"));
         }
-        let (key, parent) = (f.need_bytes(1, "key")?, ColumnParent::new(family.clone()));
+        let (key, parent) = (f.read::<Vec<u8>>(1, "key")?, ColumnParent::new(family.clone()));
         let row = keyspace.family(&family)?.row(&key[..]);
         let predicate = match expected.is_empty() {
             true => SliceRange { count: 1, ..SliceRange::default() }.into(),
@@ -398,7 +395,7 @@ impl ThriftSession {
                 Ok(Some(list_of(&all)))
             }
             "describe_keyspace" => {
-                let name = f.need_text(1, "keyspace")?;
+                let name: String = f.read(1, "keyspace")?;
                 let found = system_keyspace(&name);
                 Ok(Some(found.map_or_else(|| wide.describe_keyspace(&name), Ok)?.to_thrift()))
             }
@@ -412,13 +409,14 @@ impl ThriftSession {
                 Ok(Some(ThriftValue::map(element::BYTES, element::LIST, all)))
             }
             "describe_ring" | "describe_local_ring" => {
-                Ok(Some(list_of(&wide.describe_ring(&f.need_text(1, "keyspace")?)?)))
+                Ok(Some(list_of(&wide.describe_ring(&f.read::<String>(1, "keyspace")?)?)))
             }
-            "describe_token_map" => Ok(Some(super::convert::texts(&wide.describe_token_map()))),
+            "describe_token_map" => Ok(wide.describe_token_map().write()),
             "describe_splits" | "describe_splits_ex" => {
-                let family = f.need_text(1, "cfName")?;
-                let (start, end) = (f.need_text(2, "start_token")?, f.need_text(3, "end_token")?);
-                let each = f.int(4, "keys_per_split")?.unwrap_or(1);
+                let family: String = f.read(1, "cfName")?;
+                let start: String = f.read(2, "start_token")?;
+                let end: String = f.read(3, "end_token")?;
+                let each = f.read_or(4, "keys_per_split", 1)?;
                 let keyspace = self.keyspace_of(&family)?;
                 let splits = keyspace.describe_splits(&family, &start, &end, each)?;
                 if method == "describe_splits" {
@@ -443,31 +441,31 @@ impl ThriftSession {
         let version = match method {
             "system_add_keyspace" => {
                 self.check(Permission::Create, &Resource::AllKeyspaces)?;
-                wide.system_add_keyspace(&f.made::<KsDef>(1, "ks_def")?)?
+                wide.system_add_keyspace(&f.read::<KsDef>(1, "ks_def")?)?
             }
             "system_update_keyspace" => {
-                let def: KsDef = f.made(1, "ks_def")?;
+                let def: KsDef = f.read(1, "ks_def")?;
                 self.check(Permission::Alter, &inside(&def.name))?;
                 wide.system_update_keyspace(&def)?
             }
             "system_drop_keyspace" => {
-                let name = f.need_text(1, "keyspace")?;
+                let name: String = f.read(1, "keyspace")?;
                 self.check(Permission::Drop, &inside(&name))?;
                 wide.system_drop_keyspace(&name)?
             }
             "system_add_column_family" => {
-                let def: CfDef = f.made(1, "cf_def")?;
+                let def: CfDef = f.read(1, "cf_def")?;
                 self.check(Permission::Create, &inside(&def.keyspace))?;
                 wide.system_add_column_family(&def)?
             }
             "system_update_column_family" => {
-                let def: CfDef = f.made(1, "cf_def")?;
+                let def: CfDef = f.read(1, "cf_def")?;
                 let table = Resource::Table(def.keyspace.clone(), def.name.clone());
                 self.check(Permission::Alter, &table)?;
                 wide.system_update_column_family(&def)?
             }
             "system_drop_column_family" => {
-                let name = f.need_text(1, "column_family")?;
+                let name: String = f.read(1, "column_family")?;
                 self.check(Permission::Drop, &self.family(&name)?)?;
                 wide.system_drop_column_family(self.name()?, &name)?
             }
@@ -489,8 +487,19 @@ impl FromThrift for Expected {
     const NAME: &'static str = "Column";
 
     fn from_fields(f: ThriftFields<'_>) -> Result<Expected> {
-        let value = f.bytes(2, "value")?;
+        let value: Option<Vec<u8>> = f.read(2, "value")?;
         let value = value.ok_or_else(|| invalid("Column value is required"))?;
-        Ok(Expected { name: f.need_bytes(1, "name")?, value })
+        Ok(Expected { name: f.read(1, "name")?, value })
+    }
+}
+
+/// Start and end of a slice of `get_multi_slice`.
+struct ColumnSlice((Vec<u8>, Vec<u8>));
+
+impl FromThrift for ColumnSlice {
+    const NAME: &'static str = "ColumnSlice";
+
+    fn from_fields(f: ThriftFields<'_>) -> Result<ColumnSlice> {
+        Ok(ColumnSlice((f.read_or(1, "start", vec![])?, f.read_or(2, "finish", vec![])?)))
     }
 }

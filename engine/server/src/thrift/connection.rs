@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 
 use super::binary::{MessageKind, ThriftCall, ThriftValue};
-use super::convert::ThriftFields;
 use super::fault::ThriftFault;
+use super::fields::ThriftFields;
 use super::session::ThriftSession;
 use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `binary` | messages and values |
+//! | `fields` | fields of structures, and the types that they are read as |
 //! | `convert` | conversion of the interface's structures to those of the data model, and back |
 //! | `fault` | exceptions |
 //! | `calls`, `statements` | implementation of the calls |
@@ -21,11 +22,11 @@ mod calls;
 mod connection;
 mod convert;
 mod fault;
+mod fields;
 mod old_calls;
 mod session;
 mod statements;
 
 pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};
 pub use connection::serve_thrift;
-pub use convert::{FromThrift, ToThrift};
-pub use fault::ThriftFault;
+pub use fields::{ReadField, ToThrift};

@@ -4,11 +4,10 @@
 use firn_wide::{Column, ColumnPath};
 
 use super::binary::{ThriftValue, element};
-use super::convert::{ThriftFields, ToThrift};
 use super::fault::{ThriftFault, invalid};
+use super::fields::{Result, ThriftFields, ToThrift};
 use super::session::{Answer, ThriftSession, texts};
 
-type Result<T> = std::result::Result<T, ThriftFault>;
 type OldArguments<'v> = Vec<(i16, ThriftValue<'v>)>;
 
 /// Returns the arguments from the second one on, with numbers reduced by one.
@@ -47,9 +46,11 @@ impl ThriftSession {
             "login" => ("login", without_keyspace(&f, 2)),
             "multiget" => return self.columns_of_keys(f),
             "get_key_range" => return self.keys(f),
-            "get_string_property" => return self.property(&f.need_text(1, "property")?),
-            "get_string_list_property" => return self.properties(&f.need_text(1, "property")?),
-            "describe_keyspace" => return self.families_of(&f.need_text(1, "keyspace")?),
+            "get_string_property" => return self.property(&f.read::<String>(1, "property")?),
+            "get_string_list_property" => {
+                return self.properties(&f.read::<String>(1, "property")?);
+            }
+            "describe_keyspace" => return self.families_of(&f.read::<String>(1, "keyspace")?),
             _ => return self.call(method, f),
         };
         if today != "login" {
@@ -61,7 +62,7 @@ impl ThriftSession {
 
     /// Sets the current keyspace to the first argument.
     fn choose(&mut self, f: ThriftFields<'_>) -> Result<()> {
-        let name = structure(vec![(1, ThriftValue::text(f.need_text(1, "keyspace")?))]);
+        let name = structure(vec![(1, ThriftValue::text(f.read::<String>(1, "keyspace")?))]);
         self.call("set_keyspace", ThriftFields::of("arguments", &name)?).map(|_| ())
     }
 
@@ -69,7 +70,7 @@ impl ThriftSession {
     fn columns_of_keys(&mut self, f: ThriftFields<'_>) -> Answer {
         self.choose(f)?;
         let mut found = vec![];
-        for key in f.bytes_list(2, "keys")?.unwrap_or_default() {
+        for key in f.read_or::<Vec<Vec<u8>>>(2, "keys", vec![])? {
             let mut arguments = vec![(1, ThriftValue::bytes(key.clone()))];
             arguments.extend((3..=4).filter_map(|n| Some((n - 1, f.value(n)?.clone()))));
             let arguments = structure(arguments);
@@ -85,11 +86,11 @@ impl ThriftSession {
     /// Returns the keys of rows in a range.
     fn keys(&mut self, f: ThriftFields<'_>) -> Answer {
         self.choose(f)?;
-        let family = f.need_text(2, "column_family")?;
-        let start = f.bytes(3, "start")?.unwrap_or_default();
-        let finish = f.bytes(4, "finish")?.unwrap_or_default();
-        let count = f.int(5, "count")?.unwrap_or(100);
-        let keyspace = self.reading(&family, f.int(6, "consistency_level")?)?;
+        let family: String = f.read(2, "column_family")?;
+        let start: Vec<u8> = f.read_or(3, "start", vec![])?;
+        let finish: Vec<u8> = f.read_or(4, "finish", vec![])?;
+        let count = f.read_or(5, "count", 100)?;
+        let keyspace = self.reading(&family, f.read(6, "consistency_level")?)?;
         let keys = keyspace.get_key_range(&family, &start, &finish, count)?;
         Ok(Some(ThriftValue::list(element::BYTES, keys.into_iter().map(ThriftValue::bytes))))
     }
@@ -131,14 +132,14 @@ impl ThriftSession {
 
 /// Maps `insert(keyspace, key, column_path, value, timestamp, level)`.
 fn insertion<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
-    let path: ColumnPath = f.made(3, "column_path")?;
+    let path: ColumnPath = f.read(3, "column_path")?;
     let name = path.column.ok_or_else(|| invalid("column name must not be empty"))?;
-    let timestamp = f.long(5, "timestamp")?.unwrap_or_default();
-    let column = Column::new(name, f.need_bytes(4, "value")?, timestamp);
+    let timestamp = f.read_or(5, "timestamp", 0)?;
+    let column = Column::new(name, f.read::<Vec<u8>>(4, "value")?, timestamp);
     let mut parent = vec![(3, ThriftValue::text(path.column_family))];
     parent.extend(path.super_column.map(|name| (4, ThriftValue::bytes(name))));
     let mut arguments = vec![
-        (1, ThriftValue::bytes(f.need_bytes(2, "key")?)),
+        (1, ThriftValue::bytes(f.read::<Vec<u8>>(2, "key")?)),
         (2, structure(parent)),
         (3, column.to_thrift()),
     ];
@@ -156,7 +157,7 @@ fn batch<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
         let writes = columns.iter().map(|column| structure(vec![(1, column.clone())]));
         mutations.push((family.clone(), ThriftValue::list(element::STRUCT, writes)));
     }
-    let key = ThriftValue::bytes(f.need_bytes(2, "key")?);
+    let key = ThriftValue::bytes(f.read::<Vec<u8>>(2, "key")?);
     let rows = vec![(key, ThriftValue::map(element::BYTES, element::LIST, mutations))];
     let mut arguments = vec![(1, ThriftValue::map(element::BYTES, element::MAP, rows))];
     arguments.extend(f.value(4).map(|level| (2, level.clone())));

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
 use super::fault::{ThriftFault, invalid};
+use super::fields::Result;
 use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
 
-type Result<T> = std::result::Result<T, ThriftFault>;
 /// Result of a call; `None` for void.
 pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
 

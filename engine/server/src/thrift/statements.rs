@@ -5,11 +5,9 @@ use std::sync::Arc;
 use firn_cql::{Bound, Kind, Rows, Run};
 
 use super::binary::{ThriftValue, element};
-use super::convert::ThriftFields;
-use super::fault::{ThriftFault, invalid};
+use super::fault::invalid;
+use super::fields::{Result, ThriftFields};
 use super::session::{Answer, ThriftSession, texts};
-
-type Result<T> = std::result::Result<T, ThriftFault>;
 
 /// Largest text of a compressed statement, after decompression.
 const MOST_TEXT: usize = 1 << 20;
@@ -20,9 +18,9 @@ const CELL: usize = 3 * size_of::<(i16, ThriftValue<'_>)>() / 2 + 32;
 
 impl ThriftSession {
     fn statement(&self, f: ThriftFields<'_>) -> Result<String> {
-        let query = f.need_bytes(1, "query")?;
+        let query: Vec<u8> = f.read(1, "query")?;
         // 1 is called GZIP, but the format is zlib.
-        let query = match f.int(2, "compression")? {
+        let query = match f.read(2, "compression")? {
             Some(1) => miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&query, MOST_TEXT)
                 .map_err(|_| invalid("Error deflating query string."))?,
             _ => query,
@@ -63,10 +61,10 @@ impl ThriftSession {
                 ])))
             }
             "execute_prepared_cql3_query" => {
-                let id = f.int(1, "itemId")?.unwrap_or_default();
+                let id = f.read_or(1, "itemId", 0)?;
                 let known = self.prepared.get(&id).and_then(|id| self.statements.get(id));
                 let unknown = || invalid(format!("Prepared query with ID {id} not found"));
-                let values = f.bytes_list(2, "values")?.unwrap_or_default();
+                let values: Vec<Vec<u8>> = f.read_or(2, "values", vec![])?;
                 let bound: Vec<Bound> = values.into_iter().map(Bound::Bytes).collect();
                 let known = known.ok_or_else(unknown)?;
                 let rows = self.session.run(&known.prepared, bound, &how)?;
