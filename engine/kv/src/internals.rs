@@ -24,8 +24,10 @@ pub mod compaction {
 pub mod counters {
     pub use crate::counters::*;
 }
-/// Floor 7: creation of a store.
+/// Floor 7: creation of a store, and the table of its metrics.
 pub mod db {
+    #[cfg(feature = "prometheus")]
+    pub use crate::db::metrics;
     pub use crate::db::{create_dir, new_id};
 }
 /// Floor 3: environments (file systems, threads and clocks).

@@ -374,7 +374,7 @@ impl ServerCore {
             "Connections that were refused because the limit was reached.",
             self.refused.load(Ordering::Relaxed),
         );
-        self.node.tell_metrics(&mut text);
+        self.node.export_metrics(&mut text);
         text.into_string()
     }
 

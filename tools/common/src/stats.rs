@@ -1,82 +1,92 @@
 //! Statistics of a store as JSON, for the commands and for bindings of other languages.
 
-use firn_kv::stats::{Latency, Pin, ReadStats, Stats, TreeStats};
-use serde_json::{Value, json};
+use firn_kv::internals::db::metrics::{
+    Metric, MetricValue, READ_METRICS, RESOURCE_METRICS, TREE_METRICS, WRITE_METRICS,
+};
+use firn_kv::stats::{Latency, Pin, ReadStats, RunStats, SnapshotInfo, Space, Stats, TreeStats};
+use serde_json::{Map, Value, json};
+
+/// Adds the metrics of a table by their paths.
+fn add<T>(out: &mut Value, metrics: &[Metric<T>], of: &T) {
+    for (_, path, value) in metrics.iter().flat_map(|metric| metric.samples) {
+        let value = match value(of) {
+            MetricValue::Count(n) | MetricValue::Nanos(n) => json!(n),
+            MetricValue::Limit(n) => json!(Some(n).filter(|n| *n < u64::MAX)),
+            MetricValue::Unknown => Value::Null,
+        };
+        match path.split_once('.') {
+            Some((object, field)) => out[object][field] = value,
+            None if path.is_empty() => {}
+            None => out[*path] = value,
+        }
+    }
+}
+
+fn reads(r: &ReadStats) -> Value {
+    let mut out = json!({"hit_rate": r.hit_rate(), "false_positive_rate": r.false_positive_rate()});
+    add(&mut out, READ_METRICS, r);
+    out
+}
+
+fn space(s: &Space) -> Value {
+    json!({"live": s.live, "pinned": s.pinned, "writing": s.writing, "total": s.total()})
+}
+
+fn run(r: &RunStats) -> Value {
+    json!({
+        "level": r.level, "number": r.number, "tables": r.tables, "bytes": r.bytes,
+        "raw_bytes": r.raw_bytes, "entries": r.entries, "deletes": r.deletes,
+    })
+}
+
+fn tree(t: &TreeStats) -> Value {
+    let mut out = json!({
+        "name": t.name, "space": space(&t.space), "declared_bytes": t.bound_bytes(),
+        "one_copy_bytes": t.one_copy, "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+        "reads": reads(&t.reads), "values": {"given_up": t.values.gc_files},
+    });
+    add(&mut out, TREE_METRICS, t);
+    out
+}
+
+fn snapshot(s: &SnapshotInfo) -> Value {
+    json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros})
+}
+
+fn pin(p: &Pin) -> Value {
+    json!({
+        "kind": p.kind.name(), "name": p.name, "tree": p.tree, "since_micros": p.since_micros,
+        "age_micros": p.age_micros, "holders": p.holders, "bytes": p.bytes, "memory": p.memory,
+    })
+}
+
+fn latency((name, l): (&'static str, Latency)) -> (String, Value) {
+    let nanos = json!({
+        "timed": l.timed, "p50_ns": l.p50, "p90_ns": l.p90, "p99_ns": l.p99, "p999_ns": l.p999,
+        "max_ns": l.max,
+    });
+    (name.to_owned(), nanos)
+}
 
 /// Returns the statistics as JSON.
 pub fn stats_json(s: &Stats) -> Value {
-    let run = |r: &firn_kv::stats::RunStats| {
-        json!({
-            "level": r.level, "number": r.number, "tables": r.tables, "bytes": r.bytes, "raw_bytes": r.raw_bytes,
-            "entries": r.entries, "deletes": r.deletes,
-        })
-    };
-    let space = |s: &firn_kv::stats::Space| json!({"live": s.live, "pinned": s.pinned, "writing": s.writing, "total": s.total()});
-    let reads = |r: &ReadStats| {
-        json!({
-            "gets": r.gets, "found": r.found, "in_memtables": r.in_memtables, "filter_probes": r.filter_probes,
-            "filter_negatives": r.filter_negatives, "filter_false_positives": r.filter_false_positives, "blocks_cached": r.blocks_cached,
-            "blocks_mapped": r.blocks_mapped, "blocks_read": r.blocks_read, "bytes_read": r.bytes_read,
-            "hit_rate": r.hit_rate(), "false_positive_rate": r.false_positive_rate(),
-        })
-    };
-    let tree = |t: &TreeStats| {
-        json!({
-            "space": space(&t.space), "declared_bytes": t.bound_bytes(), "one_copy_bytes": t.one_copy,
-            "name": t.name, "memtable_bytes": t.memtable_bytes, "sealed_memtables": t.sealed, "debt_bytes": t.debt,
-            "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "reads": reads(&t.reads),
-            "values": {
-                "files": t.values.files, "bytes": t.values.bytes, "live_bytes": t.values.live_bytes, "given_up": t.values.gc_files,
-            },
-        })
-    };
-    let snapshot = |s: &firn_kv::stats::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});
-    let pin = |p: &Pin| {
-        json!({
-            "kind": p.kind.name(), "name": p.name, "tree": p.tree, "since_micros": p.since_micros, "age_micros": p.age_micros,
-            "holders": p.holders, "bytes": p.bytes, "memory": p.memory,
-        })
-    };
-    let latency = |(name, l): &(&'static str, Latency)| {
-        let nanos = json!({
-            "timed": l.timed, "p50_ns": l.p50, "p90_ns": l.p90, "p99_ns": l.p99, "p999_ns": l.p999, "max_ns": l.max,
-        });
-        ((*name).to_owned(), nanos)
-    };
-    let latencies: serde_json::Map<String, Value> =
-        s.latencies.named().iter().map(latency).collect();
-    json!({
-        "seq": s.seq,
+    let latencies: Map<String, Value> = s.latencies.named().into_iter().map(latency).collect();
+    let mut out = json!({
         "table_bytes": s.table_bytes(),
-        "wal_bytes": s.wal_bytes,
         "read_amplification": s.read_amplification(),
-        "since_open": {
-            "ops_written": s.ops_written, "user_bytes": s.user_bytes, "write_amplification": s.write_amplification(),
-            "flushes": s.flushes, "flush_bytes": s.flush_bytes, "flush_nanos": s.flush_nanos,
-            "compactions": s.compactions, "moves": s.moves, "drops": s.drops, "compaction_read": s.compaction_read,
-            "compaction_written": s.compaction_written, "compaction_nanos": s.compaction_nanos,
-            "dropped_shadowed": s.dropped_shadowed,
-            "dropped_deletes": s.dropped_deletes, "dropped_covered": s.dropped_covered, "dropped_by_filter": s.dropped_by_filter,
-            "slowdown_nanos": s.slowdown_nanos, "stalled_nanos": s.stalled_nanos,
-        },
+        "since_open": {"write_amplification": s.write_amplification()},
         "latencies": latencies,
         "sampled_one_in": s.latencies.sampled,
         "reads": reads(&s.reads),
-        "cache": {
-            "frames": s.cache.frames, "inserts": s.cache.inserts, "evictions": s.cache.evictions, "refusals": s.cache.refusals,
-        },
+        "cache": {},
         "space": space(&s.space),
-        "files": {
-            "open": s.files.open, "reopened": s.files.reopened, "shared_open": s.files.shared_open,
-            "most": (s.files.most < u64::MAX).then_some(s.files.most),
-        },
-        "memory": {
-            "budget": s.memory.budget, "memtables": s.memory.memtables, "cache": s.memory.cache,
-            "cache_capacity": s.memory.cache_capacity, "tables": s.memory.tables, "jobs": s.memory.jobs,
-            "total": s.memory.total(),
-        },
+        "files": {},
+        "memory": {"total": s.memory.total()},
         "trees": s.trees.iter().map(tree).collect::<Vec<_>>(),
         "snapshots": s.snapshots.iter().map(snapshot).collect::<Vec<_>>(),
         "pins": s.pins.iter().map(pin).collect::<Vec<_>>(),
-    })
+    });
+    add(&mut out, WRITE_METRICS, s);
+    add(&mut out, RESOURCE_METRICS, s);
+    out
 }

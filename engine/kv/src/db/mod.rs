@@ -48,6 +48,8 @@ pub use observe::pins::{Pin, PinKind, Space};
 pub use open::create_dir::{create_dir, new_id};
 pub use read::bounds::KeyBounds;
 #[cfg(feature = "prometheus")]
+pub use report::metrics;
+#[cfg(feature = "prometheus")]
 pub use report::prometheus::PrometheusText;
 pub use report::stats::{BlobStats, Memory, RunStats, Stats, TreeStats};
 #[cfg(feature = "tracing")]

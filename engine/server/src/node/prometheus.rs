@@ -10,50 +10,51 @@ use super::metrics::RequestKind;
 const ACCESSES: [(TableAccess, &str); 3] =
     [(TableAccess::Read, "read"), (TableAccess::Scan, "scan"), (TableAccess::Write, "write")];
 
+/// Name, help and value of a metric.
+type NodeMetric = (&'static str, &'static str, fn(&Node) -> u64);
+
+/// Metrics of the server without labels. Names of counters end in `_total`.
+#[rustfmt::skip]
+const METRICS: [NodeMetric; 12] = [
+    ("firn_server_received_bytes_total", "Bytes of received requests.", |n| n.metrics.bytes().0),
+    ("firn_server_sent_bytes_total", "Bytes of sent responses.", |n| n.metrics.bytes().1),
+    ("firn_server_in_flight_bytes", "Bytes of requests that wait for a worker or run there.",
+     |n| n.flight.taken() as u64),
+    ("firn_server_in_flight_bound_bytes",
+     "Bound of these bytes; above it the server does not read from clients.",
+     |n| n.options.max_in_flight as u64),
+    ("firn_server_results_bytes", "Bytes of results being built or sent, beyond 64 KiB each.",
+     |n| n.results.taken() as u64),
+    ("firn_server_receiving_bytes", "Bytes of large requests that have partly arrived.",
+     |n| n.receiving.held() as u64),
+    ("firn_server_workers", "Threads for slow requests.", |n| n.workers.counts().0 as u64),
+    ("firn_server_workers_busy", "Threads that run a slow request.",
+     |n| n.workers.counts().1 as u64),
+    ("firn_server_requests_waiting", "Slow requests that wait for a thread.",
+     |n| n.workers.counts().2 as u64),
+    ("firn_server_prepared_statements", "Prepared statements in the cache.",
+     |n| n.prepared.counts().0 as u64),
+    ("firn_server_prepared_bytes", "Bytes of their texts and plans.",
+     |n| n.prepared.counts().1 as u64),
+    ("firn_server_prepared_evicted_total",
+     "Prepared statements evicted because of the memory limit.", |n| n.prepared.counts().2),
+];
+
 impl Node {
     /// Appends the metrics of the server, then those of the store.
-    pub fn tell_metrics(&self, t: &mut PrometheusText) {
-        self.tell_requests(t);
-        self.tell_tables(t);
-        let (received, sent) = self.metrics.bytes();
-        t.counter("firn_server_received_bytes_total", "Bytes of received requests.", received);
-        t.counter("firn_server_sent_bytes_total", "Bytes of sent responses.", sent);
-        t.gauge(
-            "firn_server_in_flight_bytes",
-            "Bytes of requests that wait for a worker or run there.",
-            self.flight.taken(),
-        );
-        t.gauge(
-            "firn_server_in_flight_bound_bytes",
-            "Bound of these bytes; above it the server does not read from clients.",
-            self.options.max_in_flight,
-        );
-        t.gauge(
-            "firn_server_results_bytes",
-            "Bytes of results being built or sent, beyond 64 KiB each.",
-            self.results.taken(),
-        );
-        t.gauge(
-            "firn_server_receiving_bytes",
-            "Bytes of large requests that have partly arrived.",
-            self.receiving.held(),
-        );
-        let (workers, busy, waiting, _) = self.workers.counts();
-        t.gauge("firn_server_workers", "Threads for slow requests.", workers);
-        t.gauge("firn_server_workers_busy", "Threads that run a slow request.", busy);
-        t.gauge("firn_server_requests_waiting", "Slow requests that wait for a thread.", waiting);
-        let (statements, bytes, evicted) = self.prepared.counts();
-        t.gauge("firn_server_prepared_statements", "Prepared statements in the cache.", statements);
-        t.gauge("firn_server_prepared_bytes", "Bytes of their texts and plans.", bytes);
-        t.counter(
-            "firn_server_prepared_evicted_total",
-            "Prepared statements evicted because of the memory limit.",
-            evicted,
-        );
-        self.session.engine().wide().db().stats().tell(t);
+    pub fn export_metrics(&self, t: &mut PrometheusText) {
+        self.export_requests(t);
+        self.export_tables(t);
+        for (name, help, value) in METRICS {
+            match name.ends_with("_total") {
+                true => t.counter(name, help, value(self)),
+                false => t.gauge(name, help, value(self)),
+            }
+        }
+        self.session.engine().wide().db().stats().export(t);
     }
 
-    fn tell_requests(&self, t: &mut PrometheusText) {
+    fn export_requests(&self, t: &mut PrometheusText) {
         const NAME: &str = "firn_server_request_seconds";
         t.family(
             NAME,
@@ -71,7 +72,7 @@ impl Node {
         );
     }
 
-    fn tell_tables(&self, t: &mut PrometheusText) {
+    fn export_tables(&self, t: &mut PrometheusText) {
         const NAME: &str = "firn_server_table_seconds";
         t.family(
             NAME,

@@ -1,6 +1,8 @@
 //! Reports about a store: statistics, metrics, traces.
 
 #[cfg(feature = "prometheus")]
+pub mod metrics;
+#[cfg(feature = "prometheus")]
 pub mod prometheus;
 pub mod snapshot_space;
 pub mod stats;

@@ -7,7 +7,10 @@
 use std::fmt::{Display, Write};
 
 use crate::db::observe::meters::Latency;
-use crate::db::report::stats::{Stats, TreeStats};
+use crate::db::report::metrics::{
+    Metric, MetricValue, READ_METRICS, RESOURCE_METRICS, TREE_METRICS, WRITE_METRICS,
+};
+use crate::db::report::stats::Stats;
 
 /// Labels of a sample.
 type Labels<'a> = [(&'a str, &'a str)];
@@ -99,16 +102,24 @@ impl PrometheusText {
         self.sample(&format!("{name}_count"), labels, l.timed);
     }
 
-    /// Adds a family with one sample for each tree.
-    fn trees(
-        &mut self,
-        (name, kind): (&str, &str),
-        help: &str,
-        trees: &[TreeStats],
-        value: impl Fn(&TreeStats) -> u64,
-    ) {
-        let samples: Vec<(&str, u64)> = trees.iter().map(|t| (t.name.as_str(), value(t))).collect();
-        self.each((name, kind), help, "tree", &samples);
+    /// Adds the metrics of a table: of a store, or of each tree with its name.
+    fn metrics<T>(&mut self, table: &[Metric<T>], items: &[(Option<&str>, &T)]) {
+        for Metric { name, help, label, samples } in table {
+            let all = items.iter().flat_map(|(tree, of)| {
+                samples.iter().map(move |(text, _, value)| (*tree, *text, value(of)))
+            });
+            let all: Vec<_> = all.collect();
+            if all.iter().any(|(.., value)| *value == MetricValue::Unknown) {
+                continue;
+            }
+            self.family(name, if name.ends_with("_total") { "counter" } else { "gauge" }, help);
+            for (tree, text, value) in all {
+                let own = Some((*label, text)).filter(|_| !label.is_empty());
+                let labels: Vec<_> =
+                    tree.map(|tree| ("tree", tree)).into_iter().chain(own).collect();
+                self.sample(name, &labels, value);
+            }
+        }
     }
 }
 
@@ -133,220 +144,19 @@ impl Stats {
     /// ```
     pub fn prometheus(&self) -> String {
         let mut t = PrometheusText::default();
-        self.tell(&mut t);
+        self.export(&mut t);
         t.into_string()
     }
 
     /// Appends all statistics to a text.
-    pub fn tell(&self, t: &mut PrometheusText) {
-        self.export_writes(t);
-        self.export_reads(t);
-        self.export_space(t);
-        self.export_trees(t);
+    pub fn export(&self, t: &mut PrometheusText) {
+        let trees: Vec<_> = self.trees.iter().map(|tree| (Some(&*tree.name), tree)).collect();
+        let reads: Vec<_> = trees.iter().map(|(name, tree)| (*name, &tree.reads)).collect();
+        t.metrics(WRITE_METRICS, &[(None, self)]);
+        t.metrics(READ_METRICS, &reads);
+        t.metrics(RESOURCE_METRICS, &[(None, self)]);
+        t.metrics(TREE_METRICS, &trees);
         self.export_latencies(t);
-    }
-
-    fn export_writes(&self, t: &mut PrometheusText) {
-        t.counter("firn_operations_written_total", "Operations written.", self.ops_written);
-        t.counter("firn_user_bytes_total", "Bytes of keys and values written.", self.user_bytes);
-        t.gauge("firn_sequence_number", "The newest sequence number that may be read.", self.seq);
-        t.counter("firn_flushes_total", "Flushes done.", self.flushes);
-        t.counter(
-            "firn_flush_bytes_total",
-            "Bytes of tables written by flushes.",
-            self.flush_bytes,
-        );
-        t.counter("firn_flush_seconds_total", "Time spent in flushes.", seconds(self.flush_nanos));
-        let jobs = [("merge", self.compactions), ("move", self.moves), ("drop", self.drops)];
-        t.each(
-            ("firn_compactions_total", "counter"),
-            "Compactions done, by what they do with tables.",
-            "action",
-            &jobs,
-        );
-        t.counter(
-            "firn_compaction_read_bytes_total",
-            "Bytes of tables read by compactions.",
-            self.compaction_read,
-        );
-        t.counter(
-            "firn_compaction_written_bytes_total",
-            "Bytes of tables written by compactions.",
-            self.compaction_written,
-        );
-        t.counter(
-            "firn_compaction_seconds_total",
-            "Time spent in compactions.",
-            seconds(self.compaction_nanos),
-        );
-        let dropped = [
-            ("shadowed", self.dropped_shadowed),
-            ("delete", self.dropped_deletes),
-            ("covered", self.dropped_covered),
-            ("purged", self.dropped_by_filter),
-        ];
-        t.each(
-            ("firn_dropped_entries_total", "counter"),
-            "Entries dropped by flushes and compactions.",
-            "why",
-            &dropped,
-        );
-        t.counter(
-            "firn_write_slowdown_seconds_total",
-            "Time that writers slept because compactions were late.",
-            seconds(self.slowdown_nanos),
-        );
-        t.counter(
-            "firn_write_stall_seconds_total",
-            "Time that writers waited for a memtable.",
-            seconds(self.stalled_nanos),
-        );
-    }
-
-    fn export_reads(&self, t: &mut PrometheusText) {
-        let trees = &self.trees;
-        let mut each =
-            |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "counter"), help, trees, of);
-        each("firn_gets_total", "Gets of a key, estimated.", |t| t.reads.gets);
-        each("firn_gets_found_total", "Gets that found a value, estimated.", |t| t.reads.found);
-        each("firn_gets_in_memtables_total", "Gets that a memtable answered, estimated.", |t| {
-            t.reads.in_memtables
-        });
-        each("firn_filter_probes_total", "Filter probes (estimated).", |t| t.reads.filter_probes);
-        each(
-            "firn_filter_negatives_total",
-            "Filter probes with a negative result (estimated).",
-            |t| t.reads.filter_negatives,
-        );
-        each(
-            "firn_filter_false_positives_total",
-            "Filter probes that were positive for an absent key (estimated).",
-            |t| t.reads.filter_false_positives,
-        );
-        each(
-            "firn_blocks_cached_total",
-            "Blocks that readers found in the cache, estimated.",
-            |t| t.reads.blocks_cached,
-        );
-        each(
-            "firn_blocks_mapped_total",
-            "Blocks that readers were served from maps, estimated.",
-            |t| t.reads.blocks_mapped,
-        );
-        each("firn_blocks_read_total", "Blocks that were read from files for readers.", |t| {
-            t.reads.blocks_read
-        });
-        each(
-            "firn_read_bytes_total",
-            "Bytes of blocks that were read from files for readers.",
-            |t| t.reads.bytes_read,
-        );
-        t.counter("firn_cache_inserts_total", "Blocks put into the cache.", self.cache.inserts);
-        t.counter(
-            "firn_cache_evictions_total",
-            "Blocks evicted from the cache.",
-            self.cache.evictions,
-        );
-        t.counter(
-            "firn_cache_refusals_total",
-            "Blocks not cached because no memory was free in time.",
-            self.cache.refusals,
-        );
-        t.gauge("firn_cache_blocks", "Blocks in the cache.", self.cache.frames);
-    }
-
-    fn export_space(&self, t: &mut PrometheusText) {
-        let m = &self.memory;
-        let parts = [
-            ("memtables", m.memtables),
-            ("cache", m.cache),
-            ("tables", m.tables),
-            ("jobs", m.jobs),
-        ];
-        t.each(("firn_memory_bytes", "gauge"), "Memory in use, by what it is for.", "part", &parts);
-        t.gauge("firn_memory_budget_bytes", "Configured memory budget.", m.budget);
-        t.gauge(
-            "firn_cache_capacity_bytes",
-            "Current capacity of the block cache.",
-            m.cache_capacity,
-        );
-        t.gauge("firn_log_bytes", "Bytes of retained log segments.", self.wal_bytes);
-        let states = [
-            ("live", self.space.live),
-            ("pinned", self.space.pinned),
-            ("writing", self.space.writing),
-        ];
-        t.each(("firn_space_bytes", "gauge"), "Bytes of table files.", "state", &states);
-        let f = &self.files;
-        let open = [("store", f.open), ("shared", f.shared_open)];
-        t.each(
-            ("firn_open_files", "gauge"),
-            "Open files of tables: this store's, and of all that share the bound.",
-            "of",
-            &open,
-        );
-        let bound = if f.most == u64::MAX { "+Inf".to_owned() } else { f.most.to_string() };
-        t.gauge(
-            "firn_open_files_bound",
-            "How many of those that share the bound may be open.",
-            bound,
-        );
-        t.counter(
-            "firn_files_reopened_total",
-            "Files of tables that were opened again, having been closed to stay within the bound.",
-            f.reopened,
-        );
-        t.gauge(
-            "firn_writable",
-            "Whether the store takes writes: 0 when a failure has made it read-only, and when it was opened so.",
-            u64::from(self.refusal.is_none()),
-        );
-        t.gauge("firn_locked_keys", "Keys that transactions have locked.", self.locked_keys);
-        t.gauge(
-            "firn_lock_waits",
-            "Transactions that wait for the lock of a key.",
-            self.lock_waits,
-        );
-        if let Some(free) = self.disk_free {
-            t.gauge("firn_disk_free_bytes", "Free bytes on the store's file system.", free);
-        }
-        t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
-    }
-
-    fn export_trees(&self, t: &mut PrometheusText) {
-        let trees = &self.trees;
-        let mut each =
-            |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "gauge"), help, trees, of);
-        each(
-            "firn_tree_runs",
-            "Sorted runs of tables, each of which a read may have to look into.",
-            |t| t.runs.len() as u64,
-        );
-        each("firn_tree_tables", "Tables.", |t| t.runs.iter().map(|r| r.tables as u64).sum());
-        each("firn_tree_bytes", "Bytes of table files.", |t| t.runs.iter().map(|r| r.bytes).sum());
-        each("firn_tree_raw_bytes", "Bytes of keys and values in tables, uncompressed.", |t| {
-            t.runs.iter().map(|r| r.raw_bytes).sum()
-        });
-        each("firn_tree_entries", "Entries in tables.", |t| t.runs.iter().map(|r| r.entries).sum());
-        each("firn_tree_deletes", "Deletes among them.", |t| {
-            t.runs.iter().map(|r| r.deletes).sum()
-        });
-        each("firn_tree_blob_files", "Blob files.", |t| t.values.files);
-        each("firn_tree_blob_bytes", "Bytes of blob files.", |t| t.values.bytes);
-        each(
-            "firn_tree_blob_live_bytes",
-            "Bytes of blob files that tables refer to; the rest is garbage.",
-            |t| t.values.live_bytes,
-        );
-        each("firn_tree_memtable_bytes", "Bytes in memtables.", |t| t.memtable_bytes);
-        each("firn_tree_sealed_memtables", "Memtables that wait for their flush.", |t| {
-            t.sealed as u64
-        });
-        each(
-            "firn_tree_pending_compaction_bytes",
-            "Bytes that the compaction policy still has to rewrite (estimated).",
-            |t| t.debt,
-        );
     }
 
     fn export_latencies(&self, t: &mut PrometheusText) {
