@@ -48,27 +48,10 @@ impl TracingListener {
         };
         span.unwrap_or_else(Span::none).in_scope(came);
     }
-}
 
-impl Listener for TracingListener {
-    fn event(&self, event: &Event) {
+    /// Begins or ends the span of a flush or a compaction.
+    fn job_event(&self, event: &Event) {
         match event {
-            Event::Opened { seq, records_replayed, .. } => {
-                info!(target: "firn", seq, records_replayed, "the store has been opened");
-            }
-            Event::LogEndedEarly { file, offset, reason, bytes_beyond, records_beyond } => {
-                let file = file.display();
-                warn!(target: "firn", %file, offset, reason, bytes_beyond, records_beyond, "the log ended early");
-            }
-            Event::TreeCreated { tree, id } => {
-                info!(target: "firn", tree, id, "a tree has been created")
-            }
-            Event::TreeOpened { tree, options } => {
-                debug!(target: "firn", tree, ?options, "a tree has been opened")
-            }
-            Event::TreeDropped { tree, id } => {
-                info!(target: "firn", tree, id, "a tree has been dropped")
-            }
             Event::FlushBegun { tree, memory } => {
                 self.begin(
                     "flush",
@@ -111,6 +94,13 @@ impl Listener for TracingListener {
                     || warn!(target: "firn", %error, "a compaction failed"),
                 );
             }
+            _ => {}
+        }
+    }
+
+    /// Begins or ends the span of a slowdown or a stall of writers.
+    fn pause_event(&self, event: &Event) {
+        match event {
             Event::SlowdownBegun { tree, reason } => {
                 self.begin(
                     "pacing",
@@ -137,6 +127,40 @@ impl Listener for TracingListener {
                     || warn!(target: "firn", micros, "a writer has waited for a memtable"),
                 );
             }
+            _ => {}
+        }
+    }
+}
+
+impl Listener for TracingListener {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Opened { seq, records_replayed, .. } => {
+                info!(target: "firn", seq, records_replayed, "the store has been opened");
+            }
+            Event::LogEndedEarly { file, offset, reason, bytes_beyond, records_beyond } => {
+                let file = file.display();
+                warn!(target: "firn", %file, offset, reason, bytes_beyond, records_beyond, "the log ended early");
+            }
+            Event::TreeCreated { tree, id } => {
+                info!(target: "firn", tree, id, "a tree has been created")
+            }
+            Event::TreeOpened { tree, options } => {
+                debug!(target: "firn", tree, ?options, "a tree has been opened")
+            }
+            Event::TreeDropped { tree, id } => {
+                info!(target: "firn", tree, id, "a tree has been dropped")
+            }
+            Event::FlushBegun { .. }
+            | Event::FlushEnded { .. }
+            | Event::FlushFailed { .. }
+            | Event::CompactionBegun { .. }
+            | Event::CompactionEnded { .. }
+            | Event::CompactionFailed { .. } => self.job_event(event),
+            Event::SlowdownBegun { .. }
+            | Event::SlowdownEnded { .. }
+            | Event::StallBegun { .. }
+            | Event::StallEnded { .. } => self.pause_event(event),
             Event::Ingested { tree, seq, tables } => {
                 info!(target: "firn", tree, seq, ?tables, "tables have been loaded")
             }
