@@ -479,9 +479,9 @@ FirnCode firn_fold_give(FirnFold *result, FirnSlice value);
 /**
  * Opens the tree of this name with these options; creates it if missing. The options are words
  * such as `policy=lazy-leveled:4` or `memtable_size=16m`, separated by blanks; they are those of
- * `firn tree`. Other options are unchanged. `merge` may be NULL. A tree that was created with one
- * accepts `firn_tree_merge` and reads its operands only if it was passed since the store was
- * opened.
+ * `firn set-options`. Other options are unchanged. `merge` may be NULL. A tree that was created
+ * with one accepts `firn_tree_merge` and reads its operands only if it was passed since the store
+ * was opened.
  */
 FirnCode firn_db_tree_with(const FirnDb *db, FirnSlice name, FirnSlice options, const FirnMerge *merge, FirnTree **out);
 

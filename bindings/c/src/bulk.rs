@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use firn_kv::Error;
 
-use crate::call::{FirnCode, FirnSlice, call, there};
+use crate::call::*;
 use crate::store::{FirnDb, FirnTree, range};
 
 /// Supplies the next pair of a load. Returns `FIRN_CODE_OK` after writing both, `FIRN_CODE_NONE`
@@ -23,8 +23,8 @@ pub extern "C" fn firn_tree_ingest(
     context: *mut c_void,
     count: Option<&mut MaybeUninit<u64>>,
 ) -> FirnCode {
-    call(|| {
-        let (tree, next) = (&there(tree, "the tree")?.0, there(next, "the function")?);
+    done(|| {
+        let (tree, next) = (&handle(tree)?.0, required(next, "the function")?);
         let copy = |slice: FirnSlice| {
             slice.bytes().map(<[u8]>::to_vec).map_err(|e| Error::invalid(e.text()))
         };
@@ -42,17 +42,14 @@ pub extern "C" fn firn_tree_ingest(
         if let Some(count) = count {
             count.write(loaded);
         }
-        Ok(FirnCode::Ok)
+        Ok(())
     })
 }
 
 /// Flushes the memtable of a tree.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_tree_flush(tree: Option<&FirnTree>) -> FirnCode {
-    call(|| {
-        there(tree, "the tree")?.0.flush()?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(tree)?.0.flush()?))
 }
 
 /// Compacts all tables with keys from `from` on, before `to`, into one run, and the memtable, too.
@@ -62,27 +59,18 @@ pub extern "C" fn firn_tree_compact(
     from: FirnSlice,
     to: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(tree, "the tree")?.0.compact_range(range(&from, &to)?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(tree)?.0.compact_range(range(&from, &to)?)?))
 }
 
 /// Creates a copy of the store in the directory `path`, which must be missing or empty and on the
 /// same file system: tables are linked, not copied. Writers continue meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_checkpoint(db: Option<&FirnDb>, path: FirnSlice) -> FirnCode {
-    call(|| {
-        there(db, "the store")?.0.checkpoint(path.text()?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(db)?.0.checkpoint(path.text()?)?))
 }
 
 /// Waits until no flush and no compaction is due.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_wait_idle(db: Option<&FirnDb>) -> FirnCode {
-    call(|| {
-        there(db, "the store")?.0.wait_idle()?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(db)?.0.wait_idle()?))
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firn_cql::Class;
@@ -165,32 +166,58 @@ pub extern "C" fn firn_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// Checks a required handle.
-pub fn there<T>(handle: Option<T>, what: &str) -> Outcome<T> {
-    handle.ok_or_else(|| Failure::argument(format!("{what} is NULL")))
+/// Runs the work of a call without a result.
+pub fn done(work: impl FnOnce() -> Outcome<()>) -> FirnCode {
+    call(|| work().map(|()| FirnCode::Ok))
 }
 
-/// Writes the result of a call.
-pub fn give<T>(out: Option<&mut MaybeUninit<T>>, made: impl FnOnce() -> Outcome<T>) -> Outcome {
-    let out = there(out, "the place of the result")?;
-    out.write(made()?);
-    Ok(FirnCode::Ok)
+/// Runs the work of a call, and writes its result.
+pub fn result<T>(out: Option<&mut MaybeUninit<T>>, work: impl FnOnce() -> Outcome<T>) -> FirnCode {
+    optional_result(out, || work().map(Some))
 }
 
-/// As [`give`], for an optional result.
-pub fn give_some<T>(
+/// As [`result`], for an optional result.
+pub fn optional_result<T>(
     out: Option<&mut MaybeUninit<T>>,
-    made: impl FnOnce() -> Outcome<Option<T>>,
-) -> Outcome {
-    let out = there(out, "the place of the result")?;
-    match made()? {
-        Some(made) => {
-            out.write(made);
-            Ok(FirnCode::Ok)
-        }
-        None => Ok(FirnCode::None),
-    }
+    work: impl FnOnce() -> Outcome<Option<T>>,
+) -> FirnCode {
+    call(|| {
+        let out = required(out, "the place of the result")?;
+        Ok(done_if(work()?.map(|value| out.write(value)).is_some()))
+    })
 }
+
+/// Returns the code of a call that may have no effect or no result.
+pub fn done_if(is_done: bool) -> FirnCode {
+    if is_done { FirnCode::Ok } else { FirnCode::None }
+}
+
+/// Checks a required argument.
+pub fn required<T>(argument: Option<T>, what: &str) -> Outcome<T> {
+    argument.ok_or_else(|| Failure::argument(format!("{what} is NULL")))
+}
+
+/// Checks a handle.
+pub fn handle<T: Deref<Target: Handle>>(handle: Option<T>) -> Outcome<T> {
+    required(handle, T::Target::NAME)
+}
+
+/// A type of handles, with its name in messages.
+pub trait Handle {
+    /// The name.
+    const NAME: &'static str;
+}
+
+/// Names types of handles.
+macro_rules! handles {
+    ($($of:ident $name:literal),+) => {$(
+        impl Handle for $of {
+            const NAME: &'static str = $name;
+        }
+    )+};
+}
+
+pub(crate) use handles;
 
 /// Borrowed bytes, valid during the call, or until the next call on the same handle. NULL with
 /// length 0 means an unbounded end of a range, or no value; where bytes are required, no bytes.
@@ -283,8 +310,8 @@ pub extern "C" fn firn_bytes_free(bytes: FirnBytes) {
 
 /// Drops a handle that C returns.
 pub fn free<T>(handle: T) {
-    call(|| {
+    done(|| {
         drop(handle);
-        Ok(FirnCode::Ok)
+        Ok(())
     });
 }

@@ -8,9 +8,7 @@ use firn_wide::Options;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::call::{
-    Failure, FirnBytes, FirnCode, FirnOwner, FirnSlice, Outcome, call, free, give, give_some, there,
-};
+use crate::call::*;
 use crate::store::FirnOptions;
 
 /// A CQL session with a database.
@@ -29,6 +27,8 @@ pub struct FirnRows {
     row: Option<OwnedRow>,
 }
 
+handles! { FirnSession "the session", FirnStatement "the statement", FirnRows "the result" }
+
 /// Opens the database in the directory `path`, and creates it if missing or empty. `options` may be
 /// NULL.
 #[unsafe(no_mangle)]
@@ -37,12 +37,10 @@ pub extern "C" fn firn_session_open(
     options: Option<&FirnOptions>,
     out: Option<&mut MaybeUninit<Box<FirnSession>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let mut with = Options::default();
-            with.store.db = FirnOptions::read(options)?;
-            Ok(Box::new(FirnSession(Session::open_with(path.text()?, with)?)))
-        })
+    result(out, || {
+        let mut with = Options::default();
+        with.store.db = FirnOptions::read(options)?;
+        Ok(Box::new(FirnSession(Session::open_with(path.text()?, with)?)))
     })
 }
 
@@ -51,7 +49,7 @@ pub extern "C" fn firn_session_open(
 pub extern "C" fn firn_session_open_memory(
     out: Option<&mut MaybeUninit<Box<FirnSession>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnSession(Session::in_memory()?)))))
+    result(out, || Ok(Box::new(FirnSession(Session::in_memory()?))))
 }
 
 /// Creates another session with the same database; each has its own keyspace.
@@ -60,17 +58,14 @@ pub extern "C" fn firn_session_clone(
     session: Option<&FirnSession>,
     out: Option<&mut MaybeUninit<Box<FirnSession>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnSession(there(session, "the session")?.0.clone())))))
+    result(out, || Ok(Box::new(FirnSession(handle(session)?.0.clone()))))
 }
 
 /// Closes the database for all its sessions, and returns the result. Handles must still be freed;
 /// calls that need the database return `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_close(session: Option<&FirnSession>) -> FirnCode {
-    call(|| {
-        there(session, "the session")?.0.close()?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(session)?.0.close()?))
 }
 
 /// Frees a session. An open database is closed with its last handle.
@@ -82,10 +77,7 @@ pub extern "C" fn firn_session_free(session: Option<Box<FirnSession>>) {
 /// Runs a statement without bind markers and discards its rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_session_execute(session: Option<&FirnSession>, cql: FirnSlice) -> FirnCode {
-    call(|| {
-        there(session, "the session")?.0.query(cql.text()?, ())?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(session)?.0.query(cql.text()?, ()).map(drop)?))
 }
 
 /// Runs a statement without bind markers and returns its rows.
@@ -95,11 +87,9 @@ pub extern "C" fn firn_session_query(
     cql: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnRows>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let walk = there(session, "the session")?.0.query(cql.text()?, ())?;
-            Ok(Box::new(FirnRows { walk, row: None }))
-        })
+    result(out, || {
+        let walk = handle(session)?.0.query(cql.text()?, ())?;
+        Ok(Box::new(FirnRows { walk, row: None }))
     })
 }
 
@@ -110,13 +100,11 @@ pub extern "C" fn firn_session_prepare(
     cql: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnStatement>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let session = there(session, "the session")?.0.clone();
-            let prepared = session.prepare(cql.text()?)?;
-            let values = vec![Value::Unset; prepared.markers().len()];
-            Ok(Box::new(FirnStatement { session, prepared, values }))
-        })
+    result(out, || {
+        let session = handle(session)?.0.clone();
+        let prepared = session.prepare(cql.text()?)?;
+        let values = vec![Value::Unset; prepared.markers().len()];
+        Ok(Box::new(FirnStatement { session, prepared, values }))
     })
 }
 
@@ -133,7 +121,7 @@ pub extern "C" fn firn_statement_markers(statement: Option<&FirnStatement>) -> u
 }
 
 fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> Outcome {
-    let statement = there(statement, "the statement")?;
+    let statement = handle(statement)?;
     let markers = statement.values.len();
     let place = statement.values.get_mut(marker);
     *place.ok_or_else(|| {
@@ -227,7 +215,7 @@ pub extern "C" fn firn_statement_bind_json(
     value: FirnSlice,
 ) -> FirnCode {
     call(|| {
-        let statement = there(statement, "the statement")?;
+        let statement = handle(statement)?;
         let raw: Box<RawValue> = serde_json::from_str(value.text()?)
             .map_err(|e| Failure::argument(format!("no JSON: {e}")))?;
         let value = match statement.prepared.markers().get(marker) {
@@ -246,22 +234,20 @@ pub extern "C" fn firn_statement_query(
     page_size: usize,
     out: Option<&mut MaybeUninit<Box<FirnRows>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let FirnStatement { session, prepared, values } = there(statement, "the statement")?;
-            let how = Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() };
-            Ok(Box::new(FirnRows { walk: session.walk(prepared, values, &how)?, row: None }))
-        })
+    result(out, || {
+        let FirnStatement { session, prepared, values } = handle(statement)?;
+        let how = Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() };
+        Ok(Box::new(FirnRows { walk: session.walk(prepared, values, &how)?, row: None }))
     })
 }
 
 /// Runs a statement with its bound values, and discards its rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_statement_execute(statement: Option<&FirnStatement>) -> FirnCode {
-    call(|| {
-        let FirnStatement { session, prepared, values } = there(statement, "the statement")?;
+    done(|| {
+        let FirnStatement { session, prepared, values } = handle(statement)?;
         session.walk(prepared, values, &Run::default())?;
-        Ok(FirnCode::Ok)
+        Ok(())
     })
 }
 
@@ -275,10 +261,10 @@ pub extern "C" fn firn_rows_free(rows: Option<Box<FirnRows>>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_next(rows: Option<&mut FirnRows>) -> FirnCode {
     call(|| {
-        let rows = there(rows, "the result")?;
+        let rows = handle(rows)?;
         rows.row = None;
         rows.row = rows.walk.next().transpose()?;
-        Ok(if rows.row.is_some() { FirnCode::Ok } else { FirnCode::None })
+        Ok(done_if(rows.row.is_some()))
     })
 }
 
@@ -299,11 +285,9 @@ pub extern "C" fn firn_rows_column_name(
     column: usize,
     out: Option<&mut MaybeUninit<FirnSlice>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let spec = spec(there(rows, "the result")?.walk.page().columns(), column)?;
-            Ok(FirnSlice::lend(spec.name.as_bytes()))
-        })
+    result(out, || {
+        let spec = spec(handle(rows)?.walk.page().columns(), column)?;
+        Ok(FirnSlice::lend(spec.name.as_bytes()))
     })
 }
 
@@ -314,16 +298,14 @@ pub extern "C" fn firn_rows_column_type(
     column: usize,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let spec = spec(there(rows, "the result")?.walk.page().columns(), column)?;
-            Ok(spec.of.to_string().into())
-        })
+    result(out, || {
+        let spec = spec(handle(rows)?.walk.page().columns(), column)?;
+        Ok(spec.of.to_string().into())
     })
 }
 
 fn row(rows: Option<&FirnRows>) -> Outcome<&OwnedRow> {
-    let row = there(rows, "the result")?.row.as_ref();
+    let row = handle(rows)?.row.as_ref();
     row.ok_or_else(|| Failure::argument("the result is at no row; firn_rows_next goes on to one"))
 }
 
@@ -338,7 +320,7 @@ pub extern "C" fn firn_rows_bool(
     column: usize,
     out: Option<&mut MaybeUninit<bool>>,
 ) -> FirnCode {
-    call(|| give_some(out, || value(rows, column)))
+    optional_result(out, || value(rows, column))
 }
 
 /// Returns an integer of the row, also a counter, a timestamp or a time; `FIRN_CODE_NONE` for null.
@@ -348,7 +330,7 @@ pub extern "C" fn firn_rows_int(
     column: usize,
     out: Option<&mut MaybeUninit<i64>>,
 ) -> FirnCode {
-    call(|| give_some(out, || value(rows, column)))
+    optional_result(out, || value(rows, column))
 }
 
 /// Returns a float or double of the row; `FIRN_CODE_NONE` for null.
@@ -358,7 +340,7 @@ pub extern "C" fn firn_rows_double(
     column: usize,
     out: Option<&mut MaybeUninit<f64>>,
 ) -> FirnCode {
-    call(|| give_some(out, || value(rows, column)))
+    optional_result(out, || value(rows, column))
 }
 
 /// Returns a value of the row as stored, for any type: the bytes of a text or a blob, the 16 bytes
@@ -369,12 +351,10 @@ pub extern "C" fn firn_rows_bytes(
     column: usize,
     out: Option<&mut MaybeUninit<FirnSlice>>,
 ) -> FirnCode {
-    call(|| {
-        give_some(out, || {
-            let row = row(rows)?.row();
-            spec(row.columns(), column)?;
-            Ok(row.bytes(column).map(FirnSlice::lend))
-        })
+    optional_result(out, || {
+        let row = row(rows)?.row();
+        spec(row.columns(), column)?;
+        Ok(row.bytes(column).map(FirnSlice::lend))
     })
 }
 
@@ -385,11 +365,9 @@ pub extern "C" fn firn_rows_json(
     column: usize,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let row = row(rows)?.row();
-            let spec = spec(row.columns(), column)?;
-            Ok(FirnOwner::Bytes(json(&spec.of.of, row.bytes(column)).into_bytes()).into())
-        })
+    result(out, || {
+        let row = row(rows)?.row();
+        let spec = spec(row.columns(), column)?;
+        Ok(FirnOwner::Bytes(json(&spec.of.of, row.bytes(column)).into_bytes()).into())
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::{Error, Folded, MergeOperator};
 
-use crate::call::{Failure, FirnCode, FirnSlice, Outcome, call, give, there};
+use crate::call::*;
 use crate::store::{FirnBatch, FirnDb, FirnDurability, FirnTree, with};
 
 /// Receiver of a merge function's result.
@@ -43,21 +43,15 @@ pub type FirnFoldFunction = Option<
     ) -> i32,
 >;
 
-struct Function<F> {
+struct Function {
     name: String,
     /// A pointer as a number, since it is passed to other threads; the header defines its
     /// ownership.
     context: usize,
-    fold: F,
+    fold: FirnFoldFunction,
 }
 
-impl<F> MergeOperator for Function<F>
-where
-    F: Fn(*mut c_void, FirnSlice, FirnSlice, *const FirnSlice, usize, &mut FirnFold) -> i32
-        + Send
-        + Sync
-        + 'static,
-{
+impl MergeOperator for Function {
     fn name(&self) -> &str {
         &self.name
     }
@@ -66,15 +60,10 @@ where
         let base = base.map_or(FirnSlice::NOTHING, FirnSlice::lend);
         let operands: Vec<FirnSlice> = operands.iter().map(|o| FirnSlice::lend(o)).collect();
         let mut result = FirnFold(None);
-        let context = self.context as *mut c_void;
-        match (self.fold)(
-            context,
-            FirnSlice::lend(key),
-            base,
-            operands.as_ptr(),
-            operands.len(),
-            &mut result,
-        ) {
+        let (context, key) = (self.context as *mut c_void, FirnSlice::lend(key));
+        let fold =
+            required(self.fold, "the merge function").map_err(|e| Error::invalid(e.text()))?;
+        match fold(context, key, base, operands.as_ptr(), operands.len(), &mut result) {
             0 => Ok(result.0.map_or(Folded::Absent, Folded::Value)),
             code => Err(Error::invalid(format!("the merge function {} gave {code}", self.name))),
         }
@@ -83,37 +72,26 @@ where
 
 impl FirnMerge {
     fn read(&self) -> Outcome<Arc<dyn MergeOperator>> {
-        let fold = there(self.fold, "the merge function")?;
-        // A C function pointer does not implement Rust's function traits.
-        let fold =
-            move |context: *mut c_void,
-                  key: FirnSlice,
-                  base: FirnSlice,
-                  operands: *const FirnSlice,
-                  count: usize,
-                  to: &mut FirnFold| { fold(context, key, base, operands, count, to) };
-        Ok(Arc::new(Function {
-            name: self.name.text()?.to_owned(),
-            context: self.context as usize,
-            fold,
-        }))
+        required(self.fold, "the merge function")?;
+        let (name, context) = (self.name.text()?.to_owned(), self.context as usize);
+        Ok(Arc::new(Function { name, context, fold: self.fold }))
     }
 }
 
 /// Sets the value of a key: called by a merge function, at most once. The value is copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_fold_give(result: Option<&mut FirnFold>, value: FirnSlice) -> FirnCode {
-    call(|| {
-        there(result, "the place of the result")?.0 = Some(value.bytes()?.to_vec());
-        Ok(FirnCode::Ok)
+    done(|| {
+        required(result, "the place of the result")?.0 = Some(value.bytes()?.to_vec());
+        Ok(())
     })
 }
 
 /// Opens the tree of this name with these options; creates it if missing. The options are words
 /// such as `policy=lazy-leveled:4` or `memtable_size=16m`, separated by blanks; they are those of
-/// `firn tree`. Other options are unchanged. `merge` may be NULL. A tree that was created with one
-/// accepts `firn_tree_merge` and reads its operands only if it was passed since the store was
-/// opened.
+/// `firn set-options`. Other options are unchanged. `merge` may be NULL. A tree that was created
+/// with one accepts `firn_tree_merge` and reads its operands only if it was passed since the store
+/// was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_tree_with(
     db: Option<&FirnDb>,
@@ -122,23 +100,16 @@ pub extern "C" fn firn_db_tree_with(
     merge: Option<&FirnMerge>,
     out: Option<&mut MaybeUninit<Box<FirnTree>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let word = |word| {
-                str::split_once(word, '=')
-                    .ok_or_else(|| Failure::argument(format!("{word:?} is no NAME=VALUE")))
-            };
-            let changes =
-                options.text()?.split_ascii_whitespace().map(word).collect::<Outcome<Vec<_>>>()?;
-            let merge = merge.map(FirnMerge::read).transpose()?;
-            let tree = firn_tools::trees::with_options(
-                &there(db, "the store")?.0,
-                name.text()?,
-                &changes,
-                merge,
-            )?;
-            Ok(Box::new(FirnTree(tree)))
-        })
+    result(out, || {
+        let word = |word| {
+            str::split_once(word, '=')
+                .ok_or_else(|| Failure::argument(format!("{word:?} is no NAME=VALUE")))
+        };
+        let changes =
+            options.text()?.split_ascii_whitespace().map(word).collect::<Outcome<Vec<_>>>()?;
+        let merge = merge.map(FirnMerge::read).transpose()?;
+        let tree = firn_tools::trees::with_options(&handle(db)?.0, name.text()?, &changes, merge)?;
+        Ok(Box::new(FirnTree(tree)))
     })
 }
 
@@ -150,10 +121,7 @@ pub extern "C" fn firn_tree_merge(
     operand: FirnSlice,
     durability: FirnDurability,
 ) -> FirnCode {
-    call(|| {
-        with(tree, durability, |tree| Ok(tree.merge(key.bytes()?, operand.bytes()?)?))?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| with(tree, durability, |tree| Ok(tree.merge(key.bytes()?, operand.bytes()?)?)))
 }
 
 /// Appends an operand for a key of a tree.
@@ -164,12 +132,5 @@ pub extern "C" fn firn_batch_merge(
     key: FirnSlice,
     operand: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(batch, "the batch")?.0.merge(
-            &there(tree, "the tree")?.0,
-            key.bytes()?,
-            operand.bytes()?,
-        )?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(batch)?.0.merge(&handle(tree)?.0, key.bytes()?, operand.bytes()?)?))
 }

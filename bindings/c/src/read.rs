@@ -4,9 +4,7 @@ use std::mem::MaybeUninit;
 
 use firn_kv::{Range, Readable, Snapshot, Transaction, Value};
 
-use crate::call::{
-    Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there,
-};
+use crate::call::*;
 use crate::store::{FirnDb, FirnTree, range};
 
 /// A snapshot of a store.
@@ -22,6 +20,8 @@ pub struct FirnIter {
     shown: Option<(Value, Value)>,
 }
 
+handles! { FirnSnapshot "the snapshot", FirnTransaction "the transaction", FirnIter "the iterator" }
+
 fn walk(range: Range) -> Box<FirnIter> {
     Box::new(FirnIter { range, shown: None })
 }
@@ -32,7 +32,7 @@ fn walk_at(
     from: FirnSlice,
     to: FirnSlice,
 ) -> Outcome<Box<FirnIter>> {
-    Ok(walk(at.range(&there(tree, "the tree")?.0, range(&from, &to)?)))
+    Ok(walk(at.range(&handle(tree)?.0, range(&from, &to)?)))
 }
 
 fn get_at(
@@ -40,7 +40,7 @@ fn get_at(
     tree: Option<&FirnTree>,
     key: FirnSlice,
 ) -> Outcome<Option<FirnBytes>> {
-    Ok(at.get(&there(tree, "the tree")?.0, key.bytes()?)?.map(FirnBytes::from))
+    Ok(at.get(&handle(tree)?.0, key.bytes()?)?.map(FirnBytes::from))
 }
 
 /// Iterates over the current keys of a tree from `from` on, before `to`.
@@ -51,7 +51,7 @@ pub extern "C" fn firn_tree_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(walk(there(tree, "the tree")?.0.range(range(&from, &to)?)))))
+    result(out, || Ok(walk(handle(tree)?.0.range(range(&from, &to)?))))
 }
 
 /// Returns the next entry; `FIRN_CODE_NONE` after the last one. Its bytes are valid until the next
@@ -81,7 +81,7 @@ fn step(
     key: Option<&mut MaybeUninit<FirnSlice>>,
     value: Option<&mut MaybeUninit<FirnSlice>>,
 ) -> Outcome {
-    let (iter, key) = (there(iter, "the iterator")?, there(key, "the place of the key")?);
+    let (iter, key) = (handle(iter)?, required(key, "the place of the key")?);
     iter.shown = next(&mut iter.range).transpose()?;
     let Some(shown) = &iter.shown else { return Ok(FirnCode::None) };
     key.write(FirnSlice::lend(&shown.0));
@@ -103,7 +103,7 @@ pub extern "C" fn firn_db_snapshot(
     db: Option<&FirnDb>,
     out: Option<&mut MaybeUninit<Box<FirnSnapshot>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnSnapshot(there(db, "the store")?.0.snapshot())))))
+    result(out, || Ok(Box::new(FirnSnapshot(handle(db)?.0.snapshot()))))
 }
 
 /// Returns the value of a key in the snapshot; `FIRN_CODE_NONE` if missing.
@@ -114,7 +114,7 @@ pub extern "C" fn firn_snapshot_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| give_some(out, || get_at(&there(snapshot, "the snapshot")?.0, tree, key)))
+    optional_result(out, || get_at(&handle(snapshot)?.0, tree, key))
 }
 
 /// Iterates over the keys of a tree in the snapshot from `from` on, before `to`.
@@ -126,7 +126,7 @@ pub extern "C" fn firn_snapshot_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| give(out, || walk_at(&there(snapshot, "the snapshot")?.0, tree, from, to)))
+    result(out, || walk_at(&handle(snapshot)?.0, tree, from, to))
 }
 
 /// Frees a snapshot; until then the store retains its data.
@@ -141,7 +141,7 @@ pub extern "C" fn firn_db_transaction(
     db: Option<&FirnDb>,
     out: Option<&mut MaybeUninit<Box<FirnTransaction>>>,
 ) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnTransaction(there(db, "the store")?.0.transaction())))))
+    result(out, || Ok(Box::new(FirnTransaction(handle(db)?.0.transaction()))))
 }
 
 /// Returns the value of a key in the transaction, including its own writes; `FIRN_CODE_NONE` if
@@ -153,7 +153,7 @@ pub extern "C" fn firn_transaction_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| give_some(out, || get_at(&there(transaction, "the transaction")?.0, tree, key)))
+    optional_result(out, || get_at(&handle(transaction)?.0, tree, key))
 }
 
 /// Iterates over the keys of a tree in the transaction from `from` on, before `to`.
@@ -165,7 +165,7 @@ pub extern "C" fn firn_transaction_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    call(|| give(out, || walk_at(&there(transaction, "the transaction")?.0, tree, from, to)))
+    result(out, || walk_at(&handle(transaction)?.0, tree, from, to))
 }
 
 /// Sets a key to a value at the commit.
@@ -176,14 +176,7 @@ pub extern "C" fn firn_transaction_put(
     key: FirnSlice,
     value: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(transaction, "the transaction")?.0.put(
-            &there(tree, "the tree")?.0,
-            key.bytes()?,
-            value.bytes()?,
-        )?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(transaction)?.0.put(&handle(tree)?.0, key.bytes()?, value.bytes()?)?))
 }
 
 /// Deletes a key at the commit.
@@ -193,12 +186,7 @@ pub extern "C" fn firn_transaction_delete(
     tree: Option<&FirnTree>,
     key: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(transaction, "the transaction")?
-            .0
-            .delete(&there(tree, "the tree")?.0, key.bytes()?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(transaction)?.0.delete(&handle(tree)?.0, key.bytes()?)?))
 }
 
 /// Deletes all keys of a tree from `from` on, before `to`, at the commit.
@@ -209,22 +197,14 @@ pub extern "C" fn firn_transaction_delete_range(
     from: FirnSlice,
     to: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(transaction, "the transaction")?
-            .0
-            .delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(transaction)?.0.delete_range(&handle(tree)?.0, range(&from, &to)?)?))
 }
 
 /// Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.
 /// Frees the handle in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransaction>>) -> FirnCode {
-    call(|| {
-        there(transaction, "the transaction")?.0.commit().map_err(Failure::from)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(transaction)?.0.commit()?))
 }
 
 /// Aborts and frees a transaction.

@@ -5,9 +5,7 @@ use std::ops::Bound;
 
 use firn_kv::{Batch, Db, DbOptions, Durability, KeyBounds, Tree};
 
-use crate::call::{
-    Failure, FirnBytes, FirnCode, FirnSlice, Outcome, call, free, give, give_some, there,
-};
+use crate::call::*;
 
 /// An open store.
 pub struct FirnDb(pub(crate) Db);
@@ -17,6 +15,8 @@ pub struct FirnTree(pub(crate) Tree);
 
 /// Writes that are executed atomically.
 pub struct FirnBatch(pub(crate) Batch);
+
+handles! { FirnDb "the store", FirnTree "the tree", FirnBatch "the batch" }
 
 /// Durability of a write when the call returns: one of `FIRN_DURABILITY_…`. A number, since C can
 /// put any value into an enumeration.
@@ -81,7 +81,7 @@ pub(crate) fn with<T>(
     durability: FirnDurability,
     work: impl FnOnce(&Tree) -> Outcome<T>,
 ) -> Outcome<T> {
-    let tree = &there(tree, "the tree")?.0;
+    let tree = &handle(tree)?.0;
     match durability_of(durability)? {
         None => work(tree),
         Some(durability) => work(&tree.with(durability)),
@@ -102,27 +102,20 @@ pub extern "C" fn firn_db_open(
     options: Option<&FirnOptions>,
     out: Option<&mut MaybeUninit<Box<FirnDb>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            Ok(Box::new(FirnDb(Db::open_with(path.text()?, FirnOptions::read(options)?)?)))
-        })
-    })
+    result(out, || Ok(Box::new(FirnDb(Db::open_with(path.text()?, FirnOptions::read(options)?)?))))
 }
 
 /// Opens an empty store in memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_open_memory(out: Option<&mut MaybeUninit<Box<FirnDb>>>) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnDb(Db::in_memory()?)))))
+    result(out, || Ok(Box::new(FirnDb(Db::in_memory()?))))
 }
 
 /// Closes the store and returns the result: all writes are durable on `FIRN_CODE_OK`. Handles must
 /// still be freed; calls that need the store return `FIRN_CODE_CLOSED`.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_close(db: Option<&FirnDb>) -> FirnCode {
-    call(|| {
-        there(db, "the store")?.0.close()?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(db)?.0.close()?))
 }
 
 /// Frees a handle. An open store is closed with its last handle, including handles obtained from
@@ -139,11 +132,9 @@ pub extern "C" fn firn_db_tree(
     name: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnTree>>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            let tree = firn_tools::trees::there_or_new(&there(db, "the store")?.0, name.text()?)?;
-            Ok(Box::new(FirnTree(tree)))
-        })
+    result(out, || {
+        let tree = firn_tools::trees::there_or_new(&handle(db)?.0, name.text()?)?;
+        Ok(Box::new(FirnTree(tree)))
     })
 }
 
@@ -153,20 +144,13 @@ pub extern "C" fn firn_db_tree_names(
     db: Option<&FirnDb>,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            Ok(serde_json::json!(there(db, "the store")?.0.tree_names()).to_string().into())
-        })
-    })
+    result(out, || Ok(serde_json::json!(handle(db)?.0.tree_names()).to_string().into()))
 }
 
 /// Drops a tree with its contents.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_drop_tree(db: Option<&FirnDb>, name: FirnSlice) -> FirnCode {
-    call(|| {
-        there(db, "the store")?.0.drop_tree(name.text()?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(db)?.0.drop_tree(name.text()?)?))
 }
 
 /// Executes the batch atomically. The batch is empty afterwards, even on failure.
@@ -176,24 +160,21 @@ pub extern "C" fn firn_db_write(
     batch: Option<&mut FirnBatch>,
     durability: FirnDurability,
 ) -> FirnCode {
-    call(|| {
-        let batch = std::mem::take(&mut there(batch, "the batch")?.0);
-        let (db, durability) = (&there(db, "the store")?.0, durability_of(durability)?);
+    done(|| {
+        let batch = std::mem::take(&mut handle(batch)?.0);
+        let (db, durability) = (&handle(db)?.0, durability_of(durability)?);
         match durability {
             None => db.write(batch)?,
             Some(durability) => db.with(durability).write(batch)?,
         }
-        Ok(FirnCode::Ok)
+        Ok(())
     })
 }
 
 /// Waits until all earlier writes are on the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_sync(db: Option<&FirnDb>) -> FirnCode {
-    call(|| {
-        there(db, "the store")?.0.sync()?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(db)?.0.sync()?))
 }
 
 /// Returns the statistics as JSON, as in `firn stats --json`.
@@ -202,11 +183,7 @@ pub extern "C" fn firn_db_stats(
     db: Option<&FirnDb>,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give(out, || {
-            Ok(firn_tools::stats::stats_json(&there(db, "the store")?.0.stats()).to_string().into())
-        })
-    })
+    result(out, || Ok(firn_tools::stats::stats_json(&handle(db)?.0.stats()).to_string().into()))
 }
 
 /// Frees a handle; the tree stays.
@@ -223,10 +200,7 @@ pub extern "C" fn firn_tree_put(
     value: FirnSlice,
     durability: FirnDurability,
 ) -> FirnCode {
-    call(|| {
-        with(tree, durability, |tree| Ok(tree.put(key.bytes()?, value.bytes()?)?))?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| with(tree, durability, |tree| Ok(tree.put(key.bytes()?, value.bytes()?)?)))
 }
 
 /// Deletes a key, whether it exists or not.
@@ -236,10 +210,7 @@ pub extern "C" fn firn_tree_delete(
     key: FirnSlice,
     durability: FirnDurability,
 ) -> FirnCode {
-    call(|| {
-        with(tree, durability, |tree| Ok(tree.delete(key.bytes()?)?))?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| with(tree, durability, |tree| Ok(tree.delete(key.bytes()?)?)))
 }
 
 /// Deletes all keys from `from` on, before `to`.
@@ -250,10 +221,7 @@ pub extern "C" fn firn_tree_delete_range(
     to: FirnSlice,
     durability: FirnDurability,
 ) -> FirnCode {
-    call(|| {
-        with(tree, durability, |tree| Ok(tree.delete_range(range(&from, &to)?)?))?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| with(tree, durability, |tree| Ok(tree.delete_range(range(&from, &to)?)?)))
 }
 
 /// Returns the value of a key; `FIRN_CODE_NONE` if missing.
@@ -263,9 +231,7 @@ pub extern "C" fn firn_tree_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    call(|| {
-        give_some(out, || Ok(there(tree, "the tree")?.0.get(key.bytes()?)?.map(FirnBytes::from)))
-    })
+    optional_result(out, || Ok(handle(tree)?.0.get(key.bytes()?)?.map(FirnBytes::from)))
 }
 
 /// Sets a missing key atomically. `FIRN_CODE_NONE` if it has a value, which stays.
@@ -283,7 +249,7 @@ pub extern "C" fn firn_tree_insert_if_absent(
                 durability,
                 |tree| Ok(tree.insert_if_absent(key.bytes()?, value.bytes()?)?),
             )?;
-        Ok(if before.is_none() { FirnCode::Ok } else { FirnCode::None })
+        Ok(done_if(before.is_none()))
     })
 }
 
@@ -301,14 +267,14 @@ pub extern "C" fn firn_tree_compare_and_swap(
         let done = with(tree, durability, |tree| {
             Ok(tree.compare_and_swap(key.bytes()?, old.some()?, new.some()?)?)
         })?;
-        Ok(if done.is_ok() { FirnCode::Ok } else { FirnCode::None })
+        Ok(done_if(done.is_ok()))
     })
 }
 
 /// Creates an empty batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_batch_new(out: Option<&mut MaybeUninit<Box<FirnBatch>>>) -> FirnCode {
-    call(|| give(out, || Ok(Box::new(FirnBatch(Batch::new())))))
+    result(out, || Ok(Box::new(FirnBatch(Batch::new()))))
 }
 
 /// Frees a batch.
@@ -325,14 +291,7 @@ pub extern "C" fn firn_batch_put(
     key: FirnSlice,
     value: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(batch, "the batch")?.0.put(
-            &there(tree, "the tree")?.0,
-            key.bytes()?,
-            value.bytes()?,
-        )?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(batch)?.0.put(&handle(tree)?.0, key.bytes()?, value.bytes()?)?))
 }
 
 /// Appends a deletion of a key of a tree.
@@ -342,10 +301,7 @@ pub extern "C" fn firn_batch_delete(
     tree: Option<&FirnTree>,
     key: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(batch, "the batch")?.0.delete(&there(tree, "the tree")?.0, key.bytes()?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(batch)?.0.delete(&handle(tree)?.0, key.bytes()?)?))
 }
 
 /// Appends a deletion of all keys of a tree from `from` on, before `to`.
@@ -356,10 +312,5 @@ pub extern "C" fn firn_batch_delete_range(
     from: FirnSlice,
     to: FirnSlice,
 ) -> FirnCode {
-    call(|| {
-        there(batch, "the batch")?
-            .0
-            .delete_range(&there(tree, "the tree")?.0, range(&from, &to)?)?;
-        Ok(FirnCode::Ok)
-    })
+    done(|| Ok(handle(batch)?.0.delete_range(&handle(tree)?.0, range(&from, &to)?)?))
 }
