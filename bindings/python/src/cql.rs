@@ -1,7 +1,7 @@
 //! Sessions, statements, rows.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_cql::{Named, OwnedRow, Prepared, Run, ToValue, Value, Walk};
 use firn_wide::Options;
@@ -10,27 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::db::options;
-use crate::error::{closed, of_cql};
-use crate::handle::Handle;
+use crate::error::of_cql;
+use crate::handle::{Closable, Handle};
 use crate::value::{of_python, to_python};
 
 /// A CQL session with a database, in a directory or in memory.
+// The session itself is shared: a clone would have its own keyspace.
 #[pyclass(frozen, module = "firn")]
-pub struct Session(Handle<RwLock<Option<Arc<firn_cql::Session>>>>);
+pub struct Session(Closable<Arc<firn_cql::Session>>);
 
 impl Session {
     fn of(session: firn_cql::Session) -> Session {
-        Session(Handle::new(RwLock::new(Some(Arc::new(session)))))
-    }
-
-    /// Returns the session itself: a clone would have its own keyspace. The lock is held only here,
-    /// so that `close` does not wait for a running statement.
-    fn get(&self) -> PyResult<Arc<firn_cql::Session>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .ok_or_else(|| closed("session"))
+        Session(Closable::new("session", Arc::new(session)))
     }
 
     fn with<T: Send>(
@@ -38,7 +29,7 @@ impl Session {
         py: Python<'_>,
         work: impl FnOnce(&firn_cql::Session) -> firn_cql::Result<T> + Send,
     ) -> PyResult<T> {
-        let session = self.get()?;
+        let session = self.0.get()?;
         py.detach(move || work(&session)).map_err(of_cql)
     }
 }
@@ -69,12 +60,12 @@ impl Session {
 
     /// Create another session with the same database, with its own keyspace.
     fn clone(&self) -> PyResult<Session> {
-        Ok(Session::of((*self.get()?).clone()))
+        Ok(Session::of((*self.0.get()?).clone()))
     }
 
     #[getter]
     fn keyspace(&self) -> PyResult<Option<String>> {
-        Ok(self.get()?.keyspace().map(|k| (*k).to_owned()))
+        Ok(self.0.get()?.keyspace().map(|k| (*k).to_owned()))
     }
 
     /// Run a statement, with values for its markers: a list or tuple in order, or a dict by name;
@@ -98,7 +89,7 @@ impl Session {
             None => self.with(py, |s| s.query_as(cql, (), &how)),
             Some(values) => {
                 let prepared = self.with(py, |s| s.prepare(cql))?;
-                return run(py, &*self.get()?, &prepared, Some(values), &how);
+                return run(py, &*self.0.get()?, &prepared, Some(values), &how);
             }
         }
         .map(Rows::of)
@@ -107,13 +98,13 @@ impl Session {
     /// Prepare a statement about rows.
     fn prepare(&self, py: Python<'_>, cql: &str) -> PyResult<Statement> {
         let prepared = self.with(py, |s| s.prepare(cql))?;
-        Ok(Statement { session: Handle::new((*self.get()?).clone()), prepared })
+        Ok(Statement { session: Handle::new((*self.0.get()?).clone()), prepared })
     }
 
     /// Close the database for all its sessions: all writes are durable when it returns.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| held.map_or(Ok(()), |s| s.close())).map_err(of_cql)
+        let open = self.0.take();
+        py.detach(|| open.map_or(Ok(()), |s| s.close())).map_err(of_cql)
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -1,16 +1,14 @@
 //! Stores and trees.
 
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock};
 
 use firn_kv::{DbOptions, Durability, Retry};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::PyBackedBytes as Bytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::error::closed;
-use crate::handle::Handle;
+use crate::handle::{Closable, Handle};
 use crate::merge::{self, Pairs, call};
 use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
 
@@ -43,16 +41,11 @@ pub fn options(
 
 /// A store: trees of bytes in a directory, or in memory.
 #[pyclass(frozen, module = "firn")]
-pub struct Db(Handle<RwLock<Option<firn_kv::Db>>>);
+pub struct Db(Closable<firn_kv::Db>);
 
 impl Db {
     fn open(db: firn_kv::Db) -> Db {
-        Db(Handle::new(RwLock::new(Some(db))))
-    }
-
-    fn get(&self) -> PyResult<firn_kv::Db> {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| closed("store"))
+        Db(Closable::new("store", db))
     }
 }
 
@@ -80,7 +73,7 @@ impl Db {
     }
 
     /// Open the tree of this name; create it if missing. Options have the names and values of `firn
-    /// tree`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; others are unchanged. `merge` is a
+    /// set-options`: `policy="lazy-leveled:4"`, `memtable_size="16m"`; others are unchanged. `merge` is a
     /// name and a function `fold(key, base, operands)` that returns the value, or None for no
     /// value.
     #[pyo3(signature = (name, *, merge=None, **options))]
@@ -91,7 +84,8 @@ impl Db {
         merge: Option<(String, Py<PyAny>)>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Tree> {
-        let (db, merge) = (self.get()?, merge.map(|(name, function)| merge::hook(name, function)));
+        let (db, merge) =
+            (self.0.get()?, merge.map(|(name, function)| merge::hook(name, function)));
         let mut changes: Vec<(String, String)> = vec![];
         for (option, value) in options.into_iter().flatten() {
             if !value.is_none() {
@@ -104,12 +98,12 @@ impl Db {
     }
 
     fn tree_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         Ok(py.detach(|| db.tree_names()))
     }
 
     fn drop_tree(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         call(py, || db.drop_tree(name))
     }
 
@@ -117,20 +111,20 @@ impl Db {
     #[pyo3(signature = (batch, *, durability=None))]
     fn write(&self, py: Python<'_>, batch: &Batch, durability: Option<&str>) -> PyResult<()> {
         let batch = batch.take();
-        let (durability, db) = (self::durability(durability)?, self.get()?);
+        let (durability, db) = (self::durability(durability)?, self.0.get()?);
         let db = durability.map_or_else(|| db.clone(), |d| db.with(d));
         call(py, || db.write(batch))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         Ok(Snapshot::new(py.detach(|| db.snapshot())))
     }
 
     /// Begin a transaction: `with db.transaction() as tx` commits it, unless an exception leaves
     /// the block.
     fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
@@ -153,7 +147,7 @@ impl Db {
                         && attempt < attempts =>
                 {
                     tx.get().rollback(py);
-                    let db = Handle::new(self.get()?);
+                    let db = Handle::new(self.0.get()?);
                     py.detach(|| retry.pause(&db, attempt));
                 }
                 other => return other.map(Bound::unbind),
@@ -165,25 +159,25 @@ impl Db {
     /// Create a copy of the store in a missing or empty directory on the same file system: tables
     /// are linked, not copied.
     fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         call(py, || db.checkpoint(path))
     }
 
     /// Wait until no flush and no compaction is due.
     fn wait_idle(&self, py: Python<'_>) -> PyResult<()> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         call(py, || db.wait_idle())
     }
 
     /// Wait until all earlier writes are on the device.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         call(py, || db.sync())
     }
 
     /// Return the statistics, as in `firn stats --json`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let db = self.get()?;
+        let db = self.0.get()?;
         let text = py.detach(|| firn_tools::stats::stats_json(&db.stats()).to_string());
         py.import("json")?.call_method1("loads", (text,))
     }
@@ -191,8 +185,8 @@ impl Db {
     /// Close the store: all writes are durable when it returns. Objects obtained from it raise
     /// `ClosedError` from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let held = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        call(py, || held.map_or(Ok(()), |db| db.close()))
+        let open = self.0.take();
+        call(py, || open.map_or(Ok(()), |db| db.close()))
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -249,31 +243,22 @@ impl Tree {
         format!("<firn.Tree {:?}>", self.name)
     }
 
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        key: PyBackedBytes,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Bound<'py, PyBytes>> {
         self.read(py, &key)?.ok_or_else(|| PyKeyError::new_err(PyBytes::new(py, &key).unbind()))
     }
 
-    fn __setitem__(
-        &self,
-        py: Python<'_>,
-        key: PyBackedBytes,
-        value: PyBackedBytes,
-    ) -> PyResult<()> {
+    fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
         call(py, || self.tree.put(&key, &value))
     }
 
-    fn __delitem__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<()> {
+    fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
         if !self.__contains__(py, key.clone_ref(py))? {
             return Err(PyKeyError::new_err(PyBytes::new(py, &key).unbind()));
         }
         call(py, || self.tree.delete(&key))
     }
 
-    fn __contains__(&self, py: Python<'_>, key: PyBackedBytes) -> PyResult<bool> {
+    fn __contains__(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
         call(py, || self.tree.contains(&key))
     }
 
@@ -294,7 +279,7 @@ impl Tree {
     fn get(
         &self,
         py: Python<'_>,
-        key: PyBackedBytes,
+        key: Bytes,
         default: Option<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.read(py, &key)?.map(|v| v.into_any().unbind()).or(default))
@@ -305,8 +290,8 @@ impl Tree {
     fn put(
         &self,
         py: Python<'_>,
-        key: PyBackedBytes,
-        value: PyBackedBytes,
+        key: Bytes,
+        value: Bytes,
         durability: Option<&str>,
     ) -> PyResult<()> {
         let tree = self.with(durability)?;
@@ -315,7 +300,7 @@ impl Tree {
 
     /// Delete a key, whether it exists or not.
     #[pyo3(signature = (key, *, durability=None))]
-    fn delete(&self, py: Python<'_>, key: PyBackedBytes, durability: Option<&str>) -> PyResult<()> {
+    fn delete(&self, py: Python<'_>, key: Bytes, durability: Option<&str>) -> PyResult<()> {
         let tree = self.with(durability)?;
         call(py, || tree.delete(&key))
     }
@@ -325,8 +310,8 @@ impl Tree {
     fn merge(
         &self,
         py: Python<'_>,
-        key: PyBackedBytes,
-        operand: PyBackedBytes,
+        key: Bytes,
+        operand: Bytes,
         durability: Option<&str>,
     ) -> PyResult<()> {
         let tree = self.with(durability)?;
@@ -349,12 +334,7 @@ impl Tree {
     /// Compact all tables with keys from `start` on, before `end`, into one run, and the memtable,
     /// too.
     #[pyo3(signature = (start=None, end=None))]
-    fn compact(
-        &self,
-        py: Python<'_>,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-    ) -> PyResult<()> {
+    fn compact(&self, py: Python<'_>, start: Option<Bytes>, end: Option<Bytes>) -> PyResult<()> {
         let bounds = limits(start, end, None, false)?;
         call(py, || self.tree.compact_range(bounds.range()))
     }
@@ -364,8 +344,8 @@ impl Tree {
     fn delete_range(
         &self,
         py: Python<'_>,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
         durability: Option<&str>,
     ) -> PyResult<()> {
         let (tree, bounds) = (self.with(durability)?, limits(start, end, None, false)?);
@@ -376,8 +356,8 @@ impl Tree {
     fn setdefault<'py>(
         &self,
         py: Python<'py>,
-        key: PyBackedBytes,
-        value: PyBackedBytes,
+        key: Bytes,
+        value: Bytes,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let before = call(py, || self.tree.insert_if_absent(&key, &value))?;
         Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
@@ -388,9 +368,9 @@ impl Tree {
     fn compare_and_swap(
         &self,
         py: Python<'_>,
-        key: PyBackedBytes,
-        old: Option<PyBackedBytes>,
-        new: Option<PyBackedBytes>,
+        key: Bytes,
+        old: Option<Bytes>,
+        new: Option<Bytes>,
     ) -> PyResult<bool> {
         call(py, || self.tree.compare_and_swap(&key, old.as_deref(), new.as_deref()))
             .map(|swapped| swapped.is_ok())
@@ -413,9 +393,9 @@ impl Tree {
     fn items(
         &self,
         py: Python<'_>,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-        prefix: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Items> {
         Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Items))
@@ -425,9 +405,9 @@ impl Tree {
     fn keys(
         &self,
         py: Python<'_>,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-        prefix: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Items> {
         Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Keys))
@@ -437,9 +417,9 @@ impl Tree {
     fn values(
         &self,
         py: Python<'_>,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-        prefix: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Items> {
         Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Values))

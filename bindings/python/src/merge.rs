@@ -18,7 +18,7 @@ use std::time::Duration;
 use firn_kv::{Error, Folded, MergeOperator, Result};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::PyBackedBytes as Bytes;
 use pyo3::types::{PyBytes, PyIterator, PyList};
 
 use crate::error::of_kv;
@@ -65,7 +65,7 @@ pub fn is_interrupted() -> bool {
 }
 
 /// Formats an exception of a callback. Stores it if it is not for the engine.
-fn told(py: Python<'_>, e: PyErr) -> String {
+fn message_of(py: Python<'_>, e: PyErr) -> String {
     let text = e.to_string();
     if CALLS.get() > 0 && !e.is_instance_of::<PyException>(py) {
         RAISED.set(Some(e));
@@ -132,7 +132,7 @@ impl MergeOperator for Function {
             let value = self
                 .function
                 .call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
-            let value: Option<PyBackedBytes> = value.extract(py)?;
+            let value: Option<Bytes> = value.extract(py)?;
             Ok(value.map_or(Folded::Absent, |v| Folded::Value(v.to_vec())))
         };
         let _folding = Folding::begin();
@@ -141,8 +141,11 @@ impl MergeOperator for Function {
         }
         let is_over = ENDED.load(Ordering::SeqCst);
         // Only the interpreter can format an exception, so do it while it exists.
-        let folded =
-            if is_over { None } else { Python::try_attach(|py| fold(py).map_err(|e| told(py, e))) };
+        let folded = if is_over {
+            None
+        } else {
+            Python::try_attach(|py| fold(py).map_err(|e| message_of(py, e)))
+        };
         let folded = folded.unwrap_or_else(|| Err("the interpreter has ended".into()));
         folded.map_err(|e| Error::invalid(format!("the merge function {}: {e}", self.name)))
     }
@@ -167,7 +170,7 @@ impl Pairs {
 }
 
 impl Iterator for Pairs {
-    type Item = Result<(PyBackedBytes, PyBackedBytes)>;
+    type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next =

@@ -8,12 +8,12 @@ use firn_kv::internals::base::key::prefix_end;
 use firn_kv::{Range, Readable, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::PyBackedBytes as Bytes;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::db::Tree;
 use crate::error::{closed, of_kv};
-use crate::handle::Handle;
+use crate::handle::{Closable, Handle};
 use crate::merge::{call, is_interrupted};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,9 +37,9 @@ impl Limits {
 
 /// Returns the keys from `start` on, before `end`, or those with a prefix.
 pub fn limits(
-    start: Option<PyBackedBytes>,
-    end: Option<PyBackedBytes>,
-    prefix: Option<PyBackedBytes>,
+    start: Option<Bytes>,
+    end: Option<Bytes>,
+    prefix: Option<Bytes>,
     reverse: bool,
 ) -> PyResult<Limits> {
     if prefix.is_some() && (start.is_some() || end.is_some()) {
@@ -160,25 +160,20 @@ impl Batch {
         lock(&self.0).len()
     }
 
-    fn put(&self, tree: &Tree, key: PyBackedBytes, value: PyBackedBytes) -> PyResult<()> {
+    fn put(&self, tree: &Tree, key: Bytes, value: Bytes) -> PyResult<()> {
         lock(&self.0).put(&tree.tree, &key, &value).map_err(of_kv)
     }
 
-    fn merge(&self, tree: &Tree, key: PyBackedBytes, operand: PyBackedBytes) -> PyResult<()> {
+    fn merge(&self, tree: &Tree, key: Bytes, operand: Bytes) -> PyResult<()> {
         lock(&self.0).merge(&tree.tree, &key, &operand).map_err(of_kv)
     }
 
-    fn delete(&self, tree: &Tree, key: PyBackedBytes) -> PyResult<()> {
+    fn delete(&self, tree: &Tree, key: Bytes) -> PyResult<()> {
         lock(&self.0).delete(&tree.tree, &key).map_err(of_kv)
     }
 
     #[pyo3(signature = (tree, start=None, end=None))]
-    fn delete_range(
-        &self,
-        tree: &Tree,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-    ) -> PyResult<()> {
+    fn delete_range(&self, tree: &Tree, start: Option<Bytes>, end: Option<Bytes>) -> PyResult<()> {
         let limits = limits(start, end, None, false)?;
         lock(&self.0).delete_range(&tree.tree, limits.range()).map_err(of_kv)
     }
@@ -186,15 +181,11 @@ impl Batch {
 
 /// A snapshot of a store. `with` releases it at the end of the block.
 #[pyclass(frozen, module = "firn")]
-pub struct Snapshot(Handle<Mutex<Option<firn_kv::Snapshot>>>);
+pub struct Snapshot(Closable<firn_kv::Snapshot>);
 
 impl Snapshot {
     pub fn new(snapshot: firn_kv::Snapshot) -> Snapshot {
-        Snapshot(Handle::new(Mutex::new(Some(snapshot))))
-    }
-
-    fn held(&self) -> PyResult<firn_kv::Snapshot> {
-        lock(&self.0).clone().ok_or_else(|| closed("snapshot"))
+        Snapshot(Closable::new("snapshot", snapshot))
     }
 }
 
@@ -205,12 +196,12 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         tree: &Tree,
-        key: PyBackedBytes,
+        key: Bytes,
         default: Option<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let held = self.held()?;
+        let snapshot = self.0.get()?;
         // Another thread may close the snapshot meanwhile: then this is its last handle.
-        let found = call(py, move || held.get(&tree.tree, &key))?;
+        let found = call(py, move || snapshot.get(&tree.tree, &key))?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
 
@@ -219,24 +210,20 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         tree: &Tree,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-        prefix: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Items> {
-        let (limits, held) = (limits(start, end, prefix, reverse)?, self.held()?);
-        Ok(Items::new(
-            py.detach(move || held.range(&tree.tree, limits.range())),
-            Kind::Items,
-            reverse,
-            true,
-        ))
+        let (limits, snapshot) = (limits(start, end, prefix, reverse)?, self.0.get()?);
+        let range = py.detach(move || snapshot.range(&tree.tree, limits.range()));
+        Ok(Items::new(range, Kind::Items, reverse, true))
     }
 
     /// Release it: until then the store retains its data.
     fn close(&self, py: Python<'_>) {
-        let held = lock(&self.0).take();
-        py.detach(|| drop(held));
+        let open = self.0.take();
+        py.detach(|| drop(open));
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -259,7 +246,7 @@ impl Transaction {
         Transaction(Handle::new(Mutex::new(Some(transaction))))
     }
 
-    fn held<T: Send>(
+    fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut firn_kv::Transaction) -> firn_kv::Result<T> + Send,
@@ -277,25 +264,19 @@ impl Transaction {
         &self,
         py: Python<'_>,
         tree: &Tree,
-        key: PyBackedBytes,
+        key: Bytes,
         default: Option<Py<PyAny>>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.held(py, |tx| tx.get(&tree.tree, &key))?;
+        let found = self.with(py, |tx| tx.get(&tree.tree, &key))?;
         Ok(found.map(|v| PyBytes::new(py, &v).into_any().unbind()).or(default))
     }
 
-    fn put(
-        &self,
-        py: Python<'_>,
-        tree: &Tree,
-        key: PyBackedBytes,
-        value: PyBackedBytes,
-    ) -> PyResult<()> {
-        self.held(py, |tx| tx.put(&tree.tree, &key, &value))
+    fn put(&self, py: Python<'_>, tree: &Tree, key: Bytes, value: Bytes) -> PyResult<()> {
+        self.with(py, |tx| tx.put(&tree.tree, &key, &value))
     }
 
-    fn delete(&self, py: Python<'_>, tree: &Tree, key: PyBackedBytes) -> PyResult<()> {
-        self.held(py, |tx| tx.delete(&tree.tree, &key))
+    fn delete(&self, py: Python<'_>, tree: &Tree, key: Bytes) -> PyResult<()> {
+        self.with(py, |tx| tx.delete(&tree.tree, &key))
     }
 
     #[pyo3(signature = (tree, start=None, end=None))]
@@ -303,11 +284,11 @@ impl Transaction {
         &self,
         py: Python<'_>,
         tree: &Tree,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
     ) -> PyResult<()> {
         let limits = limits(start, end, None, false)?;
-        self.held(py, |tx| tx.delete_range(&tree.tree, limits.range()))
+        self.with(py, |tx| tx.delete_range(&tree.tree, limits.range()))
     }
 
     #[pyo3(signature = (tree, start=None, end=None, *, prefix=None, reverse=false))]
@@ -315,13 +296,13 @@ impl Transaction {
         &self,
         py: Python<'_>,
         tree: &Tree,
-        start: Option<PyBackedBytes>,
-        end: Option<PyBackedBytes>,
-        prefix: Option<PyBackedBytes>,
+        start: Option<Bytes>,
+        end: Option<Bytes>,
+        prefix: Option<Bytes>,
         reverse: bool,
     ) -> PyResult<Items> {
         let limits = limits(start, end, prefix, reverse)?;
-        let range = self.held(py, |tx| Ok(tx.range(&tree.tree, limits.range())))?;
+        let range = self.with(py, |tx| Ok(tx.range(&tree.tree, limits.range())))?;
         Ok(Items::new(range, Kind::Items, reverse, false))
     }
 
