@@ -254,115 +254,141 @@ fn reachable(ip: IpAddr) -> String {
     }
 }
 
-fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
-    options.check().map_err(failure)?;
-    let place = match &options.store {
-        StorePlace::Memory => "memory".to_owned(),
-        StorePlace::Directory(dir, _) if OsEnv::new().list(dir).is_ok() => {
-            format!("the store {}", dir.display())
+/// The settings that `--check` prints.
+struct ResultingSettings<'a> {
+    args: &'a ServeArgs,
+    options: &'a Options,
+    /// The store, in words.
+    store: String,
+    connections: usize,
+    /// Present if there are too few file descriptors for the requested connections.
+    short: Option<DescriptorPlan>,
+    max_batch: Option<usize>,
+    max_tombstones: Option<u64>,
+    /// Absent if no write survives a crash.
+    durability: Option<&'static str>,
+    level: String,
+}
+
+impl ResultingSettings<'_> {
+    fn of<'a>(args: &'a ServeArgs, options: &'a Options) -> ResultingSettings<'a> {
+        let store = match &options.store {
+            StorePlace::Memory => "memory".to_owned(),
+            StorePlace::Directory(dir, _) if OsEnv::new().list(dir).is_ok() => {
+                format!("the store {}", dir.display())
+            }
+            StorePlace::Directory(dir, _) => format!("a new store, {}", dir.display()),
+        };
+        let short = options.descriptor_plan().filter(DescriptorPlan::is_short);
+        // Data in memory survives no crash.
+        let durability = match (&options.store, args.durability) {
+            (StorePlace::Memory, _) => None,
+            _ if args.read_only => None,
+            (_, Durable::Process) => Some("process"),
+            (_, Durable::Power) => Some("power"),
+        };
+        ResultingSettings {
+            args,
+            options,
+            store,
+            connections: short.map_or(options.max_connections, |plan| plan.connections),
+            short,
+            max_batch: Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX),
+            max_tombstones: Some(options.tombstones.fail).filter(|most| *most < u64::MAX),
+            durability,
+            level: LevelFilter::from(args.log).to_string(),
         }
-        StorePlace::Directory(dir, _) => format!("a new store, {}", dir.display()),
-    };
-    let idle = args
-        .idle_timeout
-        .map_or("never closed".to_owned(), |s| format!("closed after {s} s without a request"));
-    let short = options.descriptor_plan().filter(DescriptorPlan::is_short);
-    let connections = short.map_or(options.max_connections, |plan| plan.connections);
-    let most_of_batch = Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX);
-    let most_tombstones = Some(options.tombstones.fail).filter(|most| *most < u64::MAX);
-    // Data in memory survives no crash.
-    let durability = match (&options.store, args.durability) {
-        (StorePlace::Memory, _) => None,
-        _ if args.read_only => None,
-        (_, Durable::Process) => Some("process"),
-        (_, Durable::Power) => Some("power"),
-    };
-    let level = LevelFilter::from(args.log).to_string();
-    let mut out = stdout();
-    if global.store.json {
-        let all = json!({
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let ResultingSettings { args, options, .. } = self;
+        json!({
             "listen": options.address.to_string(),
             "thrift": options.thrift.map(|at| at.to_string()),
             "metrics": options.metrics.map(|at| at.to_string()),
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
-            "store": place,
+            "store": self.store,
             "read_only": args.read_only,
-            "max_connections": connections,
-            "max_connections_wanted": short.map(|plan| plan.wanted),
+            "max_connections": self.connections,
+            "max_connections_wanted": self.short.map(|plan| plan.wanted),
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
             "max_result_bytes": options.max_result,
             "max_results_memory_bytes": options.results_memory(),
-            "max_batch_bytes": most_of_batch,
-            "max_tombstones": most_tombstones,
+            "max_batch_bytes": self.max_batch,
+            "max_tombstones": self.max_tombstones,
             "idle_timeout_seconds": args.idle_timeout,
             "workers": options.workers,
-            "durability": durability,
+            "durability": self.durability,
             "login": options.login,
             "insecure": options.insecure,
             "backups": args.backups.json(),
             "log_statements": args.log_statements,
-            "log": level,
-        });
-        writeln!(out, "{all}")?;
-        return Ok(out.flush()?);
+            "log": self.level,
+        })
     }
-    writeln!(out, "listens at       {}", options.address)?;
-    if let Some(thrift) = options.thrift {
-        writeln!(out, "and for Thrift   {thrift}")?;
+
+    /// Returns the settings in words, each with its title.
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let ResultingSettings { args, options, .. } = self;
+        let or = |text: Option<String>, absent: &str| text.unwrap_or_else(|| absent.to_owned());
+        let mut all = vec![("listens at", options.address.to_string())];
+        all.extend(options.thrift.map(|at| ("and for Thrift", at.to_string())));
+        let metrics = options.metrics.map(|at| format!("http://{at}/metrics, and /health"));
+        all.push(("metrics", or(metrics, "nowhere")));
+        all.push(("encrypted", or(options.tls.as_ref().map(ToString::to_string), "nothing")));
+        let how = if args.read_only { ", for reading only" } else { "" };
+        all.push(("serves", format!("{}{how}", self.store)));
+        let survived = match self.durability {
+            None if args.read_only => "nothing: it is refused",
+            None => "nothing: the data ends with the server",
+            Some("power") => "a power cut, before it is answered",
+            Some(_) => "a crash of the process, before it is answered",
+        };
+        all.push(("a write survives", survived.to_owned()));
+        let idle = args.idle_timeout.map(|s| format!("closed after {s} s without a request"));
+        let idle = or(idle, "never closed");
+        all.push(("connections", format!("{} at most, {idle}", self.connections)));
+        all.extend(self.short.map(|plan| ("", plan.to_string())));
+        all.push(("largest request", bytes(options.max_frame as u64)));
+        all.push(("largest result", bytes(options.max_result as u64)));
+        let memory = bytes(options.results_memory() as u64);
+        all.push(("all results", format!("{memory} of memory")));
+        let batch = self.max_batch.map(|n| format!("{}, over several partitions", bytes(n as u64)));
+        all.push(("largest batch", or(batch, "any")));
+        let tombstones = self.max_tombstones.map(|n| format!("{} at most in a read", count(n)));
+        all.push(("tombstones", or(tombstones, "any")));
+        all.push(("in flight", format!("{} at most", bytes(options.max_in_flight as u64))));
+        let workers = options.workers.map(|n| n.to_string());
+        all.push(("workers", or(workers, "four for each processor, at least 16")));
+        let clients = match options.login {
+            Some(true) => "clients that log in, within their role's permissions",
+            Some(false) => "every client, everything",
+            None => "clients that log in, if a role may; else every client, everything",
+        };
+        let far = if options.insecure { "; from other machines, too" } else { "" };
+        all.push(("allowed", format!("{clients}{far}")));
+        all.push(("backups", args.backups.words()));
+        let log = args.log_statements.as_ref().map(|file| format!("to {}", file.display()));
+        all.extend(log.map(|log| ("statements", log)));
+        all.push(("log", self.level.clone()));
+        all
     }
-    match options.metrics {
-        Some(at) => writeln!(out, "metrics          http://{at}/metrics, and /health")?,
-        None => writeln!(out, "metrics          nowhere")?,
-    }
-    match &options.tls {
-        Some(tls) => writeln!(out, "encrypted        {tls}")?,
-        None => writeln!(out, "encrypted        nothing")?,
-    }
-    let how = if args.read_only { ", for reading only" } else { "" };
-    writeln!(out, "serves           {place}{how}")?;
-    let survived = match durability {
-        None if args.read_only => "nothing: it is refused",
-        None => "nothing: the data ends with the server",
-        Some("power") => "a power cut, before it is answered",
-        Some(_) => "a crash of the process, before it is answered",
-    };
-    writeln!(out, "a write survives {survived}")?;
-    writeln!(out, "connections      {connections} at most, {idle}")?;
-    if let Some(plan) = short {
-        writeln!(out, "                 {plan}")?;
-    }
-    writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
-    writeln!(out, "largest result   {}", bytes(options.max_result as u64))?;
-    writeln!(out, "all results      {} of memory", bytes(options.results_memory() as u64))?;
-    match most_of_batch {
-        Some(most) => {
-            writeln!(out, "largest batch    {}, over several partitions", bytes(most as u64))?;
+}
+
+/// Prints the resulting settings.
+fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
+    options.check().map_err(failure)?;
+    let settings = ResultingSettings::of(args, options);
+    let mut out = stdout();
+    if global.store.json {
+        writeln!(out, "{}", settings.json())?;
+    } else {
+        for (title, text) in settings.words() {
+            writeln!(out, "{title:<16} {text}")?;
         }
-        None => writeln!(out, "largest batch    any")?,
     }
-    match most_tombstones {
-        Some(most) => writeln!(out, "tombstones       {} at most in a read", count(most))?,
-        None => writeln!(out, "tombstones       any")?,
-    }
-    writeln!(out, "in flight        {} at most", bytes(options.max_in_flight as u64))?;
-    match options.workers {
-        Some(count) => writeln!(out, "workers          {count}")?,
-        None => writeln!(out, "workers          four for each processor, at least 16")?,
-    }
-    let who = match options.login {
-        Some(true) => "clients that log in, within their role's permissions",
-        Some(false) => "every client, everything",
-        None => "clients that log in, if a role may; else every client, everything",
-    };
-    let far = if options.insecure { "; from other machines, too" } else { "" };
-    writeln!(out, "allowed          {who}{far}")?;
-    writeln!(out, "backups          {}", args.backups.words())?;
-    if let Some(file) = &args.log_statements {
-        writeln!(out, "statements       to {}", file.display())?;
-    }
-    writeln!(out, "log              {level}")?;
     Ok(out.flush()?)
 }
 
