@@ -14,7 +14,7 @@ const BY_THREAD: u64 = 2;
 /// Maximum number of table files that stay open at the cost of connections.
 const TABLES: u64 = 64;
 /// Minimum of the bound on open table files.
-const LEAST_TABLES: u64 = 8;
+const MIN_TABLES: u64 = 8;
 
 /// Distribution of the descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,10 @@ impl DescriptorPlan {
         let threads = needs.background_threads as u64 * BY_THREAD;
         let reserved = FIXED + threads + needs.workers as u64 + needs.ports;
         let left = limit.saturating_sub(reserved);
-        let least = needs.tables.unwrap_or((limit / 8).clamp(LEAST_TABLES, TABLES));
+        let least = needs.tables.unwrap_or((limit / 8).clamp(MIN_TABLES, TABLES));
         let room = usize::try_from(left.saturating_sub(least)).unwrap_or(usize::MAX);
         let connections = needs.connections.min(room).max(1);
-        let tables = left.saturating_sub(connections as u64).min(limit / 2).max(LEAST_TABLES);
+        let tables = left.saturating_sub(connections as u64).min(limit / 2).max(MIN_TABLES);
         let tables = needs.tables.unwrap_or(tables);
         DescriptorPlan { limit, reserved, tables, connections, wanted: needs.connections }
     }
@@ -92,21 +92,21 @@ mod tests {
     };
 
     #[test]
-    fn all_parts_together_are_within_the_limit() {
+    fn descriptors_of_all_users_are_within_the_limit() {
         for limit in [90, 128, 256, 1000, 1024, 1200, 4096, 65_536, 1 << 20] {
             for (connections, tables) in [(1024, None), (7, None), (1 << 20, Some(20))] {
                 let needs = DescriptorNeeds { connections, tables, ..NEEDS };
                 let plan = DescriptorPlan::new(limit, &needs);
                 let sum = plan.reserved + plan.tables + plan.connections as u64;
                 assert!(sum <= limit, "{limit}: {plan:?}");
-                assert!(plan.connections >= 7 && plan.tables >= LEAST_TABLES, "{limit}: {plan:?}");
+                assert!(plan.connections >= 7 && plan.tables >= MIN_TABLES, "{limit}: {plan:?}");
                 assert_eq!(plan.is_short(), plan.connections < connections);
             }
         }
     }
 
     #[test]
-    fn a_large_limit_takes_nothing_from_connections_and_half_goes_to_tables() {
+    fn a_large_limit_gives_half_to_tables_and_all_connections() {
         let plan = DescriptorPlan::new(65_536, &NEEDS);
         assert_eq!((plan.connections, plan.tables), (1024, 32_768));
         let short = DescriptorPlan::new(128, &NEEDS);

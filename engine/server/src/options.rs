@@ -175,12 +175,12 @@ impl Options {
         tables: Option<u64>,
     ) -> Option<DescriptorPlan> {
         let ports = [Some(self.address), self.thrift, self.metrics].into_iter().flatten().count();
-        let watched = if self.metrics.is_some() { HTTP_DESCRIPTORS } else { 0 };
+        let http = if self.metrics.is_some() { HTTP_DESCRIPTORS } else { 0 };
         let needs = DescriptorNeeds {
             connections: self.max_connections,
             workers: self.worker_count(),
             background_threads,
-            ports: (ports + watched) as u64,
+            ports: (ports + http) as u64,
             tables,
         };
         Some(DescriptorPlan::new(OsEnv::new().descriptors()?, &needs))
@@ -201,11 +201,11 @@ impl Options {
     ///
     /// # Errors
     /// No role can log in; or clients on other machines would have all permissions without a login.
-    pub(crate) fn wants_login(&self, session: &Session) -> Result<bool, ServerError> {
+    pub(crate) fn requires_login(&self, session: &Session) -> Result<bool, ServerError> {
         let catalog = session.engine().catalog();
-        let somebody = catalog.roles().any(|r| r.can_login && r.salted_hash.is_some());
-        let login = self.login.unwrap_or(somebody);
-        if login && !somebody {
+        let has_login_role = catalog.roles().any(|r| r.can_login && r.salted_hash.is_some());
+        let login = self.login.unwrap_or(has_login_role);
+        if login && !has_login_role {
             return Err(ServerError::Options(
                 "clients must log in, and there is no role that may: make one without a server, with \
                  `firn cql -e \"CREATE ROLE admin WITH PASSWORD = '…' AND LOGIN = true AND SUPERUSER = true\"`"
@@ -225,9 +225,9 @@ impl Options {
     /// # Errors
     /// An address that is not a loopback one, without [`insecure`](Options::insecure).
     pub fn check_without_login(&self) -> Result<(), ServerError> {
-        let is_far = |address: &SocketAddr| !address.ip().is_loopback();
+        let is_remote = |address: &SocketAddr| !address.ip().is_loopback();
         let all = [Some(self.address), self.thrift, self.metrics];
-        match all.into_iter().flatten().find(is_far) {
+        match all.into_iter().flatten().find(is_remote) {
             Some(far) if !self.insecure => Err(ServerError::Options(format!(
                 "{} can be reached from other machines, and nobody would have to log in; take a loopback address such as 127.0.0.1, \
                  make roles, or say that this is wanted (--insecure)",

@@ -12,7 +12,7 @@ use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 
-use crate::http::{HttpAnswer, HttpPort};
+use crate::http::{HttpPort, HttpResponse};
 use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::{CompactionHistory, Node};
 use crate::options::{Options, ServerError, StorePlace};
@@ -37,18 +37,18 @@ pub struct Server {
     listening: Vec<(Protocol, SocketAddr)>,
     accepting: Mutex<Vec<Box<dyn Thread>>>,
     /// The port of the metrics.
-    watched: Option<HttpPort>,
+    http: Option<HttpPort>,
 }
 
 /// Bytes that must be free on the store's disk: with less, the next flush or log segment fails.
-const LEAST_FREE: u64 = 16 << 20;
+const MIN_FREE_BYTES: u64 = 16 << 20;
 /// Memtable bytes above which a stopping server flushes instead of relying on the log.
-const MUCH: u64 = 1 << 20;
+const LARGE_MEMTABLES: u64 = 1 << 20;
 /// Threads that flush and compact a store, as counted for file descriptors.
 const BACKGROUND: usize = 2;
 /// Maximum number of trees that a stopping server flushes, those with most data first: each costs a
 /// table file and a sync.
-const MOST_FLUSHED: usize = 16;
+const MAX_FLUSHED_TREES: usize = 16;
 
 /// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Server {
         compactions: Option<Arc<CompactionHistory>>,
     ) -> Result<Server, ServerError> {
         options.check()?;
-        let login = options.wants_login(&session)?;
+        let login = options.requires_login(&session)?;
         if let Some(file) = &options.statement_log {
             session.log_statements(Arc::new(StatementLog::append(file)?))?;
         }
@@ -141,7 +141,7 @@ impl Server {
             let (address, listener) = listen(address)?;
             listeners.push((protocol, address, listener));
         }
-        let watched = options.metrics.map(listen).transpose()?;
+        let http = options.metrics.map(listen).transpose()?;
         let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
         let address = listening[0].1;
         let mut options = Options { address, ..options };
@@ -177,12 +177,12 @@ impl Server {
             let thread = env.spawn("firn-accept", Box::new(work));
             accepting.push(thread.map_err(firn_cql::Error::from)?);
         }
-        let mut server =
-            Server { shared, listening, accepting: Mutex::new(accepting), watched: None };
-        if let Some((address, listener)) = watched {
+        let mut server = Server { shared, listening, accepting: Mutex::new(accepting), http: None };
+        if let Some((address, listener)) = http {
             let shared = server.shared.clone();
-            let port = HttpPort::start(&env, listener, address, move |path| shared.tell(path));
-            server.watched = Some(port.map_err(firn_cql::Error::from)?);
+            let port =
+                HttpPort::start(&env, listener, address, move |path| shared.content_of(path));
+            server.http = Some(port.map_err(firn_cql::Error::from)?);
         }
         Ok(server)
     }
@@ -204,7 +204,7 @@ impl Server {
 
     /// Returns the address of `/metrics` and `/health`.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.watched.as_ref().map(HttpPort::address)
+        self.http.as_ref().map(HttpPort::address)
     }
 
     /// Returns a session with the database from within this process.
@@ -257,7 +257,7 @@ impl Server {
         // A connection wakes the accepting threads.
         self.listening.iter().for_each(|(_, address)| drop(TcpStream::connect(address)));
         std::mem::take(&mut *self.accepting.lock()).into_iter().for_each(|t| t.join());
-        shared.clients.tell_down();
+        shared.clients.notify_down();
         for (.., transport) in &*shared.open.lock() {
             transport.end_reading();
         }
@@ -269,21 +269,21 @@ impl Server {
             shared.left.wait(&mut open);
         }
         drop(open);
-        self.watched.iter().for_each(HttpPort::stop);
-        self.shorten_log();
+        self.http.iter().for_each(HttpPort::stop);
+        self.flush_large_memtables();
         Ok(shared.node.session.close()?)
     }
 
     /// Flushes memtables that hold much data: the next start would replay it from the log before it
     /// answers anybody. A flush that fails here makes the closing fail, too.
-    fn shorten_log(&self) {
+    fn flush_large_memtables(&self) {
         let db = self.shared.node.session.engine().wide().db();
         let mut trees = db.stats().trees;
-        if trees.iter().map(|tree| tree.memtable_bytes).sum::<u64>() < MUCH {
+        if trees.iter().map(|tree| tree.memtable_bytes).sum::<u64>() < LARGE_MEMTABLES {
             return;
         }
         trees.sort_unstable_by_key(|tree| std::cmp::Reverse(tree.memtable_bytes));
-        for tree in trees.iter().filter(|tree| tree.memtable_bytes > 0).take(MOST_FLUSHED) {
+        for tree in trees.iter().filter(|tree| tree.memtable_bytes > 0).take(MAX_FLUSHED_TREES) {
             if let Err(e) = db.existing_tree(&tree.name).and_then(|tree| tree.flush()) {
                 tracing::warn!("{} was not flushed before the store is closed: {e}", tree.name);
                 return;
@@ -344,12 +344,12 @@ impl ServerCore {
             }
         };
         self.open.lock().push((number, protocol, transport.clone()));
-        let leaving = Leaving { server: self.clone(), number };
+        let guard = ConnectionGuard { server: self.clone(), number };
         let work = move || {
             tracing::debug!(client = %peer, ?protocol, "connected");
             match &client {
-                Some(client) => serve(&leaving.server.node, client, &transport),
-                None => serve_thrift(&leaving.server.node, &transport, peer, number),
+                Some(client) => serve(&guard.server.node, client, &transport),
+                None => serve_thrift(&guard.server.node, &transport, peer, number),
             }
             tracing::debug!(client = %peer, "gone");
         };
@@ -379,9 +379,9 @@ impl ServerCore {
     }
 
     /// Answers a request for a path of the metrics port.
-    fn tell(&self, path: &str) -> Option<HttpAnswer> {
+    fn content_of(&self, path: &str) -> Option<HttpResponse> {
         match path {
-            "/metrics" => Some(HttpAnswer {
+            "/metrics" => Some(HttpResponse {
                 status: "200 OK",
                 content: "text/plain; version=0.0.4; charset=utf-8",
                 body: self.metrics(),
@@ -392,11 +392,11 @@ impl ServerCore {
     }
 
     /// Reports whether the server answers requests and accepts writes; if not, the reason.
-    fn health(&self) -> HttpAnswer {
+    fn health(&self) -> HttpResponse {
         let db = self.node.session.engine().wide().db();
         let (stats, may_write) = (db.stats(), !db.is_read_only());
-        let is_full = may_write && stats.disk_free.is_some_and(|free| free < LEAST_FREE);
-        let (is_well, said, why) = if self.node.is_stopping() {
+        let is_full = may_write && stats.disk_free.is_some_and(|free| free < MIN_FREE_BYTES);
+        let (is_healthy, status, why) = if self.node.is_stopping() {
             (false, "stopping", None)
         } else if let Some(refusal) = stats.refusal.filter(|_| may_write) {
             (false, "read-only", Some(refusal.to_string()))
@@ -406,17 +406,17 @@ impl ServerCore {
         } else {
             (true, "serving", None)
         };
-        let mut told = json!({ "status": said });
+        let mut body = json!({ "status": status });
         if !may_write {
-            told["read_only"] = true.into();
+            body["read_only"] = true.into();
         }
         if let Some(why) = why {
-            told["why"] = why.into();
+            body["why"] = why.into();
         }
-        HttpAnswer {
-            status: if is_well { "200 OK" } else { "503 Service Unavailable" },
+        HttpResponse {
+            status: if is_healthy { "200 OK" } else { "503 Service Unavailable" },
             content: "application/json",
-            body: format!("{told}\n"),
+            body: format!("{body}\n"),
         }
     }
 
@@ -428,12 +428,12 @@ impl ServerCore {
 }
 
 /// Removes a connection from the list when its thread ends, even by a panic.
-struct Leaving {
+struct ConnectionGuard {
     server: Arc<ServerCore>,
     number: u64,
 }
 
-impl Drop for Leaving {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.server.leave(self.number);
     }

@@ -93,7 +93,7 @@ fn has(bytes: &[u8], wanted: &[u8]) -> bool {
 fn documented() -> Vec<(String, bool)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let (_, section) = page.split_once("| system tables | readers |").unwrap();
+    let (_, section) = page.split_once("| system tables | permission |").unwrap();
     let rows = section.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut all = vec![];
     for row in rows {
@@ -110,7 +110,7 @@ fn documented() -> Vec<(String, bool)> {
 }
 
 #[test]
-fn a_role_without_permissions_reads_the_system_tables_that_the_page_names() {
+fn a_role_without_permissions_reads_the_documented_system_tables() {
     let mut there: Vec<(String, bool)> = system_keyspaces()
         .flat_map(|keyspace| keyspace.tables())
         .map(|table| {
@@ -119,7 +119,11 @@ fn a_role_without_permissions_reads_the_system_tables_that_the_page_names() {
         })
         .collect();
     there.sort();
-    assert_eq!(documented(), there, "docs/serve.md names every system table, and who may read it");
+    assert_eq!(
+        documented(),
+        there,
+        "docs/serve.md names every system table, and which roles may read it"
+    );
 
     let server = server();
     let (mut nobody, mut admin) = (login(&server, "nobody", "n"), login(&server, "admin", "a"));
@@ -159,7 +163,7 @@ fn unquoted(table: &str) -> String {
 }
 
 #[test]
-fn no_password_is_shown_in_what_others_can_read() {
+fn passwords_are_not_shown_to_others() {
     let dir = std::env::temp_dir().join(format!("firn-access-{}", std::process::id()));
     let mut options = Options::ephemeral();
     options.statement_log = Some(dir.clone());
@@ -205,7 +209,7 @@ fn no_password_is_shown_in_what_others_can_read() {
 }
 
 #[test]
-fn the_connections_of_a_dropped_role_end() {
+fn connections_of_a_dropped_role_are_closed() {
     let server = server();
     let mut admin = login(&server, "admin", "a");
     let mut nobody = login(&server, "nobody", "n");

@@ -30,7 +30,7 @@ fn grown(before: u64) -> u64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn large_statements_leave_no_memory_behind() {
+fn large_statements_leak_no_memory() {
     firn_testkit::own_process!();
     let server = Server::start(Options::ephemeral()).unwrap();
     let mut peer = Peer::ready(server.address(), 4);
@@ -112,7 +112,7 @@ fn guess(address: SocketAddr) -> i32 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn wrong_passwords_leave_no_memory_behind() {
+fn wrong_passwords_leak_no_memory() {
     firn_testkit::own_process!();
     let session = Session::in_memory().unwrap();
     session.execute("CREATE ROLE ann WITH PASSWORD = 'x' AND LOGIN = true", ()).unwrap();
@@ -135,7 +135,7 @@ fn wrong_passwords_leave_no_memory_behind() {
 }
 
 #[test]
-fn requests_of_which_a_part_is_here_are_bounded_and_none_stops_the_others() {
+fn partial_requests_are_bounded_and_do_not_block_others() {
     const MOST: usize = 1 << 20;
     let mut options = Options::ephemeral();
     (options.max_frame, options.max_in_flight) = (MOST, MOST);
@@ -334,7 +334,7 @@ const STORE: &str = "FIRN_BOUNDS_STORE";
 
 #[cfg(target_os = "linux")]
 #[test]
-fn connections_take_no_descriptor_that_the_store_needs() {
+fn connections_leave_the_descriptors_that_the_store_needs() {
     let test = "bounds::connections_take_no_descriptor_that_the_store_needs";
     if firn_testkit::process::is_own_process(test) {
         return serve_until_the_input_ends(&std::env::var(STORE).unwrap());
@@ -398,7 +398,7 @@ fn serve_until_the_input_ends(dir: &str) {
 }
 
 #[test]
-fn every_bound_of_the_page_names_tests_that_there_are() {
+fn every_bound_of_the_page_names_existing_tests() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = std::fs::read_to_string(root.join("../docs/trust.md")).unwrap();
     let (_, section) = page.split_once("### Server and CQL sessions").unwrap();

@@ -54,7 +54,7 @@ const READY: u8 = 2;
 const RESULT: u8 = 8;
 
 /// Returns the client's error for these bytes as the response to its first statement, in version 4.
-fn told(body: Vec<u8>) -> ClientError {
+fn reported(body: Vec<u8>) -> ClientError {
     let address = with_odd_server(move |turn, version| match (version, turn) {
         (4, 0) => Some(response(4, 1, READY, &[])),
         (4, 1) => Some(body.clone()),
@@ -65,7 +65,7 @@ fn told(body: Vec<u8>) -> ClientError {
         }
     });
     let mut options = ClientOptions::new(address);
-    options.max_answer = 1 << 20;
+    options.max_response = 1 << 20;
     options.request_timeout = Some(Duration::from_millis(300));
     let mut client = CqlClient::connect(&options).unwrap();
     assert_eq!(client.version(), 4);
@@ -173,7 +173,7 @@ fn a_client_reads_what_a_session_reads() {
 }
 
 #[test]
-fn a_value_of_many_segments_comes_back_whole() {
+fn a_value_of_many_segments_is_returned_complete() {
     let server = Server::start(Options::ephemeral()).unwrap();
     let mut client = connect(&server);
     let long = "y".repeat(400_000);
@@ -189,7 +189,7 @@ fn a_value_of_many_segments_comes_back_whole() {
 }
 
 #[test]
-fn logins_are_wanted_and_checked() {
+fn logins_are_required_and_checked() {
     let mut options = Options::ephemeral();
     options.login = Some(true);
     let session = firn_cql::Session::in_memory().unwrap();
@@ -197,7 +197,7 @@ fn logins_are_wanted_and_checked() {
     let server = Server::over(session, options).unwrap();
     let mut options = ClientOptions::new(server.address().to_string());
     let wanted = CqlClient::connect(&options).unwrap_err();
-    assert!(matches!(wanted, ClientError::LoginWanted), "{wanted}");
+    assert!(matches!(wanted, ClientError::LoginRequired), "{wanted}");
     options.login = Some(("ann".to_owned(), "guess".to_owned()));
     assert!(!format!("{options:?}").contains("guess"));
     let refused = CqlClient::connect(&options).unwrap_err();
@@ -208,7 +208,7 @@ fn logins_are_wanted_and_checked() {
 }
 
 #[test]
-fn a_server_that_goes_is_noticed() {
+fn a_lost_server_is_noticed() {
     let server = Server::start(Options::ephemeral()).unwrap();
     let address = server.address();
     let mut client = connect(&server);
@@ -221,7 +221,7 @@ fn a_server_that_goes_is_noticed() {
 }
 
 #[test]
-fn an_answer_that_is_not_waited_for_ends_the_connection() {
+fn a_timed_out_response_ends_the_connection() {
     let address = with_odd_server(|turn, version| {
         (turn == 0).then(|| response(version, 1, READY, &[])).or(Some(vec![]))
     });
@@ -241,7 +241,7 @@ fn an_answer_that_is_not_waited_for_ends_the_connection() {
 }
 
 #[test]
-fn nonsense_is_refused_without_harm() {
+fn invalid_requests_are_refused_without_harm() {
     let rows = |flags: i32, columns: i32, rest: &[u8]| {
         let body = [&int(2)[..], &int(flags), &int(columns), rest].concat();
         response(4, 2, RESULT, &body)
@@ -299,12 +299,12 @@ fn nonsense_is_refused_without_harm() {
             "No change",
         ),
     ] {
-        let error = told(bytes).to_string();
+        let error = reported(bytes).to_string();
         assert!(error.contains(wanted), "{what}: {error}");
     }
     // A response to an unknown stream, then one to the right one.
     let late = [response(4, 9, RESULT, &int(1)), response(4, 2, RESULT, &int(77))].concat();
-    assert!(told(late).to_string().contains("kind 77"));
+    assert!(reported(late).to_string().contains("kind 77"));
     // Damaged segments.
     let address = with_odd_server(|turn, version| match turn {
         0 => Some(response(version, 1, READY, &[])),
@@ -320,7 +320,7 @@ fn nonsense_is_refused_without_harm() {
 }
 
 #[test]
-fn a_class_that_nobody_knows_is_one_of_bytes() {
+fn an_unknown_class_is_bytes() {
     let class = "org.apache.cassandra.db.marshal.PartitionType(s=>org.apache.cassandra.db.marshal.UTF8Type)";
     let address = with_odd_server(move |turn, version| {
         let body = [
@@ -412,7 +412,7 @@ fn a_request_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_clients_ask_is_written_to_a_file() {
+fn statements_are_logged_to_a_file() {
     let file = std::env::temp_dir().join(format!("firn-server-asked-{}", std::process::id()));
     let mut options = Options::ephemeral();
     options.statement_log = Some(file.clone());

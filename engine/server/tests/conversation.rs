@@ -45,7 +45,7 @@ fn options_and_startup_are_answered_in_each_version() {
 }
 
 #[test]
-fn another_version_is_refused_in_the_words_that_drivers_look_for() {
+fn unsupported_versions_are_refused_with_cassandras_message() {
     let server = server();
     for version in [1, 2, 6, 65, 66] {
         let mut peer = Peer::connect(server.address(), version);
@@ -71,7 +71,7 @@ fn another_version_is_refused_in_the_words_that_drivers_look_for() {
 }
 
 #[test]
-fn what_comes_before_its_time_or_is_no_request_is_refused() {
+fn requests_in_the_wrong_state_are_refused() {
     let server = server();
     let address = server.address();
     let refused = |version: u8, opcode: u8, body: &[u8], wanted: &str| {
@@ -123,7 +123,7 @@ fn what_comes_before_its_time_or_is_no_request_is_refused() {
 }
 
 #[test]
-fn a_request_too_large_is_refused_before_it_is_there() {
+fn an_oversized_request_is_refused_before_it_arrives() {
     let mut options = Options::ephemeral();
     options.max_frame = 64 << 10;
     let server = Server::start(options).unwrap();
@@ -158,7 +158,7 @@ fn a_request_too_large_is_refused_before_it_is_there() {
 }
 
 #[test]
-fn who_sends_on_after_a_refusal_can_read_why() {
+fn a_refused_client_that_keeps_sending_can_read_the_reason() {
     let mut options = Options::ephemeral();
     options.max_frame = 64 << 10;
     options.login_timeout = Duration::from_secs(600);
@@ -179,7 +179,7 @@ fn who_sends_on_after_a_refusal_can_read_why() {
 }
 
 #[test]
-fn requests_arrive_in_whatever_pieces() {
+fn requests_may_arrive_in_any_pieces() {
     let server = server();
     with_table(&server);
     for version in [3, 4, 5] {
@@ -213,7 +213,7 @@ fn requests_arrive_in_whatever_pieces() {
 }
 
 #[test]
-fn a_segment_that_is_damaged_ends_the_connection_and_no_other() {
+fn a_damaged_segment_ends_only_its_connection() {
     let server = server();
     let mut other = Peer::ready(server.address(), 5);
     let query = [long_string("SELECT key FROM system.local"), plain(5)].concat();
@@ -263,7 +263,7 @@ fn compressed_bodies_are_understood_and_answered() {
 }
 
 #[test]
-fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
+fn prepared_statements_keep_their_ids_and_report_changed_columns() {
     let server = server();
     with_table(&server);
     for version in [3, 4, 5] {
@@ -324,7 +324,7 @@ fn prepared_statements_keep_their_ids_and_tell_when_columns_change() {
 }
 
 #[test]
-fn batches_are_whole_or_not_at_all() {
+fn batches_are_atomic() {
     let server = server();
     with_table(&server);
     for version in [3, 4, 5] {
@@ -356,7 +356,7 @@ fn batches_are_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_request_of_version_5_says_what_time_it_is() {
+fn a_request_of_version_5_may_set_the_time() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 5);
@@ -383,7 +383,7 @@ fn a_request_of_version_5_says_what_time_it_is() {
 }
 
 #[test]
-fn tombstones_that_are_read_are_warned_of_and_fail_the_read() {
+fn many_tombstones_warn_and_then_fail_the_read() {
     let mut options = Options::ephemeral();
     (options.tombstones.warn, options.tombstones.fail) = (2, 4);
     let server = Server::start(options).unwrap();
@@ -392,10 +392,10 @@ fn tombstones_that_are_read_are_warned_of_and_fail_the_read() {
     let select = "SELECT v FROM ks.t WHERE k = 77";
     let mut delete = |c: i32| peer.good(&format!("DELETE FROM ks.t WHERE k = 77 AND c = {c}"));
     (0..3).for_each(|c| drop(delete(c)));
-    let told = peer.good(select).warnings();
+    let reported = peer.good(select).warnings();
     assert!(
-        matches!(&*told, [one] if one.starts_with("Read 0 live rows and 3 tombstone cells for query SELECT * FROM ks.t WHERE k = 77 ALLOW FILTERING; token ")),
-        "{told:?}"
+        matches!(&*reported, [one] if one.starts_with("Read 0 live rows and 3 tombstone cells for query SELECT * FROM ks.t WHERE k = 77 ALLOW FILTERING; token ")),
+        "{reported:?}"
     );
     (3..6).for_each(|c| drop(peer.good(&format!("DELETE FROM ks.t WHERE k = 77 AND c = {c}"))));
     // At ONE no replica of one has answered, and one has failed. Version 5 names the replica and
@@ -416,7 +416,7 @@ fn tombstones_that_are_read_are_warned_of_and_fail_the_read() {
 }
 
 #[test]
-fn batches_are_warned_of_and_refused_where_cassandra_does() {
+fn batch_limits_warn_and_refuse_as_in_cassandra() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 4);
@@ -488,11 +488,11 @@ fn batches_are_warned_of_and_refused_where_cassandra_does() {
 }
 
 #[test]
-fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
+fn options_without_effect_warn_and_errors_have_advice() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 4);
-    for (cql, told) in [
+    for (cql, reported) in [
         (
             "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
             "Your replication factor 3 for keyspace a is higher than the number of nodes 1",
@@ -514,7 +514,7 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
             "Options of table t that are stored and shown, but have no effect here: read_repair",
         ),
     ] {
-        assert_eq!(peer.good(cql).warnings(), [told], "{cql}");
+        assert_eq!(peer.good(cql).warnings(), [reported], "{cql}");
     }
     for cql in [
         "CREATE KEYSPACE b WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
@@ -532,9 +532,12 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
     assert_eq!(prepare(&mut peer, full), [] as [&str; 0]);
     peer.good("USE ks");
     assert_eq!(prepare(&mut peer, full), [] as [&str; 0]);
-    let told = prepare(&mut peer, bare);
-    assert!(told[0].starts_with("`USE <keyspace>` with prepared statements is"), "{told:?}");
-    assert!(told[0].contains("Keyspace used: ks, statement keyspace: ks, statement id: "));
+    let reported = prepare(&mut peer, bare);
+    assert!(
+        reported[0].starts_with("`USE <keyspace>` with prepared statements is"),
+        "{reported:?}"
+    );
+    assert!(reported[0].contains("Keyspace used: ks, statement keyspace: ks, statement id: "));
     assert_eq!(prepare(&mut peer, "INSERT INTO t (k, c) VALUES (?, ?)"), [] as [&str; 0]);
     // Advice follows Cassandra's message.
     let (code, text) = peer.query("SELECT * FROM ks.t WHERE c = 1").error();
@@ -547,7 +550,7 @@ fn what_has_no_effect_is_told_and_errors_say_what_to_do() {
 }
 
 #[test]
-fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
+fn statements_are_counted_by_table_and_running_ones_are_listed() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 5);
@@ -564,8 +567,8 @@ fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
         for of in ["coordinator", "local"] {
             let from = format!("system_views.{of}_{what}_latency WHERE keyspace_name = 'ks'");
             let columns = "count, max_ms, p50th_ms, p99th_ms, per_second";
-            let told = ask(format!("SELECT {columns} FROM {from} AND table_name = 't'"));
-            let all: Vec<(i64, f64, f64, f64, f64)> = told.typed().unwrap();
+            let reported = ask(format!("SELECT {columns} FROM {from} AND table_name = 't'"));
+            let all: Vec<(i64, f64, f64, f64, f64)> = reported.typed().unwrap();
             let [(n, max, median, most, rate)] = all[..] else { panic!("{all:?}") };
             assert_eq!(n, count, "{of} {what}");
             assert!(0.0 < median && median <= most && most <= max && max < 60_000.0, "{all:?}");
@@ -600,25 +603,25 @@ fn what_clients_do_is_counted_by_table_and_what_runs_is_listed() {
         peer.good(&format!("BEGIN {kind} BATCH {changes} APPLY BATCH"));
     }
     let columns = "name, p50th, p99th, p999th, max";
-    let told = ask(format!("SELECT {columns} FROM system_views.batch_metrics"));
-    let mut told: Vec<(String, f64, f64, f64, i64)> = told.typed().unwrap();
-    told.sort_by(|a, b| a.0.cmp(&b.0));
+    let reported = ask(format!("SELECT {columns} FROM system_views.batch_metrics"));
+    let mut reported: Vec<(String, f64, f64, f64, i64)> = reported.typed().unwrap();
+    reported.sort_by(|a, b| a.0.cmp(&b.0));
     let of = |kind: &str| format!("partitions_per_{kind}_batch");
     let wanted = [
         (of("counter"), 2.0, 2.0, 2.0, 2),
         (of("logged"), 3.0, 12.0, 12.0, 12),
         (of("unlogged"), 2.0, 2.0, 2.0, 2),
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
     // The query itself is a running request.
     let cql = "SELECT task, thread_id FROM system_views.queries";
-    let told = peer.good(cql);
-    assert!(told.has(&value(cql.as_bytes())) && told.has(b"firn-request-"), "{told:?}");
+    let reported = peer.good(cql);
+    assert!(reported.has(&value(cql.as_bytes())) && reported.has(b"firn-request-"), "{reported:?}");
     assert!(ask(cql.to_owned()).is_empty());
 }
 
 #[test]
-fn who_listens_is_told_before_the_definition_is_answered() {
+fn listeners_get_a_schema_event_before_the_response() {
     let server = server();
     with_table(&server);
     let mut listener = Peer::ready(server.address(), 5);
@@ -640,7 +643,7 @@ fn who_listens_is_told_before_the_definition_is_answered() {
 }
 
 #[test]
-fn consistencies_that_servers_refuse_are_refused() {
+fn invalid_consistency_levels_are_refused() {
     const ANY: u16 = 0;
     const SERIAL: u16 = 8;
     const LOCAL_SERIAL: u16 = 9;
@@ -690,7 +693,7 @@ fn consistencies_that_servers_refuse_are_refused() {
 }
 
 #[test]
-fn a_chosen_keyspace_counts_for_the_requests_that_follow() {
+fn use_applies_to_later_requests() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 4);
@@ -714,7 +717,7 @@ fn a_chosen_keyspace_counts_for_the_requests_that_follow() {
 }
 
 #[test]
-fn pages_follow_each_other_and_a_state_that_is_none_is_refused() {
+fn pages_are_consecutive_and_an_invalid_paging_state_is_refused() {
     let server = server();
     with_table(&server);
     let mut peer = Peer::ready(server.address(), 4);
@@ -747,7 +750,7 @@ fn pages_follow_each_other_and_a_state_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
+fn a_stalled_client_does_not_block_others() {
     let server = server();
     with_table(&server);
     let session = server.session();
@@ -799,7 +802,7 @@ fn a_client_that_stops_reading_or_writing_holds_up_nobody() {
 }
 
 #[test]
-fn a_stop_finishes_what_runs_and_keeps_what_was_written() {
+fn a_stop_finishes_running_requests_and_keeps_writes() {
     let dir = std::env::temp_dir().join(format!("firn-server-stop-{}", std::process::id()));
     let mut options = Options::directory(&dir);
     options.address.set_port(0);
@@ -809,20 +812,20 @@ fn a_stop_finishes_what_runs_and_keeps_what_was_written() {
     let mut listener = Peer::ready(server.address(), 4);
     listener.send(1, REGISTER, &[&short(1)[..], &string("STATUS_CHANGE")].concat());
     listener.receive().unwrap();
-    peer.good("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'kept')");
+    peer.good("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'old')");
     server.stop().unwrap();
     let event = listener.receive().unwrap();
     assert!(event.opcode == EVENT && event.has(&string("DOWN")));
     assert_eq!((peer.receive(), listener.receive()), (None, None));
     let server = Server::start(options).unwrap();
     let mut peer = Peer::ready(server.address(), 5);
-    assert!(peer.good("SELECT v FROM ks.t WHERE k = 1").has(&value(b"kept")));
+    assert!(peer.good("SELECT v FROM ks.t WHERE k = 1").has(&value(b"old")));
     drop(server);
     std::fs::remove_dir_all(dir).ok();
 }
 
 #[test]
-fn a_stop_leaves_little_in_the_log() {
+fn a_stop_flushes_large_memtables() {
     let dir = std::env::temp_dir().join(format!("firn-server-log-{}", std::process::id()));
     let mut options = Options::directory(&dir);
     options.address.set_port(0);
@@ -848,7 +851,7 @@ fn a_stop_leaves_little_in_the_log() {
 }
 
 #[test]
-fn connections_that_are_too_many_or_silent_are_closed() {
+fn silent_connections_and_those_above_the_limit_are_closed() {
     let mut options = Options::ephemeral();
     (options.max_connections, options.login_timeout) = (2, Duration::from_millis(500));
     options.idle_timeout = Some(Duration::from_secs(2));
@@ -875,7 +878,7 @@ fn connections_that_are_too_many_or_silent_are_closed() {
 }
 
 #[test]
-fn bytes_of_chance_are_answered_or_end_the_connection() {
+fn random_bytes_are_answered_or_end_the_connection() {
     let server = server();
     let mut rng = Rng::new(13);
     let mut next = || rng.next_u64();
@@ -919,7 +922,7 @@ const AUTH_RESPONSE: u8 = 0x0f;
 const AUTH_SUCCESS: u8 = 0x10;
 
 #[test]
-fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
+fn a_role_that_can_log_in_makes_logins_required() {
     let server = guarded();
     for version in [3, 4, 5] {
         let login = |password: &str| {
@@ -967,7 +970,7 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
 }
 
 #[test]
-fn a_server_that_others_reach_wants_roles_or_a_word() {
+fn a_server_at_a_remote_address_requires_roles_or_consent() {
     let mut options = Options::ephemeral();
     options.address = "0.0.0.0:0".parse().unwrap();
     let refused = Server::start(options.clone()).unwrap_err().to_string();
@@ -1011,10 +1014,10 @@ fn requests_errors_bytes_and_tables_are_counted() {
     while !server.metrics().contains(scan) {
         std::thread::yield_now();
     }
-    let told = server.metrics();
+    let reported = server.metrics();
     let table = |access: &str| {
         let labels = format!("{{keyspace=\"ks\",table=\"t\",access=\"{access}\"}}");
-        sample(&told, &format!("firn_server_table_seconds_count{labels}"))
+        sample(&reported, &format!("firn_server_table_seconds_count{labels}"))
     };
     assert_eq!((table("write"), table("read"), table("scan")), (4.0, 1.0, 1.0));
     for (name, wanted) in [
@@ -1033,13 +1036,13 @@ fn requests_errors_bytes_and_tables_are_counted() {
         ("firn_server_prepared_evicted_total", 0.0),
         ("firn_server_in_flight_bytes", 0.0),
     ] {
-        assert_eq!(sample(&told, name), wanted, "{name}");
+        assert_eq!(sample(&reported, name), wanted, "{name}");
     }
-    assert!(sample(&told, "firn_server_received_bytes_total") > 300.0);
-    assert!(sample(&told, "firn_server_sent_bytes_total") > 100.0);
-    assert!(sample(&told, "firn_operations_written_total") > 3.0, "the store's follow");
+    assert!(sample(&reported, "firn_server_received_bytes_total") > 300.0);
+    assert!(sample(&reported, "firn_server_sent_bytes_total") > 100.0);
+    assert!(sample(&reported, "firn_operations_written_total") > 3.0, "the store's follow");
     // Each family has help and type once.
-    let helps: Vec<_> = told.lines().filter(|l| l.starts_with("# HELP")).collect();
+    let helps: Vec<_> = reported.lines().filter(|l| l.starts_with("# HELP")).collect();
     let names: std::collections::BTreeSet<_> = helps.iter().map(|l| l.split(' ').nth(2)).collect();
     assert_eq!(names.len(), helps.len());
     server.session().execute("DROP TABLE ks.t", ()).unwrap();

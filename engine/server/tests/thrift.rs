@@ -63,7 +63,7 @@ impl Peer {
 }
 
 #[test]
-fn messages_are_answered_in_the_form_that_they_have() {
+fn replies_have_the_framing_of_their_calls() {
     let server = Server::start(options()).unwrap();
     let address = server.thrift_address().unwrap();
     for strict in [true, false] {
@@ -90,7 +90,7 @@ fn messages_are_answered_in_the_form_that_they_have() {
 }
 
 #[test]
-fn a_call_that_fails_leaves_the_connection_and_a_message_that_is_none_ends_it() {
+fn a_failed_call_keeps_the_connection_and_a_malformed_message_ends_it() {
     let mut options = options();
     options.login_timeout = Duration::from_secs(2);
     let server = Server::start(options).unwrap();
@@ -127,7 +127,7 @@ fn a_call_that_fails_leaves_the_connection_and_a_message_that_is_none_ends_it() 
 }
 
 #[test]
-fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
+fn a_role_that_can_log_in_makes_logins_required() {
     let session = firn_cql::Session::in_memory().unwrap();
     for cql in [
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -169,7 +169,7 @@ fn where_a_role_may_log_in_a_client_must_and_may_do_what_the_role_may() {
 }
 
 #[test]
-fn batches_have_the_limits_that_those_of_the_native_protocol_have() {
+fn thrift_batches_have_the_native_limits() {
     for (fail_bytes, is_refused) in [(50 << 10, true), (usize::MAX, false)] {
         let mut options = options();
         options.batches.fail_bytes = fail_bytes;
@@ -213,7 +213,7 @@ fn batches_have_the_limits_that_those_of_the_native_protocol_have() {
 }
 
 #[test]
-fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
+fn native_clients_get_events_of_thrift_schema_changes() {
     let server = Server::start(options()).unwrap();
     let mut listener = common::Peer::ready(server.address(), 5);
     let kinds = [&common::short(1)[..], &common::string("SCHEMA_CHANGE")].concat();
@@ -226,7 +226,7 @@ fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
         let names = [field(1, "ks"), field(2, "SimpleStrategy")].concat();
         [&[12, 0, 1][..], &names, &options, &[15, 0, 5, 12, 0, 0, 0, 0, 0]].concat()
     };
-    for (method, arguments, told) in [
+    for (method, arguments, reported) in [
         ("system_add_keyspace", definition("1"), "CREATED"),
         ("system_update_keyspace", definition("2"), "UPDATED"),
         ("system_drop_keyspace", field(1, "ks"), "DROPPED"),
@@ -236,13 +236,13 @@ fn clients_of_the_native_protocol_are_told_of_keyspaces_that_come_and_go() {
         peer.until(&[11, 0, 0, 0, 0, 0, 36]).unwrap();
         let event = listener.receive().unwrap();
         assert_eq!((event.opcode, event.stream), (common::EVENT, -1));
-        let parts = ["SCHEMA_CHANGE", told, "KEYSPACE", "ks"].map(common::string).concat();
+        let parts = ["SCHEMA_CHANGE", reported, "KEYSPACE", "ks"].map(common::string).concat();
         assert_eq!(event.body, parts, "{method}");
     }
 }
 
 #[test]
-fn a_family_is_a_table_for_clients_of_the_native_protocol() {
+fn native_clients_see_a_column_family_as_a_table() {
     let server = Server::start(options()).unwrap();
     let session = server.session();
     session
@@ -260,7 +260,7 @@ fn a_family_is_a_table_for_clients_of_the_native_protocol() {
         peer.0.write_all(&framed(&message(true, method, arguments))).unwrap();
         peer.until(wanted).unwrap_or_else(|| panic!("{method}"));
     };
-    let mut told = |word: &str| {
+    let mut reported = |word: &str| {
         let parts = ["SCHEMA_CHANGE", word, "TABLE", "ks", "f"].map(common::string).concat();
         assert_eq!(listener.receive().unwrap().body, parts);
     };
@@ -269,20 +269,20 @@ fn a_family_is_a_table_for_clients_of_the_native_protocol() {
     let names = [field(1, "ks"), field(2, "f")].concat();
     let definition = [&[12, 0, 1][..], &names, &types, &[0]].concat();
     said(&mut peer, "system_add_column_family", &definition, &[11, 0, 0, 0, 0, 0, 36]);
-    told("CREATED");
+    reported("CREATED");
     let insert = "INSERT INTO ks.f (key, column1, value) VALUES ('k', 'c', 'a value')";
     session.execute(insert, ()).unwrap();
     let path = [&[12, 0, 2][..], &field(3, "f"), &field(5, "c"), &[0]].concat();
     let get = [&field(1, "k")[..], &path, &[8, 0, 3, 0, 0, 0, 1]].concat();
     said(&mut peer, "get", &get, b"a value");
     said(&mut peer, "system_drop_column_family", &field(1, "f"), &[11, 0, 0, 0, 0, 0, 36]);
-    told("DROPPED");
+    reported("DROPPED");
     let gone = session.execute(insert, ()).unwrap_err();
     assert_eq!(gone.to_string(), "table f does not exist");
 }
 
 #[test]
-fn a_call_that_is_to_be_traced_is_found_among_the_traces() {
+fn a_traced_call_is_listed() {
     let server = Server::start(options()).unwrap();
     let mut peer = Peer::connect(server.thrift_address().unwrap());
     let mut ask = |method: &str, arguments: &[u8], wanted: &[u8]| {
@@ -312,7 +312,7 @@ fn a_call_that_is_to_be_traced_is_found_among_the_traces() {
 }
 
 #[test]
-fn bytes_of_chance_are_answered_or_end_the_connection() {
+fn random_bytes_are_answered_or_end_the_connection() {
     let server = Server::start(options()).unwrap();
     let address = server.thrift_address().unwrap();
     let mut rng = Rng::new(13);

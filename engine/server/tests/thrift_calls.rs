@@ -219,7 +219,7 @@ fn the_system_keyspace_is_there_and_has_no_families() {
 }
 
 #[test]
-fn before_login_only_questions_about_the_server_are_answered() {
+fn before_a_login_only_describe_calls_are_allowed() {
     let session = firn_cql::Session::in_memory().unwrap();
     session.execute("CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true", ()).unwrap();
     let mut options = Options::ephemeral();
@@ -249,7 +249,7 @@ fn before_login_only_questions_about_the_server_are_answered() {
 }
 
 #[test]
-fn levels_are_those_that_a_call_can_have() {
+fn invalid_consistency_levels_of_calls_are_refused() {
     let server = start();
     let mut client = families(&server);
     client.system_add_column_family(&CfDef::new("K", "F")).unwrap();

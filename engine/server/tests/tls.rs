@@ -146,11 +146,11 @@ fn with_table(server: &Server) {
 }
 
 #[test]
-fn each_version_is_spoken_over_each_version_of_tls() {
+fn each_protocol_version_works_over_each_tls_version() {
     let files = Files::new("versions");
     let server = files.start(|_| {});
     with_table(&server);
-    for (tls, told, suite) in [
+    for (tls, reported, suite) in [
         (&rustls::version::TLS12, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES"),
         (&rustls::version::TLS13, "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
     ] {
@@ -164,7 +164,7 @@ fn each_version_is_spoken_over_each_version_of_tls() {
             let clients =
                 "SELECT ssl_enabled, ssl_protocol, ssl_cipher_suite FROM system_views.clients";
             let answer = peer.good(clients);
-            assert!(answer.has(told.as_bytes()) && answer.has(suite.as_bytes()), "{answer:?}");
+            assert!(answer.has(reported.as_bytes()) && answer.has(suite.as_bytes()), "{answer:?}");
         }
     }
     // Key updates during the connection.
@@ -180,7 +180,7 @@ fn each_version_is_spoken_over_each_version_of_tls() {
 }
 
 #[test]
-fn where_clients_must_have_a_certificate_others_are_refused() {
+fn clients_without_a_required_certificate_are_refused() {
     let files = Files::new("clients");
     let server = files.start(|options| {
         let clients = Some(files.dir.join("clients.pem"));
@@ -205,7 +205,7 @@ fn where_clients_must_have_a_certificate_others_are_refused() {
 }
 
 #[test]
-fn a_handshake_that_goes_no_further_ends_in_time_and_holds_up_nobody() {
+fn a_stalled_handshake_times_out_and_does_not_block_others() {
     let files = Files::new("half");
     let server = files.start(|options| options.login_timeout = Duration::from_millis(300));
     let mut hello = vec![];
@@ -251,7 +251,7 @@ fn a_handshake_that_goes_no_further_ends_in_time_and_holds_up_nobody() {
 }
 
 #[test]
-fn who_speaks_otherwise_than_the_port_is_sent_away_and_disturbs_nobody() {
+fn a_client_of_another_protocol_is_refused_without_harm() {
     let files = Files::new("other");
     let server = files.start(|options| options.thrift = Some("127.0.0.1:0".parse().unwrap()));
     let mut good = files.peer(&server, 5);
@@ -289,7 +289,7 @@ fn who_speaks_otherwise_than_the_port_is_sent_away_and_disturbs_nobody() {
 }
 
 #[test]
-fn who_sends_on_after_a_refusal_can_read_why() {
+fn a_refused_client_that_keeps_sending_can_read_the_reason() {
     let files = Files::new("refusal");
     let server = files.start(|options| {
         options.max_frame = 64 << 10;
@@ -379,7 +379,7 @@ impl Write for Incoming {
 }
 
 #[test]
-fn large_requests_and_answers_pass_each_other() {
+fn large_requests_and_responses_do_not_block_each_other() {
     let files = Files::new("large");
     let server = files.start(|_| {});
     with_table(&server);
@@ -425,7 +425,7 @@ fn large_requests_and_answers_pass_each_other() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_holds_up_nobody() {
+fn a_client_that_never_reads_does_not_block_others() {
     let files = Files::new("slow");
     let server = files.start(|_| {});
     with_table(&server);
@@ -455,7 +455,7 @@ fn a_client_that_reads_nothing_holds_up_nobody() {
 }
 
 #[test]
-fn certificates_are_read_again_and_bad_ones_change_nothing() {
+fn certificates_are_reloaded_and_invalid_ones_are_ignored() {
     let files = Files::new("reload");
     let server = files.start(|_| {});
     let shown = || {
@@ -482,7 +482,7 @@ fn certificates_are_read_again_and_bad_ones_change_nothing() {
 }
 
 #[test]
-fn files_that_are_missing_or_are_none_are_named() {
+fn missing_and_invalid_files_are_named() {
     let files = Files::new("bad");
     files.write("empty.pem", "");
     files.write("cut.pem", "-----BEGIN CERTIFICATE-----\nMIIB");
@@ -550,8 +550,8 @@ fn the_client_encrypts_and_looks_at_certificates() {
     let other = refused(&server, Some(trust("others.pem")));
     assert!(other.contains("no TLS connection was agreed on"), "{other}");
     let plain = Server::start(Options::ephemeral()).unwrap();
-    let told = refused(&plain, Some(trust("clients.pem")));
-    assert!(told.contains("the server speaks no TLS at this port"), "{told}");
+    let reported = refused(&plain, Some(trust("clients.pem")));
+    assert!(reported.contains("the server speaks no TLS at this port"), "{reported}");
     assert!(!refused(&server, None).is_empty());
     let missing = refused(&server, Some(trust("none.pem")));
     assert!(missing.contains("server certificate authorities can't be read"), "{missing}");

@@ -46,7 +46,7 @@ fn get(server: &Server, path: &str) -> (String, String, String) {
 }
 
 #[test]
-fn metrics_and_health_are_told_and_nothing_else() {
+fn only_metrics_and_health_are_served() {
     let server = Server::start(watched()).unwrap();
     Peer::ready(server.address(), 4).good("SELECT key FROM system.local");
     let (status, headers, body) = get(&server, "/metrics?x=y");
@@ -84,7 +84,7 @@ fn metrics_and_health_are_told_and_nothing_else() {
 }
 
 #[test]
-fn clients_that_say_nothing_leave_room_for_others_and_do_not_hold_up_a_stop() {
+fn silent_http_clients_do_not_block_others_or_a_stop() {
     let server = Server::start(watched()).unwrap();
     let mut silent: Vec<_> = (0..3).map(|_| connect(&server)).collect();
     silent[1].write_all(b"GET /met").unwrap();
@@ -103,7 +103,7 @@ fn clients_that_say_nothing_leave_room_for_others_and_do_not_hold_up_a_stop() {
 }
 
 #[test]
-fn half_sent_requests_delay_no_whole_one() {
+fn partial_requests_delay_no_complete_one() {
     let server = Server::start(watched()).unwrap();
     let mut halves: Vec<_> = (0..200)
         .map(|_| {
@@ -137,7 +137,7 @@ fn half_sent_requests_delay_no_whole_one() {
 }
 
 #[test]
-fn a_store_that_takes_no_writes_is_not_well() {
+fn a_read_only_store_is_not_healthy() {
     let mem = CrashEnv::new(1);
     let faults = FaultEnv::new(Arc::new(mem.clone()));
     faults.only(&[OpClass::Sync]);
@@ -189,7 +189,7 @@ impl SystemSource for Slow {
 }
 
 #[test]
-fn a_server_that_stops_says_so_while_it_finishes_what_runs() {
+fn a_stopping_server_reports_it_while_requests_finish() {
     let server = Server::start(watched()).unwrap();
     let slow = Arc::new(Slow::default());
     server.session().engine().add_source(slow.clone());
@@ -217,7 +217,7 @@ fn a_server_that_stops_says_so_while_it_finishes_what_runs() {
 }
 
 #[test]
-fn an_address_that_others_reach_wants_a_word() {
+fn a_remote_address_without_logins_is_refused() {
     let mut options = watched();
     options.metrics = Some("0.0.0.0:0".parse().unwrap());
     let e = Server::start(options.clone()).unwrap_err().to_string();

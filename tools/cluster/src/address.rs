@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_part() {
         for (url, named) in [
             ("http://h", "cassandra://"),
             ("cassandra://", "\"\""),

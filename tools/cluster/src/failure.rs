@@ -181,13 +181,13 @@ mod tests {
 
     use super::*;
 
-    fn told(error: DbError) -> Error {
+    fn reported(error: DbError) -> Error {
         let text = "execution of 'k.f[int]' failed: it is odd".to_owned();
         of_execution(RequestAttemptError::DbError(error, text).into())
     }
 
     #[test]
-    fn what_servers_say_keeps_its_class() {
+    fn server_errors_keep_their_class() {
         let (consistency, required, received) = (Consistency::Quorum, 2, 1);
         let write_type = WriteType::Simple;
         for (error, class) in [
@@ -210,22 +210,22 @@ mod tests {
             (DbError::Other(0x7777), Class::Server),
         ] {
             let name = format!("{error:?}");
-            assert_eq!(told(error).class(), class, "{name}");
+            assert_eq!(reported(error).class(), class, "{name}");
         }
         let failed = DbError::FunctionFailure {
             keyspace: "k".to_owned(),
             function: "f".to_owned(),
             arg_types: vec!["int".to_owned()],
         };
-        let failed = told(failed);
+        let failed = reported(failed);
         assert_eq!(failed.class(), Class::FunctionFailure);
         assert_eq!(failed.to_string(), "execution of 'k.f[int]' failed: it is odd");
         let there = DbError::AlreadyExists { keyspace: "k".to_owned(), table: String::new() };
-        assert!(matches!(told(there), Error::AlreadyExists { table: None, .. }));
+        assert!(matches!(reported(there), Error::AlreadyExists { table: None, .. }));
     }
 
     #[test]
-    fn time_that_is_up_leaves_it_open_what_was_done() {
+    fn after_a_timeout_the_outcome_is_unknown() {
         let late = of_execution(ExecutionError::RequestTimeout(Duration::from_millis(500)));
         assert_eq!(late.class(), Class::Unanswered);
         assert!(late.to_string().contains("500ms") && late.help().unwrap().contains("not known"));

@@ -21,7 +21,7 @@ fn play_all(url: &str) {
 }
 
 #[test]
-fn the_programs_run_over_a_cluster() {
+fn the_programs_run_on_a_cluster() {
     match std::env::var("FIRN_CLUSTER") {
         Ok(url) => play_all(&url),
         Err(_) => {
@@ -33,7 +33,7 @@ fn the_programs_run_over_a_cluster() {
 }
 
 #[test]
-fn the_programs_run_where_a_url_names_a_folder() {
+fn the_programs_run_on_a_directory_url() {
     let dir = std::env::temp_dir().join(format!("firn-cluster-url-{}", std::process::id()));
     play_all(&format!("firn:{}", dir.display()));
     std::fs::remove_dir_all(dir).unwrap();

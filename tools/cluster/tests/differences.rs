@@ -214,7 +214,7 @@ fn types_of_other_classes(sides: &Sides<'_>) {
 }
 
 #[test]
-fn each_row_of_the_table_is_so() {
+fn each_row_of_the_table_is_true() {
     let table = include_str!("../src/lib.rs").lines().filter_map(|l| l.strip_prefix("//! | `"));
     let rows: Vec<&str> =
         table.filter_map(|line| line.split_once('`')).map(|(row, _)| row).collect();
@@ -238,7 +238,7 @@ fn each_row_of_the_table_is_so() {
 }
 
 #[test]
-fn a_statement_belongs_to_the_place_where_it_was_prepared() {
+fn a_statement_is_refused_by_another_database() {
     let dir = std::env::temp_dir().join(format!("firn-cluster-place-{}", std::process::id()));
     let server = Server::start(Options::ephemeral()).unwrap();
     let folder = Session::connect(&format!("firn:{}", dir.display())).unwrap();
@@ -283,7 +283,7 @@ fn a_task_may_wait_and_drop_the_session() {
 }
 
 #[test]
-fn who_is_not_reached_is_said() {
+fn errors_name_the_unreachable_address() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = Session::connect(&format!("cassandra://{closed}")).unwrap_err();
     assert_eq!(refused.class(), Class::Unanswered, "{refused}");

@@ -10,7 +10,7 @@ use firn_cql::Session;
 use programs::{PROGRAMS, play};
 
 #[test]
-fn the_programs_run_over_a_folder() {
+fn the_programs_run_on_a_directory() {
     let dir = std::env::temp_dir().join(format!("firn-cluster-folder-{}", std::process::id()));
     let session = Session::open(&dir).unwrap();
     for (name, program) in PROGRAMS {

@@ -83,9 +83,12 @@ fn assert_asks(url: &str) {
 #[track_caller]
 fn assert_refused(url: &str, class: Class, text: &str, help: &str) {
     let refused = Session::connect(url).unwrap_err();
-    let told = refused.help().unwrap_or_default();
+    let reported = refused.help().unwrap_or_default();
     assert_eq!(refused.class(), class, "{refused}");
-    assert!(refused.to_string().contains(text) && told.contains(help), "{refused} ({told})");
+    assert!(
+        refused.to_string().contains(text) && reported.contains(help),
+        "{refused} ({reported})"
+    );
 }
 
 #[test]

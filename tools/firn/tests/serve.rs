@@ -140,12 +140,12 @@ fn a_configuration_is_looked_at_without_a_server() {
         (["--durability", "power"], "survives a power cut", "\"durability\":\"power\""),
         (["--log", "debug"], "log              debug", "\"log\":\"debug\""),
     ];
-    let shows = |args: &[&str], output: &str| {
+    let shows = |args: &[&str], line: &str| {
         let all = check(args).good();
-        assert!(all.contains(output), "{output:?} is not in\n{all}");
+        assert!(all.contains(line), "{line:?} is not in\n{all}");
     };
-    for (option, output, json) in given {
-        shows(&option, output);
+    for (option, line, json) in given {
+        shows(&option, line);
         shows(&[&option[..], &["--json"]].concat(), json);
     }
     // If the process may open few files, the output has the number of accepted connections.

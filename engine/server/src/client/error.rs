@@ -19,13 +19,13 @@ pub enum ClientError {
     /// The requested path does not exist (Thrift only). The connection stays usable.
     NotFound,
     /// The server requires a login, and the options have none.
-    LoginWanted,
+    LoginRequired,
     /// No server listens at this address.
     Unreachable(String, std::io::Error),
     /// The connection has ended, or timed out. The request may or may not have been executed.
     Lost(String),
     /// The response violates the protocol. The connection is closed.
-    Nonsense(String),
+    Protocol(String),
     /// TLS was not negotiated, or failed. The connection is closed.
     NotEncrypted(String),
     /// The caller stopped the request. The connection is closed.
@@ -41,9 +41,9 @@ impl ClientError {
                 Class::of_code(*code).unwrap_or(Class::Server).name()
             }
             ClientError::NotFound => "NotFound",
-            ClientError::LoginWanted => Class::BadCredentials.name(),
+            ClientError::LoginRequired => Class::BadCredentials.name(),
             ClientError::Unreachable(..) => "Unreachable",
-            ClientError::Lost(_) | ClientError::Nonsense(_) | ClientError::NotEncrypted(_) => {
+            ClientError::Lost(_) | ClientError::Protocol(_) | ClientError::NotEncrypted(_) => {
                 "ConnectionLost"
             }
             ClientError::Stopped => "Stopped",
@@ -56,12 +56,12 @@ impl fmt::Display for ClientError {
         match self {
             ClientError::Refused { text, .. } => f.write_str(text),
             ClientError::NotFound => f.write_str("not found"),
-            ClientError::LoginWanted => f.write_str("the server wants a name and a password"),
+            ClientError::LoginRequired => f.write_str("the server wants a name and a password"),
             ClientError::Unreachable(address, why) => {
                 write!(f, "cannot connect to {address}: {why}")
             }
             ClientError::Lost(why) => write!(f, "the connection to the server is lost: {why}"),
-            ClientError::Nonsense(what) => {
+            ClientError::Protocol(what) => {
                 write!(f, "the server's answer breaks the rules of the protocol: {what}")
             }
             ClientError::NotEncrypted(why) => {

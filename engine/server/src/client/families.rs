@@ -20,7 +20,7 @@ use super::socket::{ClientSocket, answer_or};
 use crate::thrift::{ReadField, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift};
 
 /// Result of a call.
-type Called<T> = Result<T, ClientError>;
+type CallResult<T> = Result<T, ClientError>;
 /// Arguments of a call, or fields of a structure.
 type Arguments = Vec<(i16, ThriftValue<'static>)>;
 
@@ -70,7 +70,7 @@ pub struct FamilyClient {
     keyspace: Option<String>,
     level: i32,
     wait: Option<Duration>,
-    max_answer: usize,
+    max_response: usize,
     stop: Option<Arc<AtomicBool>>,
 }
 
@@ -88,14 +88,14 @@ fn text(text: &str) -> ThriftValue<'static> {
     ThriftValue::text(text)
 }
 
-fn nonsense(what: impl std::fmt::Display) -> ClientError {
-    ClientError::Nonsense(what.to_string())
+fn violation(what: impl std::fmt::Display) -> ClientError {
+    ClientError::Protocol(what.to_string())
 }
 
 /// Converts a value of a response.
-fn converted<T: ReadField>(value: &ThriftValue<'_>) -> Called<T> {
-    let read = T::read(value).map_err(|e| nonsense(format!("{e:?}")))?;
-    read.ok_or_else(|| nonsense("a value has another type than expected"))
+fn converted<T: ReadField>(value: &ThriftValue<'_>) -> CallResult<T> {
+    let read = T::read(value).map_err(|e| violation(format!("{e:?}")))?;
+    read.ok_or_else(|| violation("a value has another type than expected"))
 }
 
 /// Returns the text of an exception.
@@ -135,7 +135,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`], and those of a call.
-    pub fn connect(options: &ClientOptions) -> Called<FamilyClient> {
+    pub fn connect(options: &ClientOptions) -> CallResult<FamilyClient> {
         let mut client = FamilyClient {
             socket: ClientSocket::connect(options)?,
             incoming: vec![],
@@ -143,7 +143,7 @@ impl FamilyClient {
             keyspace: None,
             level: 1,
             wait: options.request_timeout,
-            max_answer: options.max_answer,
+            max_response: options.max_response,
             stop: None,
         };
         if let Some((name, password)) = &options.login {
@@ -182,8 +182,8 @@ impl FamilyClient {
         &mut self,
         method: &str,
         arguments: Arguments,
-        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
-    ) -> Called<T> {
+        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> CallResult<T>,
+    ) -> CallResult<T> {
         self.sequence = self.sequence.wrapping_add(1);
         let call = ThriftCall {
             method,
@@ -194,25 +194,25 @@ impl FamilyClient {
         };
         let mut message = vec![0; 4];
         call.put(&mut message);
-        let length = u32::try_from(message.len() - 4).map_err(|_| nonsense("it is too long"))?;
+        let length = u32::try_from(message.len() - 4).map_err(|_| violation("it is too long"))?;
         message[..4].copy_from_slice(&length.to_be_bytes());
         let sent = self.socket.send(&message)?;
         let answer =
             answer_or(self.answer(), sent).and_then(|frame| self.read(&frame, method, convert));
         answer.map_err(|e| match e {
-            told @ (ClientError::Refused { .. } | ClientError::NotFound) => told,
+            refused @ (ClientError::Refused { .. } | ClientError::NotFound) => refused,
             other => self.socket.end(other),
         })
     }
 
     /// Returns the bytes of the next message.
-    fn answer(&mut self) -> Called<Vec<u8>> {
+    fn answer(&mut self) -> CallResult<Vec<u8>> {
         self.incoming.clear();
         loop {
             if let Some((length, rest)) = self.incoming.split_first_chunk::<4>() {
                 let length = u32::from_be_bytes(*length) as usize;
-                if length > self.max_answer {
-                    return Err(nonsense(format!("an answer would have {length} bytes")));
+                if length > self.max_response {
+                    return Err(violation(format!("an answer would have {length} bytes")));
                 }
                 if let Some(message) = rest.get(..length) {
                     return Ok(message.to_vec());
@@ -227,14 +227,14 @@ impl FamilyClient {
         &self,
         message: &[u8],
         method: &str,
-        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> Called<T>,
-    ) -> Called<T> {
-        let reply = ThriftReply::read(message).map_err(nonsense)?;
+        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> CallResult<T>,
+    ) -> CallResult<T> {
+        let reply = ThriftReply::read(message).map_err(violation)?;
         if reply.sequence != self.sequence {
-            return Err(nonsense("it is the answer to another call"));
+            return Err(violation("it is the answer to another call"));
         }
         let ThriftValue::Struct(fields) = &reply.value else {
-            return Err(nonsense("an answer is no structure"));
+            return Err(violation("an answer is no structure"));
         };
         if reply.kind == ThriftReplyKind::Exception {
             return Err(ClientError::Refused { code: SERVER, text: text_of_exception(fields) });
@@ -247,14 +247,14 @@ impl FamilyClient {
     }
 
     /// Runs a call without a result.
-    fn done(&mut self, method: &str, arguments: Arguments) -> Called<()> {
+    fn done(&mut self, method: &str, arguments: Arguments) -> CallResult<()> {
         self.call(method, arguments, |_| Ok(()))
     }
 
     /// Runs a call with a result.
-    fn some<T: ReadField>(&mut self, method: &str, arguments: Arguments) -> Called<T> {
+    fn some<T: ReadField>(&mut self, method: &str, arguments: Arguments) -> CallResult<T> {
         self.call(method, arguments, |value| {
-            converted(value.ok_or_else(|| nonsense("it gives nothing"))?)
+            converted(value.ok_or_else(|| violation("it gives nothing"))?)
         })
     }
 
@@ -266,7 +266,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// [`ClientError::Refused`]; the connection stays usable. The same holds for the other calls.
-    pub fn set_keyspace(&mut self, name: &str) -> Called<()> {
+    pub fn set_keyspace(&mut self, name: &str) -> CallResult<()> {
         if self.keyspace.as_deref() != Some(name) {
             self.done("set_keyspace", vec![(1, text(name))])?;
             self.keyspace = Some(name.to_owned());
@@ -278,7 +278,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn describe_keyspaces(&mut self) -> Called<Vec<KsDef>> {
+    pub fn describe_keyspaces(&mut self) -> CallResult<Vec<KsDef>> {
         self.some("describe_keyspaces", vec![])
     }
 
@@ -286,7 +286,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn describe_keyspace(&mut self, name: &str) -> Called<KsDef> {
+    pub fn describe_keyspace(&mut self, name: &str) -> CallResult<KsDef> {
         self.some("describe_keyspace", vec![(1, text(name))])
     }
 
@@ -295,7 +295,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn describe(&mut self, what: &str) -> Called<String> {
+    pub fn describe(&mut self, what: &str) -> CallResult<String> {
         self.some(&format!("describe_{what}"), vec![])
     }
 
@@ -303,7 +303,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn describe_schema_versions(&mut self) -> Called<BTreeMap<String, Vec<String>>> {
+    pub fn describe_schema_versions(&mut self) -> CallResult<BTreeMap<String, Vec<String>>> {
         self.some("describe_schema_versions", vec![])
     }
 
@@ -311,7 +311,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_add_keyspace(&mut self, def: &KsDef) -> Called<String> {
+    pub fn system_add_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
         self.some("system_add_keyspace", vec![(1, def.to_thrift())])
     }
 
@@ -319,7 +319,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_update_keyspace(&mut self, def: &KsDef) -> Called<String> {
+    pub fn system_update_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
         self.some("system_update_keyspace", vec![(1, def.to_thrift())])
     }
 
@@ -327,7 +327,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_drop_keyspace(&mut self, name: &str) -> Called<String> {
+    pub fn system_drop_keyspace(&mut self, name: &str) -> CallResult<String> {
         let version = self.some("system_drop_keyspace", vec![(1, text(name))])?;
         self.keyspace.take_if(|chosen| chosen == name);
         Ok(version)
@@ -337,7 +337,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_add_column_family(&mut self, def: &CfDef) -> Called<String> {
+    pub fn system_add_column_family(&mut self, def: &CfDef) -> CallResult<String> {
         self.some("system_add_column_family", vec![(1, def.to_thrift())])
     }
 
@@ -345,7 +345,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_update_column_family(&mut self, def: &CfDef) -> Called<String> {
+    pub fn system_update_column_family(&mut self, def: &CfDef) -> CallResult<String> {
         self.some("system_update_column_family", vec![(1, def.to_thrift())])
     }
 
@@ -353,7 +353,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn system_drop_column_family(&mut self, name: &str) -> Called<String> {
+    pub fn system_drop_column_family(&mut self, name: &str) -> CallResult<String> {
         self.some("system_drop_column_family", vec![(1, text(name))])
     }
 
@@ -361,7 +361,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> Called<ColumnOrSuperColumn> {
+    pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<ColumnOrSuperColumn> {
         let arguments = vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())];
         self.some("get", arguments)
     }
@@ -375,7 +375,7 @@ impl FamilyClient {
         key: &[u8],
         parent: &ColumnParent,
         predicate: &SlicePredicate,
-    ) -> Called<Vec<ColumnOrSuperColumn>> {
+    ) -> CallResult<Vec<ColumnOrSuperColumn>> {
         let arguments = self.slice(key, parent, predicate);
         self.some("get_slice", arguments)
     }
@@ -389,7 +389,7 @@ impl FamilyClient {
         key: &[u8],
         parent: &ColumnParent,
         predicate: &SlicePredicate,
-    ) -> Called<i32> {
+    ) -> CallResult<i32> {
         let arguments = self.slice(key, parent, predicate);
         self.some("get_count", arguments)
     }
@@ -408,7 +408,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         predicate: &SlicePredicate,
         range: &KeyRange,
-    ) -> Called<Vec<KeySlice>> {
+    ) -> CallResult<Vec<KeySlice>> {
         let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
         let arguments =
             vec![(1, parent), (2, predicate), (3, range.to_thrift()), (4, self.level())];
@@ -424,7 +424,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         clause: &IndexClause,
         predicate: &SlicePredicate,
-    ) -> Called<Vec<KeySlice>> {
+    ) -> CallResult<Vec<KeySlice>> {
         let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
         let arguments =
             vec![(1, parent), (2, clause.to_thrift()), (3, predicate), (4, self.level())];
@@ -435,7 +435,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn insert(&mut self, key: &[u8], parent: &ColumnParent, column: &Column) -> Called<()> {
+    pub fn insert(&mut self, key: &[u8], parent: &ColumnParent, column: &Column) -> CallResult<()> {
         let (parent, column) = (parent.to_thrift(), column.to_thrift());
         self.done("insert", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
     }
@@ -444,7 +444,12 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn add(&mut self, key: &[u8], parent: &ColumnParent, column: &CounterColumn) -> Called<()> {
+    pub fn add(
+        &mut self,
+        key: &[u8],
+        parent: &ColumnParent,
+        column: &CounterColumn,
+    ) -> CallResult<()> {
         let (parent, column) = (parent.to_thrift(), column.to_thrift());
         self.done("add", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
     }
@@ -453,7 +458,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn remove(&mut self, key: &[u8], path: &ColumnPath, timestamp: i64) -> Called<()> {
+    pub fn remove(&mut self, key: &[u8], path: &ColumnPath, timestamp: i64) -> CallResult<()> {
         let (path, timestamp) = (path.to_thrift(), ThriftValue::I64(timestamp));
         self.done("remove", vec![(1, bytes(key)), (2, path), (3, timestamp), (4, self.level())])
     }
@@ -462,7 +467,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn remove_counter(&mut self, key: &[u8], path: &ColumnPath) -> Called<()> {
+    pub fn remove_counter(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<()> {
         self.done("remove_counter", vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())])
     }
 
@@ -470,7 +475,7 @@ impl FamilyClient {
     ///
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
-    pub fn truncate(&mut self, family: &str) -> Called<()> {
+    pub fn truncate(&mut self, family: &str) -> CallResult<()> {
         self.done("truncate", vec![(1, text(family))])
     }
 }

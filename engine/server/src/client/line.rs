@@ -7,7 +7,8 @@ use super::error::ClientError;
 use super::options::ClientOptions;
 use super::socket::{ClientSocket, answer_or};
 use crate::wire::{
-    FrameStream, Version, WireAnswer, WireError, WireReply, WireRequest, put_request, put_segments,
+    FrameStream, Version, WireError, WireReply, WireRequest, WireResponse, put_request,
+    put_segments,
 };
 
 /// A connection with one request at a time.
@@ -28,8 +29,8 @@ impl std::fmt::Debug for Line {
     }
 }
 
-fn nonsense(error: WireError) -> ClientError {
-    ClientError::Nonsense(error.text.into_owned())
+fn violation(error: WireError) -> ClientError {
+    ClientError::Protocol(error.text.into_owned())
 }
 
 impl Line {
@@ -39,7 +40,7 @@ impl Line {
             version,
             request_timeout: options.request_timeout,
             socket: ClientSocket::connect(options)?,
-            incoming: FrameStream::new(options.max_answer),
+            incoming: FrameStream::new(options.max_response),
             segments: false,
             stream: 0,
         })
@@ -97,12 +98,12 @@ impl Line {
     ) -> Result<WireReply, ClientError> {
         loop {
             while let Some((header, body)) =
-                self.incoming.take_frame().map_err(|(_, e)| nonsense(e))?
+                self.incoming.take_frame().map_err(|(_, e)| violation(e))?
             {
-                let reply = WireReply::read(&header, body).map_err(nonsense)?;
+                let reply = WireReply::read(&header, body).map_err(violation)?;
                 match reply.answer {
                     // The server answers an unreadable frame on stream 0.
-                    WireAnswer::Error(code, text)
+                    WireResponse::Error(code, text)
                         if header.stream == self.stream || header.stream == 0 =>
                     {
                         return Err(ClientError::Refused { code, text });

@@ -38,8 +38,8 @@ use std::sync::atomic::AtomicBool;
 use firn_cql::{Bound, Class, ColumnSpec, Kind, PagingState, Rows, quote_if_needed};
 
 use crate::wire::{
-    ErrorCode, ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version, WireAnswer,
-    WirePrepared, WireReply, WireRequest, WireValue,
+    ErrorCode, ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version,
+    WirePrepared, WireReply, WireRequest, WireResponse, WireValue,
 };
 use line::Line;
 
@@ -120,12 +120,12 @@ impl CqlClient {
     /// Connects, negotiates the newest protocol version that both sides support, and logs in.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] if no server listens, [`ClientError::LoginWanted`] if the
+    /// [`ClientError::Unreachable`] if no server listens, [`ClientError::LoginRequired`] if the
     /// options have no login, [`ClientError::Refused`] for a wrong password, and connection errors.
     pub fn connect(options: &ClientOptions) -> Result<CqlClient, ClientError> {
         for version in VERSIONS {
             match CqlClient::begin(options, version) {
-                Err(ClientError::Refused { code: PROTOCOL, .. } | ClientError::Nonsense(_))
+                Err(ClientError::Refused { code: PROTOCOL, .. } | ClientError::Protocol(_))
                     if version > Version::V3 => {}
                 other => return other,
             }
@@ -144,15 +144,17 @@ impl CqlClient {
         let wait = Some(options.connect_timeout);
         let mut answer = line.ask(&WireRequest::Startup(about.to_vec()), false, None, wait)?.answer;
         line.begin_segments();
-        if let WireAnswer::Authenticate(_) = answer {
-            let (name, password) = options.login.as_ref().ok_or(ClientError::LoginWanted)?;
+        if let WireResponse::Authenticate(_) = answer {
+            let (name, password) = options.login.as_ref().ok_or(ClientError::LoginRequired)?;
             let token = format!("\0{name}\0{password}");
             let request = WireRequest::AuthResponse(Some(token.as_bytes()));
             answer = line.ask(&request, false, None, wait)?.answer;
         }
         match answer {
-            WireAnswer::Ready | WireAnswer::AuthSuccess => Ok(CqlClient { line, keyspace: None }),
-            WireAnswer::AuthChallenge => Err(ClientError::Lost(
+            WireResponse::Ready | WireResponse::AuthSuccess => {
+                Ok(CqlClient { line, keyspace: None })
+            }
+            WireResponse::AuthChallenge => Err(ClientError::Lost(
                 "the server wants another login than a name and a password".to_owned(),
             )),
             other => Err(unexpected(&other)),
@@ -200,7 +202,7 @@ impl CqlClient {
     pub fn prepare(&mut self, cql: &str) -> Result<ClientStatement, ClientError> {
         let request = WireRequest::Prepare(PrepareRequest { text: cql, keyspace: None });
         match self.line.ask(&request, false, None, self.line.request_timeout)?.answer {
-            WireAnswer::Prepared(known) => Ok(ClientStatement { text: cql.to_owned(), known }),
+            WireResponse::Prepared(known) => Ok(ClientStatement { text: cql.to_owned(), known }),
             other => Err(self.line.end(unexpected(&other))),
         }
     }
@@ -247,7 +249,7 @@ impl CqlClient {
         let wait = self.line.request_timeout;
         let WireReply { trace, answer } =
             self.line.ask(request, how.traced, how.stop.as_deref(), wait)?;
-        let WireAnswer::Rows(rows) = answer else {
+        let WireResponse::Rows(rows) = answer else {
             return Err(self.line.end(unexpected(&answer)));
         };
         if let Kind::SetKeyspace(keyspace) = rows.kind() {
@@ -283,16 +285,16 @@ fn parameters<'v>(
 }
 
 /// Returns the error of a response of an unexpected kind.
-fn unexpected(answer: &WireAnswer) -> ClientError {
+fn unexpected(answer: &WireResponse) -> ClientError {
     let kind = match answer {
-        WireAnswer::Error(..) => "ERROR",
-        WireAnswer::Ready => "READY",
-        WireAnswer::Authenticate(_) => "AUTHENTICATE",
-        WireAnswer::AuthChallenge => "AUTH_CHALLENGE",
-        WireAnswer::AuthSuccess => "AUTH_SUCCESS",
-        WireAnswer::Supported(_) => "SUPPORTED",
-        WireAnswer::Rows(_) | WireAnswer::Prepared(_) => "RESULT",
-        WireAnswer::Event => "EVENT",
+        WireResponse::Error(..) => "ERROR",
+        WireResponse::Ready => "READY",
+        WireResponse::Authenticate(_) => "AUTHENTICATE",
+        WireResponse::AuthChallenge => "AUTH_CHALLENGE",
+        WireResponse::AuthSuccess => "AUTH_SUCCESS",
+        WireResponse::Supported(_) => "SUPPORTED",
+        WireResponse::Rows(_) | WireResponse::Prepared(_) => "RESULT",
+        WireResponse::Event => "EVENT",
     };
-    ClientError::Nonsense(format!("{kind} is no answer to this request"))
+    ClientError::Protocol(format!("{kind} is no answer to this request"))
 }

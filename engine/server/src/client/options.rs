@@ -20,7 +20,7 @@ pub struct ClientOptions {
     /// Maximum time without received bytes while a response is due. `None`: unlimited. 60 s.
     pub request_timeout: Option<Duration>,
     /// Longest response, in bytes; 256 MiB.
-    pub max_answer: usize,
+    pub max_response: usize,
 }
 
 impl ClientOptions {
@@ -32,7 +32,7 @@ impl ClientOptions {
             tls: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Some(Duration::from_secs(60)),
-            max_answer: 256 << 20,
+            max_response: 256 << 20,
         }
     }
 }

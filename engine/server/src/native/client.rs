@@ -23,17 +23,17 @@ const SCHEMA: u8 = 1 << 2;
 
 /// Maximum number of requests of one client that wait for a worker or run there. Then the server
 /// stops reading from it.
-const MOST_WAITING: usize = 32;
+const MAX_WAITING: usize = 32;
 
 /// Negotiated properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dialect {
+pub struct NegotiatedProtocol {
     /// Protocol version.
     pub version: Version,
     /// Compression of bodies or segments.
     pub compression: Option<BodyCompression>,
     /// Whether the client prefers a refusal to waiting when too many bytes are in flight.
-    pub throws_on_overload: bool,
+    pub refuses_on_overload: bool,
 }
 
 /// A connection with a client.
@@ -49,20 +49,20 @@ pub struct Client {
     /// Its outgoing responses.
     pub outbox: Arc<Outbox>,
     /// Negotiated properties, once known.
-    pub dialect: OnceLock<Dialect>,
+    pub negotiated: OnceLock<NegotiatedProtocol>,
     /// Driver and application info of STARTUP.
     pub about: Mutex<BTreeMap<String, String>>,
     /// Whether it got the warning about prepared statements in a keyspace of USE.
-    pub warned_of_use: AtomicBool,
+    pub has_use_warning: AtomicBool,
     /// Set when the connection has ended: its statements end then.
-    pub gone: Arc<AtomicBool>,
+    pub has_ended: Arc<AtomicBool>,
     /// Its requests that wait for a worker or run there: their responses stay in memory until sent.
     pub waiting: FlightBudget,
     /// Number of received requests.
     pub requests: AtomicU64,
     /// Its metrics.
     pub meter: ConnectionMeter,
-    listens: AtomicU8,
+    registered: AtomicU8,
     env: Arc<dyn Env>,
 }
 
@@ -79,14 +79,14 @@ impl Client {
             local: transport.socket().local_addr()?,
             session: node.session.clone(),
             outbox: Arc::new(Outbox::new(transport.clone(), meter.clone())),
-            dialect: OnceLock::new(),
+            negotiated: OnceLock::new(),
             about: Mutex::default(),
-            warned_of_use: AtomicBool::new(false),
-            gone: Arc::default(),
-            waiting: FlightBudget::new(MOST_WAITING),
+            has_use_warning: AtomicBool::new(false),
+            has_ended: Arc::default(),
+            waiting: FlightBudget::new(MAX_WAITING),
             requests: AtomicU64::new(0),
             meter,
-            listens: AtomicU8::new(0),
+            registered: AtomicU8::new(0),
             env: node.env.clone(),
         })
     }
@@ -104,13 +104,17 @@ impl Client {
                 .ok_or_else(|| WireError::protocol(format!("Invalid value '{kind}' for Type")))?;
             bits |= 1 << at;
         }
-        self.listens.fetch_or(bits, Ordering::Relaxed);
+        self.registered.fetch_or(bits, Ordering::Relaxed);
         Ok(())
     }
 
-    fn dialect(&self) -> Dialect {
-        let before = Dialect { version: Version::V5, compression: None, throws_on_overload: false };
-        self.dialect.get().copied().unwrap_or(before)
+    fn negotiated(&self) -> NegotiatedProtocol {
+        let before = NegotiatedProtocol {
+            version: Version::V5,
+            compression: None,
+            refuses_on_overload: false,
+        };
+        self.negotiated.get().copied().unwrap_or(before)
     }
 
     /// Puts a response into the outbox. `version`: that of the connection, once negotiated.
@@ -121,7 +125,7 @@ impl Client {
         about: (&[String], Option<Uuid>),
         body: impl FnOnce(&mut ResponseBody<'_>),
     ) {
-        let Dialect { version, compression, .. } = self.dialect();
+        let NegotiatedProtocol { version, compression, .. } = self.negotiated();
         self.put(version, compression, stream, opcode, about, body);
     }
 
@@ -134,7 +138,7 @@ impl Client {
         trace: Option<Uuid>,
         body: impl FnOnce(&mut ResponseBody<'_>),
     ) {
-        let Dialect { version, compression, .. } = self.dialect();
+        let NegotiatedProtocol { version, compression, .. } = self.negotiated();
         let (trace, warnings) = (trace.map(Uuid::into_bytes), rows.warnings());
         let envelope = Envelope { version, stream, trace, warnings, compression };
         self.outbox.put(rows.share().cloned(), |out| {
@@ -161,7 +165,7 @@ impl Client {
 
     /// Responds with an error.
     pub fn refuse(&self, stream: i16, error: &WireError) {
-        let Dialect { version, compression, .. } = self.dialect();
+        let NegotiatedProtocol { version, compression, .. } = self.negotiated();
         self.refuse_in(version, compression, stream, error);
     }
 
@@ -191,10 +195,10 @@ impl Client {
     }
 
     /// Sends an event if the client has registered for it.
-    fn tell(&self, bit: u8, body: impl FnOnce(&mut ResponseBody<'_>)) {
-        if self.listens.load(Ordering::Relaxed) & bit != 0 {
+    fn notify(&self, bit: u8, body: impl FnOnce(&mut ResponseBody<'_>)) {
+        if self.registered.load(Ordering::Relaxed) & bit != 0 {
             // The events of a client that does not read would accumulate forever.
-            if !self.outbox.takes_event() {
+            if !self.outbox.count_event() {
                 tracing::warn!(client = %self.peer, "a client does not read its events");
                 return self.close();
             }
@@ -215,7 +219,7 @@ impl Client {
 
     /// Closes the connection.
     pub fn close(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+        self.has_ended.store(true, Ordering::Relaxed);
         self.outbox.close();
     }
 }
@@ -246,10 +250,10 @@ impl Clients {
     }
 
     /// Sends STATUS_CHANGE DOWN to all clients that have registered for it.
-    pub fn tell_down(&self) {
+    pub fn notify_down(&self) {
         for client in self.all() {
             let node = client.local;
-            client.tell(STATUS, |body| body.status_event("DOWN", node));
+            client.notify(STATUS, |body| body.status_event("DOWN", node));
         }
     }
 }
@@ -266,7 +270,7 @@ impl SchemaListener for Clients {
 
     fn changed(&self, change: &SchemaChange) {
         for client in self.all() {
-            client.tell(SCHEMA, |body| body.schema_event(change));
+            client.notify(SCHEMA, |body| body.schema_event(change));
         }
     }
 }

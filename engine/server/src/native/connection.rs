@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::client::{Client, Dialect};
+use super::client::{Client, NegotiatedProtocol};
 use super::login;
 use super::statement::{self, Exchange};
 use crate::node::{Node, RequestKind};
-use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
+use crate::transport::{TLS_ON_PLAIN_PORT, Transport, is_tls_handshake};
 use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequest};
 
 /// The state of the connection after a request.
@@ -16,9 +16,9 @@ use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequ
 enum Next {
     Request,
     /// The protocol properties are negotiated.
-    Settled,
+    Negotiated,
     /// The connection is set up.
-    Begun,
+    Ready,
     /// Later bytes cannot be understood.
     Close,
 }
@@ -29,19 +29,19 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let options = &node.options;
     let mut stream = FrameStream::new(options.max_first_frame);
     node.set_up(socket);
-    let begun = node.env.monotonic_nanos();
-    let (mut has_begun, mut is_sent_away) = (false, false);
+    let started = node.env.monotonic_nanos();
+    let (mut is_ready, mut is_refused) = (false, false);
     // Arrival time of the requests being processed.
-    let mut came = begun;
-    let mut receipt = node.receipt();
+    let mut arrived = started;
+    let mut receive_progress = node.receive_progress();
     'reading: loop {
         loop {
             let next = match stream.take_frame() {
-                Ok(Some((header, body))) => request(node, client, came, header, body),
+                Ok(Some((header, body))) => request(node, client, arrived, header, body),
                 Ok(None) => break,
                 Err((header, error)) => {
-                    if !has_begun && looks_encrypted(stream.untaken()) {
-                        tracing::warn!(client = %client.peer, "{NO_TLS_HERE}");
+                    if !is_ready && is_tls_handshake(stream.unparsed()) {
+                        tracing::warn!(client = %client.peer, "{TLS_ON_PLAIN_PORT}");
                     }
                     refuse(client, header.map_or(0, |h| h.stream), header, &error);
                     Next::Close
@@ -54,39 +54,39 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                     client.outbox.wait_for_room();
                 }
                 Next::Request => {}
-                next @ (Next::Settled | Next::Begun) => {
+                next @ (Next::Negotiated | Next::Ready) => {
                     // This response may still be unsegmented, while later ones are in segments.
                     client.outbox.send();
-                    if let Some(dialect) = client.dialect.get()
-                        && dialect.version == Version::V5
+                    if let Some(negotiated) = client.negotiated.get()
+                        && negotiated.version == Version::V5
                     {
-                        let lz4 = dialect.compression.is_some();
+                        let lz4 = negotiated.compression.is_some();
                         stream.begin_segments(lz4);
                         client.outbox.begin_segments(lz4);
                     }
-                    if next == Next::Begun {
+                    if next == Next::Ready {
                         stream.set_most(options.max_frame);
                         let _ = socket.set_read_timeout(options.idle_timeout);
-                        has_begun = true;
+                        is_ready = true;
                     }
                 }
                 Next::Close => {
                     client.outbox.finish();
-                    is_sent_away = true;
+                    is_refused = true;
                     break 'reading;
                 }
             }
         }
         client.outbox.send();
         client.outbox.wait_for_room();
-        if !has_begun {
-            let left = node.left_to_begin(begun);
+        if !is_ready {
+            let left = node.left_to_begin(started);
             if left.is_none() || socket.set_read_timeout(left).is_err() {
                 tracing::debug!(client = %client.peer, "no conversation has begun in time");
                 break;
             }
         }
-        if !receipt.note(stream.held_bytes(), socket) {
+        if !receive_progress.note(stream.buffered_bytes(), socket) {
             tracing::debug!(client = %client.peer, "a request comes too slowly");
             break;
         }
@@ -94,12 +94,12 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
             Ok(None) => break,
             Ok(Some(bytes)) => {
                 client.meter.received(bytes);
-                came = node.env.monotonic_nanos();
+                arrived = node.env.monotonic_nanos();
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 tracing::warn!(client = %client.peer, "{e}");
-                is_sent_away = true;
+                is_refused = true;
                 break;
             }
             Err(e) => {
@@ -114,9 +114,9 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
         client.waiting.wait_until_empty();
         client.outbox.finish();
     }
-    if is_sent_away {
-        client.gone.store(true, Ordering::Relaxed);
-        node.part(transport);
+    if is_refused {
+        client.has_ended.store(true, Ordering::Relaxed);
+        node.lingering_close(transport);
     }
     client.close();
 }
@@ -124,7 +124,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
 /// Responds with an error to an unreadable request. The response has the version of the connection;
 /// before negotiation, that of the request if supported, else the newest.
 fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &WireError) {
-    if client.dialect.get().is_some() {
+    if client.negotiated.get().is_some() {
         return client.refuse(stream, error);
     }
     let version = header.and_then(|h| h.version().ok()).unwrap_or(Version::V5);
@@ -132,15 +132,15 @@ fn refuse(client: &Client, stream: i16, header: Option<FrameHeader>, error: &Wir
 }
 
 /// Reports whether the client still has to log in.
-fn is_asked(node: &Node, client: &Client) -> bool {
+fn must_log_in(node: &Node, client: &Client) -> bool {
     node.login && client.session.role().is_none()
 }
 
-/// Answers a request or passes it to a worker. `came`: arrival time of its last bytes.
+/// Answers a request or passes it to a worker. `arrived`: arrival time of its last bytes.
 fn request(
     node: &Arc<Node>,
     client: &Arc<Client>,
-    came: u64,
+    arrived: u64,
     header: FrameHeader,
     body: &[u8],
 ) -> Next {
@@ -153,14 +153,14 @@ fn request(
             return Next::Close;
         }
     };
-    let begun = client.dialect.get().copied();
-    if let Some(dialect) = begun
-        && dialect.version != version
+    let negotiated = client.negotiated.get().copied();
+    if let Some(agreed) = negotiated
+        && agreed.version != version
     {
         let text = "Invalid message version. Got";
         let error = WireError::protocol(format!(
             "{text} {}/v{0} but previous messages on this connection had version {}/v{1}",
-            version as u8, dialect.version as u8
+            version as u8, agreed.version as u8
         ));
         client.refuse(header.stream, &error);
         return Next::Close;
@@ -169,13 +169,13 @@ fn request(
         Ok(opcode) => opcode,
         Err(error) => {
             refuse(client, header.stream, Some(header), &error);
-            return if begun.is_some() { Next::Request } else { Next::Close };
+            return if negotiated.is_some() { Next::Request } else { Next::Close };
         }
     };
     let unpacked;
     let mut body = body;
     if header.is_compressed() && version < Version::V5 {
-        let compression = begun.and_then(|d| d.compression);
+        let compression = negotiated.and_then(|d| d.compression);
         let unpack = |c: crate::wire::BodyCompression| c.unpack(body, node.options.max_frame);
         let none = || Err(WireError::protocol("Compression was not agreed on in STARTUP"));
         match compression.map_or_else(none, unpack) {
@@ -194,41 +194,41 @@ fn request(
             return Next::Request;
         }
     };
-    if let Some(dialect) = begun
+    if let Some(agreed) = negotiated
         && request.is_statement()
-        && !is_asked(node, client)
+        && !must_log_in(node, client)
     {
         let (stream, bytes) = (header.stream, body.len());
-        let conversation = Exchange { node, client, dialect, stream, bytes, came };
-        statement::take(&conversation, request, header.is_traced());
+        let exchange = Exchange { node, client, negotiated: agreed, stream, bytes, arrived };
+        statement::take(&exchange, request, header.is_traced());
         return Next::Request;
     }
-    let next = about_conversation(node, client, (header, version, opcode), request, begun);
-    client.meter.answered(RequestKind::of(opcode), node.nanos_since(came));
+    let next = connection_request(node, client, (header, version, opcode), request, negotiated);
+    client.meter.answered(RequestKind::of(opcode), node.nanos_since(arrived));
     next
 }
 
 /// Answers a request about the connection itself (no statement); refuses requests in the wrong
 /// state.
-fn about_conversation(
+fn connection_request(
     node: &Node,
     client: &Client,
     (header, version, opcode): (FrameHeader, Version, Opcode),
     request: WireRequest<'_>,
-    begun: Option<Dialect>,
+    negotiated: Option<NegotiatedProtocol>,
 ) -> Next {
-    match (request, begun) {
+    match (request, negotiated) {
         (WireRequest::Options, _) => login::options(client, version, header.stream),
         (WireRequest::Startup(options), None) => match login::startup(client, version, &options) {
-            Ok(dialect) => {
+            Ok(negotiated) => {
                 // This is the last uncompressed response.
                 if node.login {
                     login::ask(client, version, header.stream);
                 } else {
                     client.put(version, None, header.stream, Opcode::Ready, (&[], None), |_| {});
                 }
-                let _ = client.dialect.set(dialect);
-                return if node.login { Next::Settled } else { Next::Begun };
+                let _ = client.negotiated.set(negotiated);
+                return if node.login { Next::Negotiated } else { Next::Ready };
             }
             Err(error) => {
                 refuse(client, header.stream, Some(header), &error);
@@ -245,14 +245,14 @@ fn about_conversation(
             let text = "Unexpected message STARTUP, the conversation has begun";
             client.refuse(header.stream, &WireError::protocol(text));
         }
-        (WireRequest::AuthResponse(token), Some(_)) if is_asked(node, client) => {
+        (WireRequest::AuthResponse(token), Some(_)) if must_log_in(node, client) => {
             return match login::log_in(node, client, token) {
                 Ok(()) => {
                     let about = (&[][..], None);
                     client.answer(header.stream, Opcode::AuthSuccess, about, |body| {
                         body.auth_success();
                     });
-                    Next::Begun
+                    Next::Ready
                 }
                 Err(error) => {
                     client.refuse(header.stream, &error);
@@ -264,7 +264,7 @@ fn about_conversation(
             let text = "Unexpected message AUTH_RESPONSE: nobody has to log in here";
             client.refuse(header.stream, &WireError::protocol(text));
         }
-        (WireRequest::Register(kinds), Some(_)) if !is_asked(node, client) => {
+        (WireRequest::Register(kinds), Some(_)) if !must_log_in(node, client) => {
             match client.listen(&kinds) {
                 Ok(()) => client.answer(header.stream, Opcode::Ready, (&[], None), |_| {}),
                 Err(error) => client.refuse(header.stream, &error),

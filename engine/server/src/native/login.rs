@@ -2,8 +2,8 @@
 
 use firn_cql::internals::catalog::CQL_VERSION;
 
-use super::client::{Client, Dialect};
-use crate::node::{AFTER_A_GUESS, Node};
+use super::client::{Client, NegotiatedProtocol};
+use crate::node::{FAILED_LOGIN_DELAY, Node};
 use crate::wire::{BodyCompression, ErrorCode, Opcode, Version, WireError};
 
 /// Authenticator class that drivers know: it requires a name and a password.
@@ -18,7 +18,7 @@ const SUPPORTED: [(&str, &[&str]); 3] = [
 
 /// Answers OPTIONS.
 pub fn options(client: &Client, version: Version, stream: i16) {
-    let compression = client.dialect.get().and_then(|d| d.compression);
+    let compression = client.negotiated.get().and_then(|d| d.compression);
     client.put(version, compression, stream, Opcode::Supported, (&[], None), |body| {
         body.supported(&SUPPORTED);
     });
@@ -33,7 +33,7 @@ pub fn startup(
     client: &Client,
     version: Version,
     options: &[(&str, &str)],
-) -> Result<Dialect, WireError> {
+) -> Result<NegotiatedProtocol, WireError> {
     let option = |name: &str| {
         options.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     };
@@ -61,8 +61,8 @@ pub fn startup(
     };
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     *client.about.lock() = options.iter().map(owned).collect();
-    let throws_on_overload = option("THROW_ON_OVERLOAD") == Some("1");
-    Ok(Dialect { version, compression, throws_on_overload })
+    let refuses_on_overload = option("THROW_ON_OVERLOAD") == Some("1");
+    Ok(NegotiatedProtocol { version, compression, refuses_on_overload })
 }
 
 /// Requests a name and a password.
@@ -92,7 +92,7 @@ pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), 
     drop(queued);
     done.map_err(|e| {
         tracing::warn!(client = %client.peer, role = name, "a login was refused");
-        node.env.sleep(AFTER_A_GUESS);
+        node.env.sleep(FAILED_LOGIN_DELAY);
         WireError::new(ErrorCode::Credentials, e.text().into_owned())
     })
 }

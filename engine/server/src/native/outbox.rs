@@ -15,11 +15,11 @@ use crate::transport::Transport;
 use crate::wire::put_segments;
 
 /// Bytes of pending responses above which the server stops reading from the client.
-const MOST: usize = 4 << 20;
+const MAX_PENDING: usize = 4 << 20;
 /// Events that may wait during a send: about a MiB.
-const MOST_EVENTS: usize = 8 << 10;
+const MAX_EVENTS: usize = 8 << 10;
 /// Capacity that a buffer retains for later responses.
-const KEPT: usize = 64 << 10;
+const RETAINED_CAPACITY: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 struct OutboxState {
@@ -30,7 +30,7 @@ struct OutboxState {
     events: usize,
     /// Shares of the results budget: of these responses, and of those being sent.
     shares: Vec<Arc<ResultShare>>,
-    leaving: Vec<Arc<ResultShare>>,
+    sending_shares: Vec<Arc<ResultShare>>,
     /// Whether frames are in segments, and whether those are compressed.
     segments: Option<bool>,
     /// Whether a thread is sending.
@@ -84,11 +84,11 @@ impl Outbox {
             put_segments(&mut framed, &bytes, &waiting.ends, lz4);
             bytes.clear();
             waiting.envelopes = bytes;
-            waiting.envelopes.shrink_to(KEPT);
+            waiting.envelopes.shrink_to(RETAINED_CAPACITY);
             bytes = framed;
         }
         waiting.ends.clear();
-        waiting.leaving = std::mem::take(&mut waiting.shares);
+        waiting.sending_shares = std::mem::take(&mut waiting.shares);
         waiting.events = 0;
         self.meter.sent(bytes.len());
         Some(bytes)
@@ -134,11 +134,11 @@ impl Outbox {
     }
 
     fn after(&self, waiting: &mut OutboxState, mut bytes: Vec<u8>, good: bool) {
-        waiting.leaving.clear();
+        waiting.sending_shares.clear();
         if !good {
             self.end(waiting);
         }
-        if waiting.envelopes.capacity() == 0 && bytes.capacity() <= KEPT {
+        if waiting.envelopes.capacity() == 0 && bytes.capacity() <= RETAINED_CAPACITY {
             bytes.clear();
             waiting.envelopes = bytes;
         }
@@ -156,12 +156,12 @@ impl Outbox {
     /// Sends as much as the socket accepts at once. Starts a thread that waits and sends the rest.
     pub fn send_at_once(self: &Arc<Self>, env: &Arc<dyn Env>) {
         if let Some((bytes, from)) = self.send_by(Transport::write_some) {
-            self.leave(env, bytes, from);
+            self.send_in_background(env, bytes, from);
         }
     }
 
     /// Leaves the rest of these bytes, and later ones, to a new thread.
-    fn leave(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
+    fn send_in_background(self: &Arc<Self>, env: &Arc<dyn Env>, bytes: Vec<u8>, from: usize) {
         let outbox = self.clone();
         let work = move || {
             let sent = outbox.transport.write_all(&bytes[from..]);
@@ -174,7 +174,7 @@ impl Outbox {
         if env.spawn("firn-send", Box::new(work)).is_err() {
             let mut waiting = self.waiting.lock();
             waiting.sending = false;
-            waiting.leaving = vec![];
+            waiting.sending_shares = vec![];
             self.end(&mut waiting);
             self.sent.notify_all();
         }
@@ -182,21 +182,21 @@ impl Outbox {
 
     /// Counts an event to be appended. Returns false if too many events wait: the client
     /// does not read.
-    pub fn takes_event(&self) -> bool {
+    pub fn count_event(&self) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.events += 1;
-        waiting.events <= MOST_EVENTS
+        waiting.events <= MAX_EVENTS
     }
 
     /// Reports whether the pending bytes exceed the limit.
     pub fn is_full(&self) -> bool {
-        self.waiting.lock().envelopes.len() > MOST
+        self.waiting.lock().envelopes.len() > MAX_PENDING
     }
 
     /// Waits until the pending bytes are below the limit.
     pub fn wait_for_room(&self) {
         let mut waiting = self.waiting.lock();
-        while waiting.sending && !waiting.ended && waiting.envelopes.len() > MOST {
+        while waiting.sending && !waiting.ended && waiting.envelopes.len() > MAX_PENDING {
             self.sent.wait(&mut waiting);
         }
     }
@@ -221,14 +221,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_that_wait_are_bounded_and_those_that_were_sent_are_not_counted() {
+    fn waiting_events_are_bounded() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let transport = Arc::new(Transport::plain(listener.accept().unwrap().0));
         let outbox = Outbox::new(transport, ConnectionMeter::new(Arc::default(), 1));
         for _ in 0..2 {
-            assert!((0..MOST_EVENTS).all(|_| outbox.takes_event()));
-            assert!(!outbox.takes_event());
+            assert!((0..MAX_EVENTS).all(|_| outbox.count_event()));
+            assert!(!outbox.count_event());
             outbox.put(None, |out| out.push(7));
             outbox.send();
         }

@@ -10,9 +10,9 @@ use firn_cql::{BatchKind, Bound, ChangeKind, Error, Kind, PagingState, Prepared,
 use firn_wide::internals::types::hex;
 use uuid::Uuid;
 
-use super::client::{Client, Dialect};
+use super::client::{Client, NegotiatedProtocol};
 use crate::node::{
-    FlightShare, KnownStatement, Node, RequestKind, RequestTrace, TableUse, TableUses,
+    FlightShare, Node, RequestKind, RequestTrace, ServerStatement, TableUse, TableUses,
 };
 use crate::wire::{
     BatchRequest, ErrorCode, ExecuteRequest, Opcode, PrepareRequest, QueryParameters, QueryRequest,
@@ -20,52 +20,52 @@ use crate::wire::{
 };
 
 /// Maximum changes of a batch that the thread of a connection executes itself.
-const FEW: usize = 16;
+const MAX_QUICK_CHANGES: usize = 16;
 
 /// Maximum characters of a bound value in a trace.
-const MOST_SHOWN: usize = 1000;
+const MAX_SHOWN_CHARS: usize = 1000;
 
 /// A request with its client.
 #[derive(Clone, Copy)]
 pub struct Exchange<'a> {
     pub node: &'a Arc<Node>,
     pub client: &'a Arc<Client>,
-    pub dialect: Dialect,
+    pub negotiated: NegotiatedProtocol,
     pub stream: i16,
     /// Length of the request.
     pub bytes: usize,
     /// Arrival time of its last bytes.
-    pub came: u64,
+    pub arrived: u64,
 }
 
 /// An error of a request.
-enum Refusal {
+enum RequestFailure {
     Wire(WireError),
     Statement(Error),
     /// The prepared statement with this id is unknown.
     Unprepared(Vec<u8>),
 }
 
-impl From<Error> for Refusal {
-    fn from(e: Error) -> Refusal {
-        Refusal::Statement(e)
+impl From<Error> for RequestFailure {
+    fn from(e: Error) -> RequestFailure {
+        RequestFailure::Statement(e)
     }
 }
 
-impl From<WireError> for Refusal {
-    fn from(e: WireError) -> Refusal {
-        Refusal::Wire(e)
+impl From<WireError> for RequestFailure {
+    fn from(e: WireError) -> RequestFailure {
+        RequestFailure::Wire(e)
     }
 }
 
-type Result<T> = std::result::Result<T, Refusal>;
+type Result<T> = std::result::Result<T, RequestFailure>;
 
 /// A statement or batch to run.
 enum RequestWork {
     One {
         prepared: Prepared,
         /// The prepared statement of the server, if it was an EXECUTE.
-        known: Option<Arc<KnownStatement>>,
+        known: Option<Arc<ServerStatement>>,
         bound: Vec<Bound>,
         run: Run,
         skip_metadata: bool,
@@ -98,11 +98,11 @@ impl RequestWork {
 struct Job {
     node: Arc<Node>,
     client: Arc<Client>,
-    dialect: Dialect,
+    negotiated: NegotiatedProtocol,
     stream: i16,
     trace: Option<RequestTrace>,
     kind: RequestKind,
-    came: u64,
+    arrived: u64,
     work: RequestWork,
 }
 
@@ -119,8 +119,8 @@ fn text_bytes(request: &WireRequest<'_>) -> usize {
 }
 
 /// Executes a request or passes it to a worker. Its response is put into the outbox.
-pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
-    let Exchange { node, client, .. } = conversation;
+pub fn take(exchange: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
+    let Exchange { node, client, .. } = exchange;
     let kind = RequestKind::of(request.opcode());
     let name = match kind {
         RequestKind::Prepare => "Preparing CQL3 query",
@@ -128,25 +128,25 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         RequestKind::Batch => "Execute batch of CQL3 queries",
         _ => "Execute CQL3 query",
     };
-    let answered = || client.meter.answered(kind, node.nanos_since(conversation.came));
+    let answered = || client.meter.answered(kind, node.nanos_since(exchange.arrived));
     let mut trace =
         traced.then(|| RequestTrace::begin(&node.env, None, name, client.peer, client.local));
     let compiling = node.compile_share(text_bytes(&request));
     let made = match request {
-        WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
-        WireRequest::Execute(request) => conversation.execute(&request, trace.as_mut()),
-        WireRequest::Batch(request) => conversation.batch(&request, trace.as_mut()),
+        WireRequest::Query(request) => exchange.query(&request, trace.as_mut()),
+        WireRequest::Execute(request) => exchange.execute(&request, trace.as_mut()),
+        WireRequest::Batch(request) => exchange.batch(&request, trace.as_mut()),
         WireRequest::Prepare(request) => {
-            let done = conversation.prepare(&request, trace.as_mut());
+            let done = exchange.prepare(&request, trace.as_mut());
             let session = trace.map(|t| finish(node, t));
             match done {
                 Ok((known, warnings)) => {
                     let about = (&*warnings, session);
-                    client.answer(conversation.stream, Opcode::Result, about, |body| {
+                    client.answer(exchange.stream, Opcode::Result, about, |body| {
                         body.prepared(&known.prepared)
                     })
                 }
-                Err(refusal) => refuse(client, conversation.stream, refusal, session),
+                Err(refusal) => refuse(client, exchange.stream, refusal, session),
             }
             return answered();
         }
@@ -156,26 +156,26 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         Ok(made) => made,
         Err(refusal) => {
             let session = trace.map(|t| finish(node, t));
-            refuse(client, conversation.stream, refusal, session);
+            refuse(client, exchange.stream, refusal, session);
             return answered();
         }
     };
     let job = Job {
         node: (*node).clone(),
         client: (*client).clone(),
-        dialect: conversation.dialect,
-        stream: conversation.stream,
+        negotiated: exchange.negotiated,
+        stream: exchange.stream,
         trace,
         kind,
-        came: conversation.came,
+        arrived: exchange.arrived,
         work,
     };
     if is_quick {
         return job.run();
     }
-    let Some(share) = conversation.share(&job.work) else {
+    let Some(share) = exchange.share(&job.work) else {
         let text = "Too many bytes of requests are in flight; try again later";
-        client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
+        client.refuse(exchange.stream, &WireError::new(ErrorCode::Overloaded, text));
         return answered();
     };
     // From here the plan itself counts as in flight.
@@ -185,7 +185,7 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     node.workers.push(move || {
         let client = job.client.clone();
         let (node, began) = (&job.node, job.node.env.monotonic_nanos());
-        let running = node.running.enter(&job.text(), job.came, began);
+        let running = node.running.enter(&job.text(), job.arrived, began);
         job.run();
         drop(running);
         client.send_at_once();
@@ -200,11 +200,11 @@ fn finish(node: &Node, mut trace: RequestTrace) -> Uuid {
     session
 }
 
-fn refuse(client: &Client, stream: i16, refusal: Refusal, trace: Option<Uuid>) {
+fn refuse(client: &Client, stream: i16, refusal: RequestFailure, trace: Option<Uuid>) {
     match refusal {
-        Refusal::Wire(error) => client.refuse(stream, &error),
-        Refusal::Statement(error) => client.fail(stream, &error, trace),
-        Refusal::Unprepared(id) => client.unprepared(stream, &id, trace),
+        RequestFailure::Wire(error) => client.refuse(stream, &error),
+        RequestFailure::Statement(error) => client.fail(stream, &error, trace),
+        RequestFailure::Unprepared(id) => client.unprepared(stream, &id, trace),
     }
 }
 
@@ -247,7 +247,7 @@ impl Exchange<'_> {
     /// client prefers an error.
     fn share(&self, work: &RequestWork) -> Option<FlightShare> {
         let bytes = self.bytes.saturating_add(work.plan_bytes());
-        if self.dialect.throws_on_overload {
+        if self.negotiated.refuses_on_overload {
             self.node.flight.try_take(bytes)
         } else {
             Some(self.node.flight.take(bytes))
@@ -264,7 +264,7 @@ impl Exchange<'_> {
             timestamp: parameters.timestamp,
             now_in_seconds: parameters.now_in_seconds,
             endpoint: Some(self.client.local),
-            stop: Some(self.client.gone.clone()),
+            stop: Some(self.client.has_ended.clone()),
             batch_limits: Some(self.node.options.batches),
             tombstone_limits: Some(self.node.options.tombstones),
             max_result_bytes: Some(self.node.options.max_result),
@@ -309,7 +309,7 @@ impl Exchange<'_> {
         &self,
         request: &PrepareRequest<'_>,
         trace: Option<&mut RequestTrace>,
-    ) -> Result<(Arc<KnownStatement>, Vec<String>)> {
+    ) -> Result<(Arc<ServerStatement>, Vec<String>)> {
         let keyspace = request.keyspace.map(Arc::from);
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), request.text)?;
         if let Some(trace) = trace {
@@ -319,7 +319,7 @@ impl Exchange<'_> {
         let (uses, mut warnings) = (self.node.metrics.uses(&prepared), vec![]);
         let chosen = prepared.keyspace().filter(|_| keyspace.is_none() && !prepared.is_qualified());
         if let Some(chosen) = chosen
-            && !self.client.warned_of_use.swap(true, Ordering::Relaxed)
+            && !self.client.has_use_warning.swap(true, Ordering::Relaxed)
         {
             warnings.push(warning_of_use(chosen, &prepared.id()));
         }
@@ -354,8 +354,8 @@ impl Exchange<'_> {
         Ok((work, is_quick))
     }
 
-    fn known(&self, id: &[u8]) -> Result<Arc<KnownStatement>> {
-        self.node.prepared.get(id).ok_or_else(|| Refusal::Unprepared(id.to_vec()))
+    fn known(&self, id: &[u8]) -> Result<Arc<ServerStatement>> {
+        self.node.prepared.get(id).ok_or_else(|| RequestFailure::Unprepared(id.to_vec()))
     }
 
     fn execute(
@@ -373,9 +373,10 @@ impl Exchange<'_> {
         }
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(prepared.text());
-        let (came, wanted) = (bound.len(), prepared.markers().len());
-        if came != wanted {
-            let text = format!("there were {wanted} markers(?) in CQL but {came} bound variables");
+        let (arrived, wanted) = (bound.len(), prepared.markers().len());
+        if arrived != wanted {
+            let text =
+                format!("there were {wanted} markers(?) in CQL but {arrived} bound variables");
             return Err(WireError::new(ErrorCode::Invalid, text).into());
         }
         let work = RequestWork::One {
@@ -420,7 +421,7 @@ impl Exchange<'_> {
             uses.extend(more);
             members.push((prepared, member.values.iter().map(|v| bound_of(*v)).collect()));
         }
-        let is_quick = members.len() <= FEW && !self.node.writes_wait;
+        let is_quick = members.len() <= MAX_QUICK_CHANGES && !self.node.writes_wait;
         let (timestamp, now_in_seconds) = (request.timestamp, request.now_in_seconds);
         let batch_limits = Some(self.node.options.batches);
         let run = Run { timestamp, now_in_seconds, batch_limits, ..Run::default() };
@@ -460,7 +461,7 @@ fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
             Bound::Null | Bound::Unset => None,
         };
         let mut text = literal(&marker.of.of, bytes);
-        if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+        if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN_CHARS) {
             text.truncate(end);
             text.push_str("...'");
         }
@@ -485,14 +486,14 @@ impl Job {
         if let Some(trace) = &mut self.trace {
             trace.event("Executing");
         }
-        let Job { node, client, dialect, stream, trace, kind, came, work } = self;
+        let Job { node, client, negotiated, stream, trace, kind, arrived, work } = self;
         let (one, many);
         let (done, how, uses) = match work {
             RequestWork::One { prepared, known, bound, run, skip_metadata, metadata_id, uses } => {
                 one = uses;
                 let done = client.session.run(&prepared, bound, &run);
                 let how = done.as_ref().map_or(RowsFlags::default(), |rows| {
-                    flags(dialect, rows, known.as_deref(), skip_metadata, metadata_id.as_deref())
+                    flags(negotiated, rows, known.as_deref(), skip_metadata, metadata_id.as_deref())
                 });
                 (done, how, &*one)
             }
@@ -520,7 +521,7 @@ impl Job {
                     Kind::Schema(change) => body.schema_change(change),
                 };
                 client.answer_with_rows(stream, &rows, session, body);
-                let nanos = node.nanos_since(came);
+                let nanos = node.nanos_since(arrived);
                 client.meter.used(uses, nanos);
                 if let Some((kind, partitions)) = rows.batch() {
                     client.meter.batch(kind, partitions);
@@ -529,7 +530,7 @@ impl Job {
             }
             Err(error) => {
                 client.fail(stream, &error, session);
-                client.meter.answered(kind, node.nanos_since(came));
+                client.meter.answered(kind, node.nanos_since(arrived));
             }
         }
     }
@@ -537,9 +538,9 @@ impl Job {
 
 /// Returns the metadata flags of a result for a client that has cached some columns.
 fn flags(
-    dialect: Dialect,
+    negotiated: NegotiatedProtocol,
     rows: &Rows,
-    known: Option<&KnownStatement>,
+    known: Option<&ServerStatement>,
     skip_metadata: bool,
     metadata_id: Option<&[u8]>,
 ) -> RowsFlags {
@@ -548,7 +549,7 @@ fn flags(
         None => RowsFlags { skip_metadata, ..all },
         // The columns of a conditional update's result vary.
         Some(known) if !known.has_columns() => all,
-        Some(known) if dialect.version == Version::V5 => {
+        Some(known) if negotiated.version == Version::V5 => {
             let id = known.metadata_id(rows.columns());
             match metadata_id == Some(&id) {
                 true => RowsFlags { skip_metadata, ..all },

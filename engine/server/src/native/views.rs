@@ -56,8 +56,8 @@ impl SystemSource for ServerViews {
 
 fn client(client: &Client, rows: &mut SystemRows<'_>) {
     let about = client.about.lock().clone();
-    let said = |name: &str| about.get(name).cloned();
-    let version = client.dialect.get().map(|d| d.version as i32);
+    let option = |name: &str| about.get(name).cloned();
+    let version = client.negotiated.get().map(|d| d.version as i32);
     let stage = if version.is_some() { "ready" } else { "established" };
     let encryption = client.encryption();
     // Show a name only after a successful login.
@@ -66,8 +66,8 @@ fn client(client: &Client, rows: &mut SystemRows<'_>) {
         ("port", &i32::from(client.peer.port())),
         ("client_options", &about),
         ("connection_stage", &stage),
-        ("driver_name", &said("DRIVER_NAME")),
-        ("driver_version", &said("DRIVER_VERSION")),
+        ("driver_name", &option("DRIVER_NAME")),
+        ("driver_version", &option("DRIVER_VERSION")),
         ("hostname", &client.peer.ip().to_string()),
         ("keyspace_name", &client.session.keyspace().map(|k| k.to_string())),
         ("protocol_version", &version),
@@ -216,13 +216,13 @@ fn batches(node: &Node, rows: &mut SystemRows<'_>) {
         ("partitions_per_unlogged_batch", BatchKind::Unlogged),
         ("partitions_per_counter_batch", BatchKind::Counter),
     ] {
-        let told = node.metrics.batches(kind);
+        let quantiles = node.metrics.batches(kind);
         rows.add(&[
             ("name", &name),
-            ("max", &i64::try_from(told.max).unwrap_or(i64::MAX)),
-            ("p50th", &(told.p50 as f64)),
-            ("p999th", &(told.p999 as f64)),
-            ("p99th", &(told.p99 as f64)),
+            ("max", &i64::try_from(quantiles.max).unwrap_or(i64::MAX)),
+            ("p50th", &(quantiles.p50 as f64)),
+            ("p999th", &(quantiles.p999 as f64)),
+            ("p99th", &(quantiles.p99 as f64)),
         ]);
     }
 }
@@ -230,7 +230,7 @@ fn batches(node: &Node, rows: &mut SystemRows<'_>) {
 fn running(node: &Node, rows: &mut SystemRows<'_>) {
     let micros = |nanos: u64| i64::try_from(nanos / 1000).unwrap_or(i64::MAX);
     for request in node.running.all() {
-        let queued = request.began.saturating_sub(request.came);
+        let queued = request.began.saturating_sub(request.arrived);
         rows.add(&[
             ("thread_id", &request.thread),
             ("queued_micros", &micros(queued)),

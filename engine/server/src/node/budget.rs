@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_share_is_had_though_small_ones_come_all_the_time() {
+    fn small_shares_do_not_starve_a_large_one() {
         let (budget, env) = (FlightBudget::new(100), OsEnv::new());
         let first = budget.take(10);
         let waiter = budget.clone();

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 /// Number of stored compactions; the oldest are dropped.
-const MOST: usize = 1000;
+const MAX_COMPACTIONS: usize = 1000;
 
 /// A compaction that has ended.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl CompactionHistory {
     fn add(&self, tree: &str, bytes_in: u64, bytes_out: u64) {
         let (micros, random) = (self.env.wall_micros() as i64, self.env.random());
         let mut past = self.past.lock();
-        if past.len() == MOST {
+        if past.len() == MAX_COMPACTIONS {
             past.pop_front();
         }
         // There are few trees: entries share the name.
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn the_last_compactions_are_stored() {
         let history = CompactionHistory::new(OsEnv::new(), None);
-        (0..MOST as u64 + 7).for_each(|n| history.add("tree", n, 1));
+        (0..MAX_COMPACTIONS as u64 + 7).for_each(|n| history.add("tree", n, 1));
         let all = history.all();
-        assert_eq!((all.len(), all[0].bytes_in), (MOST, 7));
+        assert_eq!((all.len(), all[0].bytes_in), (MAX_COMPACTIONS, 7));
         let ids: std::collections::BTreeSet<_> = all.iter().map(|c| c.id).collect();
-        assert_eq!(ids.len(), MOST);
+        assert_eq!(ids.len(), MAX_COMPACTIONS);
     }
 }

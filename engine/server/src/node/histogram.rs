@@ -12,12 +12,12 @@ use firn_kv::stats::Latency;
 pub const SHARDS: usize = 8;
 
 /// Latencies below 2 to this power, in nanoseconds, share the first bucket: 256 ns.
-const LEAST: u32 = 8;
+const MIN_LOG: u32 = 8;
 /// Latencies of at least 2 to this power share the last bucket: 69 s.
-const MOST: u32 = 36;
+const MAX_LOG: u32 = 36;
 /// Bits after the leading one that select the bucket: each is an eighth of its power of two wide.
 const BITS: u32 = 3;
-const BUCKETS: usize = (((MOST - LEAST) as usize) << BITS) + 2;
+const BUCKETS: usize = (((MAX_LOG - MIN_LOG) as usize) << BITS) + 2;
 
 #[repr(align(128))]
 #[derive(Debug)]
@@ -33,23 +33,23 @@ pub struct LatencyHistogram([OnceLock<Box<HistogramShard>>; SHARDS]);
 
 fn bucket(nanos: u64) -> usize {
     let log = nanos.max(1).ilog2();
-    if log < LEAST {
+    if log < MIN_LOG {
         return 0;
     }
-    if log >= MOST {
+    if log >= MAX_LOG {
         return BUCKETS - 1;
     }
     let within = (nanos >> (log - BITS)) as usize & ((1 << BITS) - 1);
-    1 + (((log - LEAST) as usize) << BITS) + within
+    1 + (((log - MIN_LOG) as usize) << BITS) + within
 }
 
 /// Returns the longest latency of a bucket.
-fn longest(bucket: usize) -> u64 {
-    let Some(at) = bucket.checked_sub(1) else { return (1 << LEAST) - 1 };
+fn upper_bound(bucket: usize) -> u64 {
+    let Some(at) = bucket.checked_sub(1) else { return (1 << MIN_LOG) - 1 };
     if bucket == BUCKETS - 1 {
         return u64::MAX;
     }
-    let (log, within) = (LEAST as usize + (at >> BITS), at & ((1 << BITS) - 1));
+    let (log, within) = (MIN_LOG as usize + (at >> BITS), at & ((1 << BITS) - 1));
     (((1 << BITS) + within as u64 + 1) << (log - BITS as usize)) - 1
 }
 
@@ -88,10 +88,10 @@ impl LatencyHistogram {
                 passed += n;
                 wanted > 0 && passed >= wanted
             });
-            found.map_or(0, |bucket| longest(bucket).min(max))
+            found.map_or(0, |bucket| upper_bound(bucket).min(max))
         };
         let within = Latency::BOUNDS.map(|bound| {
-            let below = counts.iter().enumerate().take_while(|(at, _)| longest(*at) <= bound);
+            let below = counts.iter().enumerate().take_while(|(at, _)| upper_bound(*at) <= bound);
             below.map(|(_, n)| n).sum()
         });
         Latency { timed, p50: at(500), p90: at(900), p99: at(990), p999: at(999), max, sum, within }
@@ -118,13 +118,13 @@ pub struct CountQuantiles {
 impl CountHistogram {
     /// Counts a number. `shard`: as for [`LatencyHistogram::record`].
     pub fn record(&self, shard: usize, number: u64) {
-        self.0.record(shard, number.min(u64::MAX >> LEAST) << LEAST);
+        self.0.record(shard, number.min(u64::MAX >> MIN_LOG) << MIN_LOG);
     }
 
     /// Returns the quantiles so far.
     pub fn quantiles(&self) -> CountQuantiles {
         let Latency { p50, p99, p999, max, .. } = self.0.latency();
-        let [p50, p99, p999, max] = [p50, p99, p999, max].map(|n| n >> LEAST);
+        let [p50, p99, p999, max] = [p50, p99, p999, max].map(|n| n >> MIN_LOG);
         CountQuantiles { p50, p99, p999, max }
     }
 }
@@ -147,14 +147,14 @@ mod tests {
         histogram.record(0, u64::MAX);
         let CountQuantiles { p50, p99, p999, max } = histogram.quantiles();
         assert!((1_000..1_125).contains(&p50) && (p50, p50) == (p99, p999), "{p50} {p99} {p999}");
-        assert_eq!(max, u64::MAX >> LEAST);
+        assert_eq!(max, u64::MAX >> MIN_LOG);
     }
 
     #[test]
-    fn each_time_is_in_the_bucket_whose_bounds_are_around_it() {
-        assert_eq!(longest(0), 255);
+    fn each_latency_is_within_the_bounds_of_its_bucket() {
+        assert_eq!(upper_bound(0), 255);
         for at in 1..BUCKETS {
-            let (least, most) = (longest(at - 1) + 1, longest(at));
+            let (least, most) = (upper_bound(at - 1) + 1, upper_bound(at));
             assert_eq!((bucket(least), bucket(most)), (at, at), "{least} to {most}");
             assert!(at == BUCKETS - 1 || most - least <= least / 8, "{least} to {most}");
         }
@@ -162,18 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn what_connections_count_is_told_together() {
+    fn shards_are_reported_as_one() {
         let histogram = LatencyHistogram::default();
         assert_eq!(histogram.latency(), Latency::default());
         (0..1000).for_each(|n| histogram.record(n, (n as u64 + 1) * 10_000));
-        let told = histogram.latency();
-        assert_eq!((told.timed, told.max, told.sum), (1000, 10_000_000, 5_005_000_000));
-        for (quantile, exact) in [(told.p50, 5_000_000), (told.p99, 9_900_000)] {
+        let all = histogram.latency();
+        assert_eq!((all.timed, all.max, all.sum), (1000, 10_000_000, 5_005_000_000));
+        for (quantile, exact) in [(all.p50, 5_000_000), (all.p99, 9_900_000)] {
             assert!((exact..=exact + exact / 8).contains(&quantile), "{quantile} for {exact}");
         }
-        let of =
-            |bound: u64| told.within[Latency::BOUNDS.iter().position(|b| *b == bound).unwrap()];
-        assert_eq!((of(5_000), of(60_000_000_000)), (0, told.timed));
+        let of = |bound: u64| all.within[Latency::BOUNDS.iter().position(|b| *b == bound).unwrap()];
+        assert_eq!((of(5_000), of(60_000_000_000)), (0, all.timed));
         for (bound, exact) in [(5_000_000, 500), (10_000_000, 1000)] {
             assert!((exact - exact / 8..=exact).contains(&of(bound)), "{} for {exact}", of(bound));
         }

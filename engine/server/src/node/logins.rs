@@ -11,12 +11,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 /// Maximum number of logins that wait or run: a few seconds of work.
-pub const MOST_LOGINS: usize = 256;
+pub const MAX_LOGINS: usize = 256;
 /// Maximum number of logins of one address.
-pub const MOST_LOGINS_OF_ONE: usize = 128;
+pub const MAX_LOGINS_OF_ADDRESS: usize = 128;
 
 /// Delay after a failed login.
-pub const AFTER_A_GUESS: Duration = Duration::from_millis(200);
+pub const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);
 
 /// Logins that wait or run, by address. Cheap to clone; all clones share one queue.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ impl LoginQueue {
     pub fn enter(&self, of: IpAddr) -> Option<QueuedLogin> {
         let mut all = self.0.lock();
         let of_one = all.get(&of).copied().unwrap_or_default();
-        if of_one >= MOST_LOGINS_OF_ONE || all.values().sum::<usize>() >= MOST_LOGINS {
+        if of_one >= MAX_LOGINS_OF_ADDRESS || all.values().sum::<usize>() >= MAX_LOGINS {
             return None;
         }
         all.insert(of, of_one + 1);
@@ -64,10 +64,10 @@ mod tests {
         let address = |n: u8| IpAddr::from([10, 0, 0, n]);
         let enter = |n| queue.enter(address(n));
         let mut first: Vec<_> = std::iter::from_fn(|| enter(1)).collect();
-        assert_eq!(first.len(), MOST_LOGINS_OF_ONE);
+        assert_eq!(first.len(), MAX_LOGINS_OF_ADDRESS);
         // Other addresses still get in, up to the total bound.
         let second: Vec<_> = (2..4).flat_map(|n| std::iter::from_fn(move || enter(n))).collect();
-        assert_eq!(first.len() + second.len(), MOST_LOGINS);
+        assert_eq!(first.len() + second.len(), MAX_LOGINS);
         assert!(enter(5).is_none());
         first.pop();
         assert!(enter(1).is_some());

@@ -204,7 +204,7 @@ impl SchemaListener for NodeMetrics {
             return;
         }
         let mut tables = self.tables.write();
-        let gone: Vec<_> = match (change.target, &change.name) {
+        let dropped: Vec<_> = match (change.target, &change.name) {
             ("KEYSPACE", _) => tables
                 .remove(&change.keyspace)
                 .into_iter()
@@ -217,7 +217,7 @@ impl SchemaListener for NodeMetrics {
                 .collect(),
             _ => return,
         };
-        gone.iter().for_each(|meter| meter.dropped.store(true, Ordering::Relaxed));
+        dropped.iter().for_each(|meter| meter.dropped.store(true, Ordering::Relaxed));
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_and_code_has_its_own_place() {
+    fn each_request_kind_and_error_code_has_its_own_counter() {
         assert!(RequestKind::NAMED.iter().enumerate().all(|(at, (kind, _))| *kind as usize == at));
         let metrics = Arc::new(NodeMetrics::default());
         let meter = ConnectionMeter::new(metrics.clone(), u64::MAX);
@@ -321,7 +321,8 @@ mod tests {
             meter.failed(class.code());
         }
         meter.failed(0x7777);
-        let told: Vec<_> = metrics.errors().filter(|(_, n)| *n > 0).map(|(name, _)| name).collect();
-        assert_eq!(told, ["server", "function_failure", "syntax", "already_exists", "unprepared"]);
+        let names: Vec<_> =
+            metrics.errors().filter(|(_, n)| *n > 0).map(|(name, _)| name).collect();
+        assert_eq!(names, ["server", "function_failure", "syntax", "already_exists", "unprepared"]);
     }
 }

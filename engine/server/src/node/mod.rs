@@ -15,10 +15,10 @@ mod workers;
 
 pub use budget::{FlightBudget, FlightShare};
 pub use compactions::CompactionHistory;
-pub use logins::{AFTER_A_GUESS, LoginQueue};
+pub use logins::{FAILED_LOGIN_DELAY, LoginQueue};
 pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
-pub use prepared::{KnownStatement, PreparedStatements};
-pub use receiving::{ReceiveBudget, RequestReceipt};
+pub use prepared::{PreparedStatements, ServerStatement};
+pub use receiving::{ReceiveBudget, ReceiveProgress};
 pub use running::RunningRequests;
 pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
@@ -40,7 +40,7 @@ const COMPILING: usize = 1 << 20;
 const SHORT_TEXT: usize = 4 << 10;
 
 /// Bytes that a refused client may still send before its connection is reset.
-const PARTING: usize = 64 << 20;
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
 /// State shared by all connections.
 pub struct Node {
@@ -124,9 +124,9 @@ impl Node {
     }
 
     /// Returns the empty receive state of a connection.
-    pub fn receipt(&self) -> RequestReceipt {
+    pub fn receive_progress(&self) -> ReceiveProgress {
         let (patience, idle) = (self.options.login_timeout, self.options.idle_timeout);
-        RequestReceipt::new(&self.env, &self.receiving, patience, idle)
+        ReceiveProgress::new(&self.env, &self.receiving, patience, idle)
     }
 
     /// Waits until a text of this many bytes may be compiled. `None`: a short text, which never
@@ -146,8 +146,8 @@ impl Node {
     }
 
     /// Returns the nanoseconds since this time, by [`firn_kv::Env::monotonic_nanos`].
-    pub fn nanos_since(&self, came: u64) -> u64 {
-        self.env.monotonic_nanos().saturating_sub(came)
+    pub fn nanos_since(&self, arrived: u64) -> u64 {
+        self.env.monotonic_nanos().saturating_sub(arrived)
     }
 
     /// Sets the options of a connection's socket. If that fails the connection still works; the
@@ -161,16 +161,16 @@ impl Node {
 
     /// Closes the connection of a refused client so that it can read the reason. It has as much
     /// time as a new connection.
-    pub fn part(&self, transport: &Transport) {
+    pub fn lingering_close(&self, transport: &Transport) {
         let began = self.env.monotonic_nanos();
-        transport.part(PARTING, || self.left_to_begin(began));
+        transport.lingering_close(MAX_DISCARDED_BYTES, || self.left_to_begin(began));
     }
 
-    /// Returns the remaining time of a connection to finish its setup; `came` is its start, by
+    /// Returns the remaining time of a connection to finish its setup; `arrived` is its start, by
     /// [`firn_kv::Env::monotonic_nanos`]. The limit is for the whole setup, not for the time
     /// between bytes. `None`: it has passed.
-    pub fn left_to_begin(&self, came: u64) -> Option<Duration> {
-        let passed = Duration::from_nanos(self.nanos_since(came));
+    pub fn left_to_begin(&self, arrived: u64) -> Option<Duration> {
+        let passed = Duration::from_nanos(self.nanos_since(arrived));
         self.options.login_timeout.checked_sub(passed).filter(|left| !left.is_zero())
     }
 }

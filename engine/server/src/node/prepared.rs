@@ -20,7 +20,7 @@ const KNOWN: usize = 256;
 
 /// A prepared statement.
 #[derive(Debug)]
-pub struct KnownStatement {
+pub struct ServerStatement {
     /// The statement.
     pub prepared: Prepared,
     /// Columns of its result when prepared, with their id.
@@ -34,21 +34,28 @@ pub struct KnownStatement {
     used: AtomicU64,
 }
 
-impl KnownStatement {
+impl ServerStatement {
     /// Creates the entry of a statement that uses these tables; it may replace a known one.
     fn new(
         prepared: Prepared,
         uses: TableUses,
-        before: Option<&KnownStatement>,
+        before: Option<&ServerStatement>,
         used: u64,
-    ) -> KnownStatement {
+    ) -> ServerStatement {
         let columns = prepared.columns().map(|c| (c.clone(), metadata_id(c)));
         let had_others = before.is_some_and(|b| {
             let is_other = b.columns.as_ref().map(|c| c.1) != columns.as_ref().map(|c| c.1);
             b.had_others || is_other
         });
         let outdated = AtomicBool::new(false);
-        KnownStatement { prepared, columns, uses, had_others, outdated, used: AtomicU64::new(used) }
+        ServerStatement {
+            prepared,
+            columns,
+            uses,
+            had_others,
+            outdated,
+            used: AtomicU64::new(used),
+        }
     }
 
     /// Returns the id of the columns of a result of this statement.
@@ -81,17 +88,17 @@ impl KnownStatement {
 }
 
 #[derive(Debug, Default)]
-struct KnownStatements {
-    by_id: BTreeMap<[u8; 16], Arc<KnownStatement>>,
+struct ServerStatements {
+    by_id: BTreeMap<[u8; 16], Arc<ServerStatement>>,
     bytes: usize,
     evicted: u64,
 }
 
-impl KnownStatements {
+impl ServerStatements {
     /// Evicts the least recently used statements until the rest takes half of this many bytes. The
     /// most recently used one stays.
     fn shrink(&mut self, most: usize) {
-        let of = |s: &Arc<KnownStatement>| (s.used.load(Ordering::Relaxed), s.bytes());
+        let of = |s: &Arc<ServerStatement>| (s.used.load(Ordering::Relaxed), s.bytes());
         let mut uses: Vec<(u64, usize)> = self.by_id.values().map(of).collect();
         uses.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
         let mut left = 0;
@@ -114,7 +121,7 @@ impl KnownStatements {
 pub struct PreparedStatements {
     most: usize,
     clock: AtomicU64,
-    known: RwLock<KnownStatements>,
+    known: RwLock<ServerStatements>,
 }
 
 impl PreparedStatements {
@@ -124,7 +131,7 @@ impl PreparedStatements {
     }
 
     /// Returns the statement with this id. `None`: it must be prepared, perhaps again.
-    pub fn get(&self, id: &[u8]) -> Option<Arc<KnownStatement>> {
+    pub fn get(&self, id: &[u8]) -> Option<Arc<ServerStatement>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let found = self.known.read().by_id.get(&id).filter(|s| !s.is_outdated())?.clone();
         found.used.store(self.clock.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -136,7 +143,7 @@ impl PreparedStatements {
     ///
     /// # Errors
     /// `Invalid` for a statement that alone exceeds the bound.
-    pub fn put(&self, prepared: Prepared, uses: TableUses) -> Result<Arc<KnownStatement>, Error> {
+    pub fn put(&self, prepared: Prepared, uses: TableUses) -> Result<Arc<ServerStatement>, Error> {
         let bytes = prepared.heap_bytes() + KNOWN;
         if bytes > self.most {
             let text = "Prepared statement of size";
@@ -149,7 +156,7 @@ impl PreparedStatements {
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         let mut known = self.known.write();
         let before = known.by_id.remove(&prepared.id());
-        let statement = Arc::new(KnownStatement::new(prepared, uses, before.as_deref(), now));
+        let statement = Arc::new(ServerStatement::new(prepared, uses, before.as_deref(), now));
         known.bytes += statement.bytes();
         known.bytes -= before.map_or(0, |b| b.bytes());
         known.by_id.insert(statement.prepared.id(), statement.clone());
@@ -166,7 +173,7 @@ impl PreparedStatements {
     }
 
     /// Returns all statements, by id.
-    pub fn all(&self) -> Vec<Arc<KnownStatement>> {
+    pub fn all(&self) -> Vec<Arc<ServerStatement>> {
         self.known.read().by_id.values().filter(|s| !s.is_outdated()).cloned().collect()
     }
 }
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_were_used_longest_ago_make_room_and_are_counted() {
+    fn the_least_recently_used_are_evicted_and_counted() {
         const MOST: usize = 20 << 10;
         let session = firn_cql::Session::in_memory().unwrap();
         let known = PreparedStatements::new(MOST);
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_about_the_statements_whose_tables_they_change() {
+    fn schema_changes_invalidate_statements_of_their_tables() {
         let session = firn_cql::Session::in_memory().unwrap();
         let keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
         session.execute(keyspace, ()).unwrap();

@@ -13,12 +13,12 @@ use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
 
 /// Bytes of a partial request that every connection may have.
-const SMALL: usize = 64 << 10;
+const SMALL_REQUEST: usize = 64 << 10;
 /// Bytes of a large request that must arrive within the patience.
-const LEAST: usize = 64 << 10;
+const MIN_PROGRESS: usize = 64 << 10;
 /// Time limit for the next bytes of a request that was paused: they have arrived in the socket
 /// meanwhile.
-const AT_ONCE: Duration = Duration::from_millis(200);
+const RESUME_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 struct ReceiveState {
@@ -95,7 +95,7 @@ impl Drop for LargeRequest {
 }
 
 /// Receive state of a connection's partial request.
-pub struct RequestReceipt {
+pub struct ReceiveProgress {
     env: Arc<dyn Env>,
     budget: ReceiveBudget,
     /// Maximum time without progress.
@@ -107,7 +107,7 @@ pub struct RequestReceipt {
     mark: (u64, usize),
 }
 
-impl RequestReceipt {
+impl ReceiveProgress {
     /// Creates the state of a connection that has sent nothing. A large request with too little
     /// progress within `patience` is too slow; `idle` limits the wait for the next request.
     pub fn new(
@@ -115,9 +115,9 @@ impl RequestReceipt {
         budget: &ReceiveBudget,
         patience: Duration,
         idle: Option<Duration>,
-    ) -> RequestReceipt {
+    ) -> ReceiveProgress {
         let (env, budget) = (env.clone(), budget.clone());
-        RequestReceipt { env, budget, patience, idle, large: None, mark: (0, 0) }
+        ReceiveProgress { env, budget, patience, idle, large: None, mark: (0, 0) }
     }
 
     /// Notes the bytes of a partial request after a read. Waits while the bytes of all clients
@@ -125,7 +125,7 @@ impl RequestReceipt {
     pub fn note(&mut self, held: usize, socket: &TcpStream) -> bool {
         // Setting the limit fails only for a connection that has ended.
         let limit = |time: Option<Duration>| drop(socket.set_read_timeout(time));
-        if held <= SMALL {
+        if held <= SMALL_REQUEST {
             if self.large.take().is_some() {
                 limit(self.idle);
             }
@@ -135,7 +135,7 @@ impl RequestReceipt {
         let large = match &self.large {
             Some(large) => {
                 if Duration::from_nanos(now.saturating_sub(self.mark.0)) >= self.patience {
-                    if held < self.mark.1.saturating_add(LEAST) {
+                    if held < self.mark.1.saturating_add(MIN_PROGRESS) {
                         return false;
                     }
                     self.mark = (now, held);
@@ -149,7 +149,7 @@ impl RequestReceipt {
         };
         if large.hold(held) {
             self.mark.0 = self.env.monotonic_nanos();
-            limit(Some(AT_ONCE.min(self.patience)));
+            limit(Some(RESUME_TIMEOUT.min(self.patience)));
         } else {
             limit(Some(self.patience));
         }

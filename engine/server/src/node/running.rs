@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 /// Longest stored text of a request, in characters.
-const MOST_TEXT: usize = 1 << 10;
+const MAX_TEXT: usize = 1 << 10;
 
 /// A request running on a worker.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct RunningRequest {
     /// Text of the request.
     pub text: String,
     /// Arrival time of the request, by [`firn_kv::Env::monotonic_nanos`].
-    pub came: u64,
+    pub arrived: u64,
     /// Time at which the worker began.
     pub began: u64,
 }
@@ -38,11 +38,11 @@ pub struct RunningGuard {
 
 impl RunningRequests {
     /// Lists a request of this thread until the guard is dropped.
-    pub fn enter(&self, text: &str, came: u64, began: u64) -> RunningGuard {
+    pub fn enter(&self, text: &str, arrived: u64, began: u64) -> RunningGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
-        let text = text.chars().take(MOST_TEXT).collect();
-        self.all.lock().insert(number, RunningRequest { thread, text, came, began });
+        let text = text.chars().take(MAX_TEXT).collect();
+        self.all.lock().insert(number, RunningRequest { thread, text, arrived, began });
         RunningGuard { of: self.clone(), number }
     }
 

@@ -1,7 +1,7 @@
 //! Traced requests for `system_traces`. The newest ones are stored in memory.
 //!
-//! Invariants: a trace has at most [`MOST_TRACE`] bytes of text, and one text [`MOST_TEXT`]. All
-//! traces together have at most [`MOST_BYTES`] and number at most [`KEPT`].
+//! Invariants: a trace has at most [`MAX_TRACE`] bytes of text, and one text [`MAX_TEXT`]. All
+//! traces together have at most [`MAX_BYTES`] and number at most [`RETAINED_CAPACITY`].
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 /// Maximum number of stored traces.
-const KEPT: usize = 256;
+const RETAINED_CAPACITY: usize = 256;
 /// Maximum bytes of the texts of all traces.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Maximum bytes of the texts of one trace.
-const MOST_TRACE: usize = 64 << 10;
+const MAX_TRACE: usize = 64 << 10;
 /// Maximum bytes of one text: a statement, a value or an event.
-const MOST_TEXT: usize = 4 << 10;
+const MAX_TEXT: usize = 4 << 10;
 /// Bytes that a parameter or an event takes in addition to its texts.
 const ENTRY: usize = 64;
 /// Units of 100 ns between the start of the Gregorian calendar and 1970.
@@ -88,7 +88,7 @@ impl RequestTrace {
             events: vec![],
             took: 0,
         };
-        RequestTrace { env: env.clone(), began: env.monotonic_nanos(), room: MOST_TRACE, request }
+        RequestTrace { env: env.clone(), began: env.monotonic_nanos(), room: MAX_TRACE, request }
     }
 
     /// Returns the session id.
@@ -103,7 +103,7 @@ impl RequestTrace {
 
     /// Returns the longest prefix of a text that fits; `name` takes room, too.
     fn fitted(&mut self, name: &str, text: &str) -> String {
-        let most = MOST_TEXT.min(self.room.saturating_sub(name.len()));
+        let most = MAX_TEXT.min(self.room.saturating_sub(name.len()));
         let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         let end = end.unwrap_or_default();
         let mut out = text[..end].to_owned();
@@ -138,9 +138,9 @@ impl RequestTrace {
     /// Ends the trace and makes it visible.
     pub fn finish(mut self, log: &TraceLog) {
         self.request.took = self.elapsed();
-        let bytes = MOST_TRACE - self.room;
+        let bytes = MAX_TRACE - self.room;
         let mut stored = log.0.lock();
-        while stored.requests.len() >= KEPT || stored.bytes + bytes > MOST_BYTES {
+        while stored.requests.len() >= RETAINED_CAPACITY || stored.bytes + bytes > MAX_BYTES {
             let Some((_, bytes)) = stored.requests.pop_front() else { break };
             stored.bytes -= bytes;
         }
@@ -197,13 +197,13 @@ mod tests {
             }
             trace.finish(&log);
             let all = log.all();
-            assert!(all.len() <= KEPT && bytes(&log) <= MOST_BYTES);
+            assert!(all.len() <= RETAINED_CAPACITY && bytes(&log) <= MAX_BYTES);
             let last = all.last().unwrap();
             let texts = last.parameters.iter().map(|(_, value)| value.len());
             let texts: usize = texts.chain(last.events.iter().map(|(_, what, _)| what.len())).sum();
-            assert!(texts <= MOST_TRACE && last.parameters[0].1.len() <= MOST_TEXT + 3);
+            assert!(texts <= MAX_TRACE && last.parameters[0].1.len() <= MAX_TEXT + 3);
         }
-        assert!(log.all().len() > 50 && bytes(&log) > MOST_BYTES / 8);
+        assert!(log.all().len() > 50 && bytes(&log) > MAX_BYTES / 8);
         assert!(log.all().last().unwrap().events[0].1.ends_with("ä…"));
     }
 }

@@ -1,7 +1,7 @@
 //! Thrift's binary protocol: reads and writes messages and values.
 //!
 //! Invariants: a claimed length allocates nothing before that many bytes have arrived. Values are
-//! nested at most [`DEEPEST`] levels, and a message has at most [`MOST`].
+//! nested at most [`MAX_DEPTH`] levels, and a message has at most [`MAX_VALUES`].
 //!
 //! Source: `thrift-binary-protocol.md` of Apache Thrift.
 
@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Maximum nesting of values.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of values in a call: each takes some tens of bytes of memory.
-const MOST: usize = 1 << 20;
+const MAX_VALUES: usize = 1 << 20;
 /// Maximum number of values in a response, which the client has requested.
-const MOST_ANSWERED: usize = 1 << 23;
+const MAX_REPLY_VALUES: usize = 1 << 23;
 /// First half of the first word of strict messages.
 const STRICT: u32 = 0x8001_0000;
 
@@ -106,18 +106,18 @@ pub mod element {
 
 /// A malformed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMessage(pub &'static str);
+pub struct MalformedMessage(pub &'static str);
 
-impl fmt::Display for NoMessage {
+impl fmt::Display for MalformedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-type Result<T> = std::result::Result<T, NoMessage>;
+type Result<T> = std::result::Result<T, MalformedMessage>;
 
-const ENDS: NoMessage = NoMessage("the message ends within a value");
-const CLAIMS: NoMessage = NoMessage("a container claims more than there is");
+const TRUNCATED: MalformedMessage = MalformedMessage("the message ends within a value");
+const TOO_LONG: MalformedMessage = MalformedMessage("a container claims more than there is");
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,7 +174,7 @@ impl<'a> ThriftMessage<'a> {
         let (kind, name) = if is_strict {
             let word = first as u32;
             if word & 0xffff_0000 != STRICT {
-                return Err(NoMessage("the message has a version that is not known"));
+                return Err(MalformedMessage("the message has a version that is not known"));
             }
             let len = reader.len()?;
             (word as u8, reader.take(len)?)
@@ -183,11 +183,12 @@ impl<'a> ThriftMessage<'a> {
             let name = reader.take(first as usize)?;
             (reader.array::<1>()?[0], name)
         };
-        let method = std::str::from_utf8(name).map_err(|_| NoMessage("a method is no text"))?;
+        let method =
+            std::str::from_utf8(name).map_err(|_| MalformedMessage("a method is no text"))?;
         let sequence = reader.i32()?;
         // The value of other message types is arbitrary.
         if !(MessageKind::Call as u8..=MessageKind::Oneway as u8).contains(&kind) {
-            return Err(NoMessage("the message is no call"));
+            return Err(MalformedMessage("the message is no call"));
         }
         let value = reader.value(STRUCT, 0)?;
         Ok((ThriftMessage { kind, method, is_strict, sequence, value }, reader.rest))
@@ -200,14 +201,14 @@ impl<'a> ThriftReply<'a> {
     /// # Errors
     /// Malformed bytes, or more than one message.
     pub fn read(bytes: &'a [u8]) -> Result<ThriftReply<'a>> {
-        let (message, rest) = ThriftMessage::first(bytes, MOST_ANSWERED)?;
+        let (message, rest) = ThriftMessage::first(bytes, MAX_REPLY_VALUES)?;
         let kind = match message.kind {
             kind if kind == MessageKind::Reply as u8 => ThriftReplyKind::Answer,
             kind if kind == MessageKind::Exception as u8 => ThriftReplyKind::Exception,
-            _ => return Err(NoMessage("the message is no answer")),
+            _ => return Err(MalformedMessage("the message is no answer")),
         };
         if !rest.is_empty() {
-            return Err(NoMessage("something follows the message"));
+            return Err(MalformedMessage("something follows the message"));
         }
         Ok(ThriftReply { kind, sequence: message.sequence, value: message.value })
     }
@@ -221,14 +222,14 @@ struct ThriftReader<'a> {
 impl<'a> ThriftReader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let parts = self.rest.split_at_checked(len);
-        let (taken, rest) = parts.ok_or(ENDS)?;
+        let (taken, rest) = parts.ok_or(TRUNCATED)?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let parts = self.rest.split_first_chunk();
-        let (taken, rest) = parts.ok_or(ENDS)?;
+        let (taken, rest) = parts.ok_or(TRUNCATED)?;
         self.rest = rest;
         Ok(*taken)
     }
@@ -238,22 +239,23 @@ impl<'a> ThriftReader<'a> {
     }
 
     fn len(&mut self) -> Result<usize> {
-        usize::try_from(self.i32()?).map_err(|_| NoMessage("a length is negative"))
+        usize::try_from(self.i32()?).map_err(|_| MalformedMessage("a length is negative"))
     }
 
     /// Reads a number of elements, each of at least one byte.
     fn count(&mut self) -> Result<usize> {
         match self.len()? {
-            n if n > self.rest.len() => Err(CLAIMS),
+            n if n > self.rest.len() => Err(TOO_LONG),
             n => Ok(n),
         }
     }
 
     fn value(&mut self, of: u8, depth: usize) -> Result<ThriftValue<'a>> {
-        if depth > DEEPEST {
-            return Err(NoMessage("values are nested too deep"));
+        if depth > MAX_DEPTH {
+            return Err(MalformedMessage("values are nested too deep"));
         }
-        self.left = self.left.checked_sub(1).ok_or(NoMessage("there are too many values"))?;
+        self.left =
+            self.left.checked_sub(1).ok_or(MalformedMessage("there are too many values"))?;
         Ok(match of {
             BOOL => ThriftValue::Bool(self.array::<1>()?[0] != 0),
             BYTE => ThriftValue::Byte(i8::from_be_bytes(self.array()?)),
@@ -292,7 +294,7 @@ impl<'a> ThriftReader<'a> {
                 }
                 ThriftValue::List(all)
             }
-            _ => return Err(NoMessage("a value has a type that there is not")),
+            _ => return Err(MalformedMessage("a value has a type that there is not")),
         })
     }
 }
@@ -305,7 +307,7 @@ impl<'a> ThriftCall<'a> {
     pub fn length(bytes: &'a [u8]) -> Result<Option<usize>> {
         match ThriftCall::first(bytes) {
             Ok((_, rest)) => Ok(Some(bytes.len() - rest.len())),
-            Err(ENDS | CLAIMS) => Ok(None),
+            Err(TRUNCATED | TOO_LONG) => Ok(None),
             Err(e) => Err(e),
         }
     }
@@ -317,18 +319,18 @@ impl<'a> ThriftCall<'a> {
     pub fn read(bytes: &'a [u8]) -> Result<ThriftCall<'a>> {
         let (call, rest) = ThriftCall::first(bytes)?;
         if !rest.is_empty() {
-            return Err(NoMessage("something follows the message"));
+            return Err(MalformedMessage("something follows the message"));
         }
         Ok(call)
     }
 
     /// Reads the call at the start of these bytes. Returns the remaining bytes, too.
     fn first(bytes: &'a [u8]) -> Result<(ThriftCall<'a>, &'a [u8])> {
-        let (message, rest) = ThriftMessage::first(bytes, MOST)?;
+        let (message, rest) = ThriftMessage::first(bytes, MAX_VALUES)?;
         let ThriftMessage { kind, method, is_strict, sequence, value: arguments } = message;
         let is_oneway = kind == MessageKind::Oneway as u8;
         if kind != MessageKind::Call as u8 && !is_oneway {
-            return Err(NoMessage("the message is no call"));
+            return Err(MalformedMessage("the message is no call"));
         }
         Ok((ThriftCall { method, sequence, is_strict, is_oneway, arguments }, rest))
     }
@@ -454,7 +456,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_read_in_both_forms_and_nothing_else_is() {
+    fn calls_are_read_in_both_forms_and_other_bytes_are_refused() {
         let arguments = ThriftValue::Struct(vec![
             (1, ThriftValue::Bytes(Cow::Borrowed(b"key"))),
             (2, ThriftValue::List(vec![ThriftValue::I32(7), ThriftValue::I32(8)])),
@@ -490,9 +492,9 @@ mod tests {
         // Nested lists; and a list that claims to be long.
         let head = [&STRICT.to_be_bytes()[..3], &[1], &[0, 0, 0, 1, b'x'], &[0; 4]].concat();
         let deep = [&head[..], &[LIST, 0, 1], &[LIST, 0, 0, 0, 1].repeat(20)].concat();
-        assert_eq!(ThriftCall::read(&deep), Err(NoMessage("values are nested too deep")));
+        assert_eq!(ThriftCall::read(&deep), Err(MalformedMessage("values are nested too deep")));
         let long = [&head[..], &[LIST, 0, 1], &[BOOL, 0x7f, 255, 255, 255]].concat();
         let text = "a container claims more than there is";
-        assert_eq!(ThriftCall::read(&long), Err(NoMessage(text)));
+        assert_eq!(ThriftCall::read(&long), Err(MalformedMessage(text)));
     }
 }

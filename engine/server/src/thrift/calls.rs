@@ -12,10 +12,10 @@ use firn_wide::{
 
 use super::binary::{ThriftValue, element};
 use super::convert::mutations;
-use super::fault::{ThriftFault, invalid};
+use super::fault::{ThriftError, invalid};
 use super::fields::{FromThrift, Result, ThriftFields, ToThrift, WriteField, list_of};
 use super::session::{Answer, ThriftSession, texts};
-use crate::node::{AFTER_A_GUESS, RequestTrace};
+use crate::node::{FAILED_LOGIN_DELAY, RequestTrace};
 
 /// Version of the interface.
 const VERSION: &str = "20.1.0";
@@ -38,7 +38,7 @@ fn text(text: impl Into<String>) -> Answer {
 
 /// The use of a consistency level.
 #[derive(Clone, Copy, PartialEq)]
-enum LevelOf {
+enum LevelUse {
     Read,
     Write,
     /// A write to counters.
@@ -50,8 +50,8 @@ enum LevelOf {
 }
 
 /// Refuses an unknown level, or one that is invalid for this use.
-fn check_level(level: Option<i32>, of: LevelOf) -> Result<()> {
-    use LevelOf::*;
+fn check_level(level: Option<i32>, of: LevelUse) -> Result<()> {
+    use LevelUse::*;
     match (level, of) {
         (Some(level), _) if !(0..=LAST_LEVEL).contains(&level) => {
             Err(invalid(format!("{level} is no consistency level")))
@@ -116,7 +116,7 @@ impl ThriftSession {
 
     /// Returns the keyspace if the client may read this column family at this level.
     pub(super) fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
-        check_level(level, LevelOf::Read)?;
+        check_level(level, LevelUse::Read)?;
         let resource = self.family(family)?;
         self.check(Permission::Select, &resource)?;
         // Thrift does not mask values: without permission to see them, the read is refused.
@@ -129,7 +129,7 @@ impl ThriftSession {
     }
 
     /// Returns the keyspace if the client may write to this column family at this level.
-    fn writing(&self, family: &str, level: Option<i32>, of: LevelOf) -> Result<Keyspace> {
+    fn writing(&self, family: &str, level: Option<i32>, of: LevelUse) -> Result<Keyspace> {
         check_level(level, of)?;
         self.check(Permission::Modify, &self.family(family)?)?;
         self.keyspace_of(family)
@@ -188,7 +188,7 @@ impl ThriftSession {
             }
             name if name.starts_with("describe_") => self.describe(name, f),
             name if name.starts_with("system_") => self.define(name, f),
-            other => Err(ThriftFault::unknown(other)),
+            other => Err(ThriftError::unknown(other)),
         }
     }
 
@@ -203,13 +203,13 @@ impl ThriftSession {
         let of = |name: &str| credentials.get(name).map_or("", String::as_str);
         let Some(queued) = self.logins.enter(self.peer.ip()) else {
             let text = "Too many clients log in at once; try again later";
-            return Err(ThriftFault::Authentication(text.to_owned()));
+            return Err(ThriftError::Authentication(text.to_owned()));
         };
         let done = self.session.log_in(of("username"), of("password"));
         drop(queued);
         if let Err(error) = done {
             tracing::warn!(client = %self.peer, role = of("username"), "a login was refused");
-            self.env.sleep(AFTER_A_GUESS);
+            self.env.sleep(FAILED_LOGIN_DELAY);
             return Err(error.into());
         }
         Ok(None)
@@ -294,37 +294,37 @@ impl ThriftSession {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
                 let column: Column = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
-                let keyspace = self.writing(&parent.column_family, level, LevelOf::Write)?;
+                let keyspace = self.writing(&parent.column_family, level, LevelUse::Write)?;
                 void(keyspace.insert(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
             }
             "add" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
                 let column: CounterColumn = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
-                let keyspace = self.writing(&parent.column_family, level, LevelOf::Count)?;
+                let keyspace = self.writing(&parent.column_family, level, LevelUse::Count)?;
                 void(keyspace.add(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
             }
             "remove" => {
                 let path: ColumnPath = f.read(2, "column_path")?;
                 let timestamp = f.read_or(3, "timestamp", 0)?;
                 let level = f.read(4, "consistency_level")?;
-                let keyspace = self.writing(&path.column_family, level, LevelOf::Write)?;
+                let keyspace = self.writing(&path.column_family, level, LevelUse::Write)?;
                 void(keyspace.remove(&f.read::<Vec<u8>>(1, "key")?, &path, timestamp))
             }
             "remove_counter" => {
                 let path: ColumnPath = f.read(2, "path")?;
                 let level = f.read(3, "consistency_level")?;
-                let keyspace = self.writing(&path.column_family, level, LevelOf::Count)?;
+                let keyspace = self.writing(&path.column_family, level, LevelUse::Count)?;
                 void(keyspace.remove_counter(&f.read::<Vec<u8>>(1, "key")?, &path))
             }
             "truncate" => {
                 let family: String = f.read(1, "cfname")?;
-                void(self.writing(&family, None, LevelOf::Write)?.truncate(&family))
+                void(self.writing(&family, None, LevelUse::Write)?.truncate(&family))
             }
             "cas" => self.compare_and_set(f),
             _ => {
                 let level = f.read(2, "consistency_level")?;
-                check_level(level, LevelOf::Write)?;
+                check_level(level, LevelUse::Write)?;
                 let rows = mutations(f)?;
                 let Some(first) = rows.first() else {
                     self.name()?;
@@ -345,12 +345,12 @@ impl ThriftSession {
     /// empty.
     fn compare_and_set(&self, f: ThriftFields<'_>) -> Answer {
         let family: String = f.read(2, "column_family")?;
-        let expected: Vec<Expected> = f.read_or(3, "expected", vec![])?;
-        let updates: Vec<Expected> = f.read_or(4, "updates", vec![])?;
-        check_level(f.read(5, "serial_consistency_level")?, LevelOf::Condition)?;
+        let expected: Vec<ExpectedColumn> = f.read_or(3, "expected", vec![])?;
+        let updates: Vec<ExpectedColumn> = f.read_or(4, "updates", vec![])?;
+        check_level(f.read(5, "serial_consistency_level")?, LevelUse::Condition)?;
         self.check(Permission::Select, &self.family(&family)?)?;
         let level = f.read(6, "commit_consistency_level")?;
-        let keyspace = self.writing(&family, level, LevelOf::Commit)?;
+        let keyspace = self.writing(&family, level, LevelUse::Commit)?;
         if self.wide().schema().family(self.name()?, &family).is_ok_and(|f| f.is_super()) {
             return Err(invalid("CAS does not support supercolumns"));
         }
@@ -431,7 +431,7 @@ impl ThriftSession {
                 };
                 Ok(Some(ThriftValue::list(element::STRUCT, splits.windows(2).map(part))))
             }
-            other => Err(ThriftFault::unknown(other)),
+            other => Err(ThriftError::unknown(other)),
         }
     }
 
@@ -469,7 +469,7 @@ impl ThriftSession {
                 self.check(Permission::Drop, &self.family(&name)?)?;
                 wide.system_drop_column_family(self.name()?, &name)?
             }
-            other => return Err(ThriftFault::unknown(other)),
+            other => return Err(ThriftError::unknown(other)),
         };
         // Schema listeners are notified before the reply.
         self.session.engine().fresh_catalog()?;
@@ -478,18 +478,18 @@ impl ThriftSession {
 }
 
 /// A column of which only name and value matter.
-struct Expected {
+struct ExpectedColumn {
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl FromThrift for Expected {
+impl FromThrift for ExpectedColumn {
     const NAME: &'static str = "Column";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<Expected> {
+    fn from_fields(f: ThriftFields<'_>) -> Result<ExpectedColumn> {
         let value: Option<Vec<u8>> = f.read(2, "value")?;
         let value = value.ok_or_else(|| invalid("Column value is required"))?;
-        Ok(Expected { name: f.read(1, "name")?, value })
+        Ok(ExpectedColumn { name: f.read(1, "name")?, value })
     }
 }
 

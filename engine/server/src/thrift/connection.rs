@@ -6,19 +6,19 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 
 use super::binary::{MessageKind, ThriftCall, ThriftValue};
-use super::fault::ThriftFault;
+use super::fault::ThriftError;
 use super::fields::ThriftFields;
 use super::session::ThriftSession;
 use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
-use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
+use crate::transport::{TLS_ON_PLAIN_PORT, Transport, is_tls_handshake};
 
 /// First byte of an unframed message with a version.
 const VERSIONED: u8 = 0x80;
 /// Largest unframed message: it is parsed again whenever more of it arrives.
-const MOST_PLAIN: usize = 1 << 20;
+const MAX_UNFRAMED: usize = 1 << 20;
 
 /// Capacity that a buffer retains for the next message.
-const KEPT: usize = 64 << 10;
+const RETAINED_CAPACITY: usize = 64 << 10;
 
 /// Framing of a connection's messages.
 #[derive(Clone, Copy, PartialEq)]
@@ -31,27 +31,27 @@ enum Framing {
 
 /// Answers a client until it disconnects or sends malformed bytes.
 pub fn serve_thrift(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) {
-    if converse(node, transport, peer, number) {
-        node.part(transport);
+    if read_calls(node, transport, peer, number) {
+        node.lingering_close(transport);
     }
     transport.end();
 }
 
 /// As [`serve_thrift`], without closing the connection. Returns whether the client is refused
 /// because of its bytes.
-fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -> bool {
+fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -> bool {
     let socket = transport.socket();
     node.set_up(socket);
     let meter = node.meter(number);
-    let came = node.env.monotonic_nanos();
+    let arrived = node.env.monotonic_nanos();
     let mut has_begun = false;
     let mut session = ThriftSession::new(node, meter.clone(), peer);
     let mut bytes = vec![];
     let mut framing = None;
-    let mut receipt = node.receipt();
+    let mut receive_progress = node.receive_progress();
     loop {
         if !has_begun {
-            let left = node.left_to_begin(came);
+            let left = node.left_to_begin(arrived);
             if left.is_none() || socket.set_read_timeout(left).is_err() {
                 return false;
             }
@@ -66,8 +66,8 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
             }
             Err(_) => return false,
         }
-        if !has_begun && looks_encrypted(&bytes) {
-            tracing::warn!(client = %peer, "{NO_TLS_HERE}");
+        if !has_begun && is_tls_handshake(&bytes) {
+            tracing::warn!(client = %peer, "{TLS_ON_PLAIN_PORT}");
             return true;
         }
         let read = node.env.monotonic_nanos();
@@ -99,9 +99,9 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
         }
         bytes.drain(..at);
         if bytes.is_empty() {
-            bytes.shrink_to(KEPT);
+            bytes.shrink_to(RETAINED_CAPACITY);
         }
-        if !receipt.note(bytes.len(), socket) {
+        if !receive_progress.note(bytes.len(), socket) {
             return false;
         }
     }
@@ -141,7 +141,7 @@ fn answer(
         }
         Framing::Plain => match ThriftCall::length(bytes) {
             Ok(Some(len)) => (&bytes[..len], len),
-            Ok(None) if bytes.len() > MOST_PLAIN => {
+            Ok(None) if bytes.len() > MAX_UNFRAMED => {
                 return Err("a message without a frame is too large");
             }
             Ok(None) => return Ok(None),
@@ -172,7 +172,7 @@ fn answer(
         });
         trace.finish(&node.traces);
     }
-    if let Some(code) = done.as_ref().err().and_then(ThriftFault::code) {
+    if let Some(code) = done.as_ref().err().and_then(ThriftError::code) {
         meter.failed(code);
     }
     if call.is_oneway {

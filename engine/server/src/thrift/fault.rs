@@ -7,7 +7,7 @@ use crate::wire::ErrorCode;
 
 /// An error of a call.
 #[derive(Debug)]
-pub enum ThriftFault {
+pub enum ThriftError {
     /// `InvalidRequestException`
     Invalid(String),
     /// `NotFoundException`
@@ -20,14 +20,14 @@ pub enum ThriftFault {
     Application(i32, String),
 }
 
-impl fmt::Display for ThriftFault {
+impl fmt::Display for ThriftError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ThriftFault::Invalid(text)
-            | ThriftFault::Authentication(text)
-            | ThriftFault::Application(_, text) => f.write_str(text),
-            ThriftFault::NotFound => f.write_str("not found"),
-            ThriftFault::Unavailable => f.write_str("too many bytes of results are being made"),
+            ThriftError::Invalid(text)
+            | ThriftError::Authentication(text)
+            | ThriftError::Application(_, text) => f.write_str(text),
+            ThriftError::NotFound => f.write_str("not found"),
+            ThriftError::Unavailable => f.write_str("too many bytes of results are being made"),
         }
     }
 }
@@ -37,27 +37,27 @@ const UNKNOWN_METHOD: i32 = 1;
 const INTERNAL: i32 = 6;
 const PROTOCOL: i32 = 7;
 
-impl ThriftFault {
+impl ThriftError {
     /// Returns the error of malformed arguments.
-    pub fn protocol(text: impl Into<String>) -> ThriftFault {
-        ThriftFault::Application(PROTOCOL, text.into())
+    pub fn protocol(text: impl Into<String>) -> ThriftError {
+        ThriftError::Application(PROTOCOL, text.into())
     }
 
     /// Returns the error of an unknown method.
-    pub fn unknown(method: &str) -> ThriftFault {
-        ThriftFault::Application(UNKNOWN_METHOD, format!("Invalid method name: '{method}'"))
+    pub fn unknown(method: &str) -> ThriftError {
+        ThriftError::Application(UNKNOWN_METHOD, format!("Invalid method name: '{method}'"))
     }
 
     /// Returns the corresponding code of the native protocol. `None`: an empty result is no error
     /// there.
     pub fn code(&self) -> Option<u16> {
         Some(match self {
-            ThriftFault::NotFound => return None,
-            ThriftFault::Invalid(_) => ErrorCode::Invalid as u16,
-            ThriftFault::Unavailable => ErrorCode::Overloaded as u16,
-            ThriftFault::Authentication(_) => ErrorCode::Credentials as u16,
-            ThriftFault::Application(INTERNAL, _) => 0,
-            ThriftFault::Application(..) => ErrorCode::Protocol as u16,
+            ThriftError::NotFound => return None,
+            ThriftError::Invalid(_) => ErrorCode::Invalid as u16,
+            ThriftError::Unavailable => ErrorCode::Overloaded as u16,
+            ThriftError::Authentication(_) => ErrorCode::Credentials as u16,
+            ThriftError::Application(INTERNAL, _) => 0,
+            ThriftError::Application(..) => ErrorCode::Protocol as u16,
         })
     }
 
@@ -67,24 +67,24 @@ impl ThriftFault {
         let why = |text: &str| ThriftValue::Struct(vec![(1, ThriftValue::text(text))]);
         Some(match self {
             // The field number depends on the other exceptions of the method.
-            ThriftFault::Invalid(text) if method == "describe_keyspace" => (2, why(text)),
-            ThriftFault::Invalid(text) => (1, why(text)),
-            ThriftFault::NotFound if method == "describe_keyspace" => {
+            ThriftError::Invalid(text) if method == "describe_keyspace" => (2, why(text)),
+            ThriftError::Invalid(text) => (1, why(text)),
+            ThriftError::NotFound if method == "describe_keyspace" => {
                 (1, ThriftValue::Struct(vec![]))
             }
-            ThriftFault::NotFound => (2, ThriftValue::Struct(vec![])),
+            ThriftError::NotFound => (2, ThriftValue::Struct(vec![])),
             // `NotFoundException` precedes it in `get`.
-            ThriftFault::Unavailable if method == "get" => (3, ThriftValue::Struct(vec![])),
-            ThriftFault::Unavailable => (2, ThriftValue::Struct(vec![])),
-            ThriftFault::Authentication(text) => (1, why(text)),
-            ThriftFault::Application(..) => return None,
+            ThriftError::Unavailable if method == "get" => (3, ThriftValue::Struct(vec![])),
+            ThriftError::Unavailable => (2, ThriftValue::Struct(vec![])),
+            ThriftError::Authentication(text) => (1, why(text)),
+            ThriftError::Application(..) => return None,
         })
     }
 
     /// Returns the structure of Thrift's own exception.
     pub fn application(&self) -> ThriftValue<'static> {
         let kind = match self {
-            ThriftFault::Application(kind, _) => *kind,
+            ThriftError::Application(kind, _) => *kind,
             _ => INTERNAL,
         };
         ThriftValue::Struct(vec![
@@ -95,29 +95,29 @@ impl ThriftFault {
 }
 
 /// Returns an `InvalidRequestException`.
-pub fn invalid(text: impl Into<String>) -> ThriftFault {
-    ThriftFault::Invalid(text.into())
+pub fn invalid(text: impl Into<String>) -> ThriftError {
+    ThriftError::Invalid(text.into())
 }
 
-impl From<firn_wide::Error> for ThriftFault {
-    fn from(e: firn_wide::Error) -> ThriftFault {
+impl From<firn_wide::Error> for ThriftError {
+    fn from(e: firn_wide::Error) -> ThriftError {
         match e {
-            firn_wide::Error::NotFound => ThriftFault::NotFound,
+            firn_wide::Error::NotFound => ThriftError::NotFound,
             firn_wide::Error::InvalidRequest(text) | firn_wide::Error::Configuration(text) => {
-                ThriftFault::Invalid(text)
+                ThriftError::Invalid(text)
             }
-            other => ThriftFault::Application(INTERNAL, other.to_string()),
+            other => ThriftError::Application(INTERNAL, other.to_string()),
         }
     }
 }
 
-impl From<firn_cql::Error> for ThriftFault {
-    fn from(e: firn_cql::Error) -> ThriftFault {
+impl From<firn_cql::Error> for ThriftError {
+    fn from(e: firn_cql::Error) -> ThriftError {
         match e.class() {
-            firn_cql::Class::Server => ThriftFault::Application(INTERNAL, e.to_string()),
-            firn_cql::Class::Overloaded => ThriftFault::Unavailable,
-            firn_cql::Class::BadCredentials => ThriftFault::Authentication(e.to_string()),
-            _ => ThriftFault::Invalid(e.to_string()),
+            firn_cql::Class::Server => ThriftError::Application(INTERNAL, e.to_string()),
+            firn_cql::Class::Overloaded => ThriftError::Unavailable,
+            firn_cql::Class::BadCredentials => ThriftError::Authentication(e.to_string()),
+            _ => ThriftError::Invalid(e.to_string()),
         }
     }
 }

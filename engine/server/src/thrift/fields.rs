@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use firn_wide::{IndexOperator, IndexType};
 
 use super::binary::{ThriftValue, element};
-use super::fault::{ThriftFault, invalid};
+use super::fault::{ThriftError, invalid};
 
-pub(super) type Result<T> = std::result::Result<T, ThriftFault>;
+pub(super) type Result<T> = std::result::Result<T, ThriftError>;
 type TextMap = BTreeMap<String, String>;
 
 /// Fields of a structure, or arguments of a call.
@@ -28,7 +28,7 @@ impl<'v> ThriftFields<'v> {
     pub fn of(name: &'static str, value: &'v ThriftValue<'v>) -> Result<ThriftFields<'v>> {
         match value {
             ThriftValue::Struct(fields) => Ok(ThriftFields { name, fields }),
-            _ => Err(ThriftFault::protocol(format!("{name} is no structure"))),
+            _ => Err(ThriftError::protocol(format!("{name} is no structure"))),
         }
     }
 
@@ -38,13 +38,13 @@ impl<'v> ThriftFields<'v> {
     }
 
     /// Returns the error of a field of another type.
-    pub fn wrong_type(&self, field: &str) -> ThriftFault {
-        ThriftFault::protocol(format!("{}.{field} has another type", self.name))
+    pub fn wrong_type(&self, field: &str) -> ThriftError {
+        ThriftError::protocol(format!("{}.{field} has another type", self.name))
     }
 
-    fn missing(&self, field: &str) -> ThriftFault {
+    fn missing(&self, field: &str) -> ThriftError {
         let name = self.name;
-        ThriftFault::protocol(format!("Required field '{field}' was not present! Struct: {name}"))
+        ThriftError::protocol(format!("Required field '{field}' was not present! Struct: {name}"))
     }
 
     /// Reads a field; a missing one is `None` for an `Option`.

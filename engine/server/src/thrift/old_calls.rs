@@ -4,7 +4,7 @@
 use firn_wide::{Column, ColumnPath};
 
 use super::binary::{ThriftValue, element};
-use super::fault::{ThriftFault, invalid};
+use super::fault::{ThriftError, invalid};
 use super::fields::{Result, ThriftFields, ToThrift};
 use super::session::{Answer, ThriftSession, texts};
 
@@ -33,7 +33,7 @@ impl ThriftSession {
     /// # Errors
     /// As [`call`](ThriftSession::call).
     pub fn call_of_0_4(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let (today, arguments) = match method {
+        let (current, arguments) = match method {
             "get" | "get_slice" | "multiget_slice" | "remove" => (method, without_keyspace(&f, 5)),
             "get_count" => {
                 let mut arguments = without_keyspace(&f, 3);
@@ -53,22 +53,22 @@ impl ThriftSession {
             "describe_keyspace" => return self.families_of(&f.read::<String>(1, "keyspace")?),
             _ => return self.call(method, f),
         };
-        if today != "login" {
-            self.choose(f)?;
+        if current != "login" {
+            self.use_first_argument(f)?;
         }
         let arguments = structure(arguments);
-        self.call(today, ThriftFields::of("arguments", &arguments)?)
+        self.call(current, ThriftFields::of("arguments", &arguments)?)
     }
 
     /// Sets the current keyspace to the first argument.
-    fn choose(&mut self, f: ThriftFields<'_>) -> Result<()> {
+    fn use_first_argument(&mut self, f: ThriftFields<'_>) -> Result<()> {
         let name = structure(vec![(1, ThriftValue::text(f.read::<String>(1, "keyspace")?))]);
         self.call("set_keyspace", ThriftFields::of("arguments", &name)?).map(|_| ())
     }
 
     /// Reads one column, or super column, of several rows: `get` for each row that has it.
     fn columns_of_keys(&mut self, f: ThriftFields<'_>) -> Answer {
-        self.choose(f)?;
+        self.use_first_argument(f)?;
         let mut found = vec![];
         for key in f.read_or::<Vec<Vec<u8>>>(2, "keys", vec![])? {
             let mut arguments = vec![(1, ThriftValue::bytes(key.clone()))];
@@ -76,7 +76,7 @@ impl ThriftSession {
             let arguments = structure(arguments);
             match self.call("get", ThriftFields::of("arguments", &arguments)?) {
                 Ok(Some(column)) => found.push((ThriftValue::bytes(key), column)),
-                Ok(None) | Err(ThriftFault::NotFound) => {}
+                Ok(None) | Err(ThriftError::NotFound) => {}
                 Err(e) => return Err(e),
             }
         }
@@ -85,7 +85,7 @@ impl ThriftSession {
 
     /// Returns the keys of rows in a range.
     fn keys(&mut self, f: ThriftFields<'_>) -> Answer {
-        self.choose(f)?;
+        self.use_first_argument(f)?;
         let family: String = f.read(2, "column_family")?;
         let start: Vec<u8> = f.read_or(3, "start", vec![])?;
         let finish: Vec<u8> = f.read_or(4, "finish", vec![])?;
@@ -96,13 +96,13 @@ impl ThriftSession {
     }
 
     fn property(&mut self, name: &str) -> Answer {
-        let today = match name {
+        let current = match name {
             "cluster name" => "describe_cluster_name",
             "version" => "describe_version",
             "token map" => return Ok(Some(ThriftValue::text("{}"))),
             other => return Err(invalid(format!("there is no property {other:?}"))),
         };
-        self.call(today, ThriftFields::of("arguments", &structure(vec![]))?)
+        self.call(current, ThriftFields::of("arguments", &structure(vec![]))?)
     }
 
     fn properties(&mut self, name: &str) -> Answer {
@@ -119,12 +119,13 @@ impl ThriftSession {
     fn families_of(&mut self, name: &str) -> Answer {
         let def = self.wide().describe_keyspace(name)?;
         let families = def.cf_defs.into_iter().map(|f| {
-            let mut told = vec![("Type", f.column_type), ("CompareWith", f.comparator_type)];
-            told.extend(f.subcomparator_type.map(|of| ("CompareSubcolumnsWith", of)));
-            told.push(("Desc", f.comment));
+            let mut properties = vec![("Type", f.column_type), ("CompareWith", f.comparator_type)];
+            properties.extend(f.subcomparator_type.map(|of| ("CompareSubcolumnsWith", of)));
+            properties.push(("Desc", f.comment));
             let pair = |(k, v): (&str, String)| (ThriftValue::text(k), ThriftValue::text(v));
-            let told = ThriftValue::map(element::BYTES, element::BYTES, told.into_iter().map(pair));
-            (ThriftValue::text(f.name), told)
+            let properties =
+                ThriftValue::map(element::BYTES, element::BYTES, properties.into_iter().map(pair));
+            (ThriftValue::text(f.name), properties)
         });
         Ok(Some(ThriftValue::map(element::BYTES, element::MAP, families)))
     }
@@ -149,7 +150,7 @@ fn insertion<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
 
 /// Maps `batch_insert(keyspace, key, columns by family, level)`.
 fn batch<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
-    let wrong = || ThriftFault::protocol("cfmap is a map of families to columns");
+    let wrong = || ThriftError::protocol("cfmap is a map of families to columns");
     let Some(ThriftValue::Map(families)) = f.value(3) else { return Err(wrong()) };
     let mut mutations = vec![];
     for (family, columns) in families {

@@ -12,7 +12,7 @@ use firn_wide::Wide;
 use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
-use super::fault::{ThriftFault, invalid};
+use super::fault::{ThriftError, invalid};
 use super::fields::Result;
 use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
 
@@ -97,7 +97,7 @@ impl ThriftSession {
             return Err(invalid(text));
         }
         let share = self.share.get_or_insert_with(|| Arc::new(self.results.share()));
-        if share.grow_to(bytes) { Ok(()) } else { Err(ThriftFault::Unavailable) }
+        if share.grow_to(bytes) { Ok(()) } else { Err(ThriftError::Unavailable) }
     }
 
     /// Takes room for a value that was read, and for the reply with it.

@@ -10,9 +10,9 @@ use super::fields::{Result, ThriftFields};
 use super::session::{Answer, ThriftSession, texts};
 
 /// Largest text of a compressed statement, after decompression.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_TEXT: usize = 1 << 20;
 /// Maximum prepared statements of one connection.
-const MOST_PREPARED: usize = 1024;
+const MAX_PREPARED: usize = 1024;
 /// Half of the bytes that a cell takes in addition to its name and value.
 const CELL: usize = 3 * size_of::<(i16, ThriftValue<'_>)>() / 2 + 32;
 
@@ -21,7 +21,7 @@ impl ThriftSession {
         let query: Vec<u8> = f.read(1, "query")?;
         // 1 is called GZIP, but the format is zlib.
         let query = match f.read(2, "compression")? {
-            Some(1) => miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&query, MOST_TEXT)
+            Some(1) => miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&query, MAX_TEXT)
                 .map_err(|_| invalid("Error deflating query string."))?,
             _ => query,
         };
@@ -42,7 +42,7 @@ impl ThriftSession {
             "prepare_cql3_query" => {
                 let statement = self.statement(f)?;
                 let prepared = self.session.prepare_in(how.keyspace.as_ref(), &statement)?;
-                if self.prepared.len() >= MOST_PREPARED {
+                if self.prepared.len() >= MAX_PREPARED {
                     self.prepared.pop_first();
                 }
                 let id = self.next;

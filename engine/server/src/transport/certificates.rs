@@ -101,14 +101,14 @@ mod files {
     use super::{Env, TcpStream, TlsAcceptor, TlsOptions, TlsTrust, Transport};
 
     /// Largest file to read: thousands of certificates.
-    const MOST: u64 = 16 << 20;
+    const MAX_FILE: u64 = 16 << 20;
 
     fn read(env: &dyn Env, path: &Path, what: &str) -> Result<Vec<u8>, String> {
         let len = env.file_len(path).map_err(|e| format!("the {what} can't be read: {e}"))?;
-        if len > MOST {
-            return Err(format!("the {what}, {}, is larger than {MOST} bytes", path.display()));
+        if len > MAX_FILE {
+            return Err(format!("the {what}, {}, is larger than {MAX_FILE} bytes", path.display()));
         }
-        env.read_all(path, MOST).map_err(|e| format!("the {what} can't be read: {e}"))
+        env.read_all(path, MAX_FILE).map_err(|e| format!("the {what} can't be read: {e}"))
     }
 
     fn certificates(

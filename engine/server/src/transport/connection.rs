@@ -104,7 +104,7 @@ impl Transport {
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            tls.say_goodbye(&self.socket);
+            tls.send_close_notify(&self.socket);
         }
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -113,23 +113,23 @@ impl Transport {
     /// discards up to `most` bytes, until the client closes or `left` returns no more time. If a
     /// socket closes with unread bytes, the system resets the connection, and the client may never
     /// see the last response.
-    pub fn part(&self, most: usize, left: impl Fn() -> Option<Duration>) {
+    pub fn lingering_close(&self, most: usize, left: impl Fn() -> Option<Duration>) {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            tls.say_goodbye(&self.socket);
+            tls.send_close_notify(&self.socket);
         }
         let _ = self.socket.shutdown(Shutdown::Write);
-        let (mut chunk, mut forgotten) = ([0; CHUNK], 0);
-        while forgotten < most
+        let (mut chunk, mut discarded) = ([0; CHUNK], 0);
+        while discarded < most
             && let Some(left) = left()
             && self.socket.set_read_timeout(Some(left)).is_ok()
         {
             match (&self.socket).read(&mut chunk) {
                 Ok(0) => break,
-                Ok(len) => forgotten += len,
+                Ok(len) => discarded += len,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
@@ -140,18 +140,18 @@ impl Transport {
     /// Returns the version and ciphers of TLS, once negotiated.
     pub fn encryption(&self) -> Option<(String, String)> {
         #[cfg(feature = "tls")]
-        return self.tls.as_ref().and_then(TlsChannel::agreed);
+        return self.tls.as_ref().and_then(TlsChannel::negotiated_tls);
         #[cfg(not(feature = "tls"))]
         None
     }
 }
 
 /// Log message for a TLS client on a plain port.
-pub const NO_TLS_HERE: &str = "a client speaks TLS, and this port does not: let the client speak without, or start the \
+pub const TLS_ON_PLAIN_PORT: &str = "a client speaks TLS, and this port does not: let the client speak without, or start the \
                                server with --tls-certificate";
 
 /// Reports whether these are the first bytes of a TLS client: a handshake record of version 3, as
 /// in all versions of TLS.
-pub fn looks_encrypted(bytes: &[u8]) -> bool {
+pub fn is_tls_handshake(bytes: &[u8]) -> bool {
     matches!(bytes, [0x16, 3, ..])
 }

@@ -18,4 +18,4 @@ mod send;
 mod tls;
 
 pub use certificates::{TlsAcceptor, TlsOptions, TlsTrust, encrypted_to};
-pub use connection::{NO_TLS_HERE, Transport, looks_encrypted};
+pub use connection::{TLS_ON_PLAIN_PORT, Transport, is_tls_handshake};

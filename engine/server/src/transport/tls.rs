@@ -18,7 +18,7 @@ use super::send::send_some;
 /// Bytes encrypted at once.
 const CHUNK: usize = 32 << 10;
 /// Capacity that the buffer of encrypted bytes retains.
-const KEPT: usize = 8 << 10;
+const RETAINED_CAPACITY: usize = 8 << 10;
 
 #[derive(Debug)]
 pub struct TlsChannel {
@@ -55,22 +55,22 @@ impl TlsChannel {
     pub fn decrypt(
         &self,
         socket: &TcpStream,
-        mut came: &[u8],
+        mut arrived: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>> {
         let before = out.len();
         let mut ended = false;
         let mut connection = self.connection.lock();
         let is_new = connection.is_handshaking();
-        while !came.is_empty() && !ended {
-            if connection.read_tls(&mut came)? == 0 {
+        while !arrived.is_empty() && !ended {
+            if connection.read_tls(&mut arrived)? == 0 {
                 return Ok(None);
             }
             if let Err(e) = connection.process_new_packets() {
                 let is_client = matches!(*connection, Connection::Client(_));
                 drop(connection);
                 // Send the alert to the peer.
-                self.send_lying(socket);
+                self.send_unsent(socket);
                 return Err(broken(e, is_new, is_client));
             }
             let mut reader = connection.reader();
@@ -118,7 +118,7 @@ impl TlsChannel {
             socket.write_all(&unsent)?;
             unsent.clear();
             if chunks.len() == 0 {
-                unsent.shrink_to(KEPT);
+                unsent.shrink_to(RETAINED_CAPACITY);
                 return Ok(());
             }
         }
@@ -136,7 +136,7 @@ impl TlsChannel {
                 return Ok(Some(taken));
             }
             if taken == bytes.len() {
-                unsent.shrink_to(KEPT);
+                unsent.shrink_to(RETAINED_CAPACITY);
                 return Ok(None);
             }
             let chunk = &bytes[taken..bytes.len().min(taken + CHUNK)];
@@ -146,7 +146,7 @@ impl TlsChannel {
     }
 
     /// Sends the unsent bytes as far as possible without waiting, for a connection that ends.
-    fn send_lying(&self, socket: &TcpStream) {
+    fn send_unsent(&self, socket: &TcpStream) {
         // Do not interrupt another sender within a record.
         let Some(mut unsent) = self.unsent.try_lock() else { return };
         // Ignore errors: the connection ends either way.
@@ -156,13 +156,13 @@ impl TlsChannel {
 
     /// Sends close_notify, if that takes no waiting: without it, the peer cannot exclude truncation
     /// by an attacker.
-    pub fn say_goodbye(&self, socket: &TcpStream) {
+    pub fn send_close_notify(&self, socket: &TcpStream) {
         self.connection.lock().send_close_notify();
-        self.send_lying(socket);
+        self.send_unsent(socket);
     }
 
     /// Returns version and cipher suite, as Java names them.
-    pub fn agreed(&self) -> Option<(String, String)> {
+    pub fn negotiated_tls(&self) -> Option<(String, String)> {
         let connection = self.connection.lock();
         let version = format!("{:?}", connection.protocol_version()?).replacen('_', ".", 1);
         let suite = connection.negotiated_cipher_suite()?.suite();

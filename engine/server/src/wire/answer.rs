@@ -37,7 +37,7 @@ pub struct WirePrepared {
 
 /// A response.
 #[derive(Clone, Debug)]
-pub enum WireAnswer {
+pub enum WireResponse {
     /// An error: code and message.
     Error(i32, String),
     /// STARTUP or login has succeeded.
@@ -64,7 +64,7 @@ pub struct WireReply {
     /// Session id of the trace, if requested.
     pub trace: Option<[u8; 16]>,
     /// The response.
-    pub answer: WireAnswer,
+    pub answer: WireResponse,
 }
 
 impl WireReply {
@@ -88,12 +88,12 @@ impl WireReply {
             }
         }
         let answer = match opcode {
-            Opcode::Error => WireAnswer::Error(reader.int()?, reader.string()?.to_owned()),
-            Opcode::Ready => WireAnswer::Ready,
-            Opcode::Authenticate => WireAnswer::Authenticate(reader.string()?.to_owned()),
-            Opcode::AuthChallenge => WireAnswer::AuthChallenge,
-            Opcode::AuthSuccess => WireAnswer::AuthSuccess,
-            Opcode::Event => WireAnswer::Event,
+            Opcode::Error => WireResponse::Error(reader.int()?, reader.string()?.to_owned()),
+            Opcode::Ready => WireResponse::Ready,
+            Opcode::Authenticate => WireResponse::Authenticate(reader.string()?.to_owned()),
+            Opcode::AuthChallenge => WireResponse::AuthChallenge,
+            Opcode::AuthSuccess => WireResponse::AuthSuccess,
+            Opcode::Event => WireResponse::Event,
             Opcode::Supported => {
                 let count = reader.short()?;
                 let option = |_| {
@@ -101,7 +101,7 @@ impl WireReply {
                     let values = reader.string_list()?.into_iter().map(str::to_owned);
                     Ok((name, values.collect()))
                 };
-                WireAnswer::Supported((0..count).map(option).collect::<Result<_>>()?)
+                WireResponse::Supported((0..count).map(option).collect::<Result<_>>()?)
             }
             _ => result(reader, version, warnings)?,
         };
@@ -113,16 +113,16 @@ fn result(
     reader: &mut WireReader<'_>,
     version: Version,
     warnings: Vec<String>,
-) -> Result<WireAnswer> {
+) -> Result<WireResponse> {
     let rows = match reader.int()? {
         0x0001 => Rows::void(),
         0x0002 => rows(reader)?,
         0x0003 => Rows::set_keyspace(reader.string()?),
-        0x0004 => return prepared(reader, version).map(WireAnswer::Prepared),
+        0x0004 => return prepared(reader, version).map(WireResponse::Prepared),
         0x0005 => Rows::schema(schema_change(reader)?),
         other => return Err(WireError::protocol(format!("No result is of the kind {other}"))),
     };
-    Ok(WireAnswer::Rows(rows.with_warnings(warnings)))
+    Ok(WireResponse::Rows(rows.with_warnings(warnings)))
 }
 
 fn schema_change(reader: &mut WireReader<'_>) -> Result<SchemaChange> {

@@ -31,7 +31,7 @@ mod stream;
 mod types;
 mod write;
 
-pub use answer::{WireAnswer, WirePrepared, WireReply};
+pub use answer::{WirePrepared, WireReply, WireResponse};
 pub use compress::BodyCompression;
 pub use error::{ErrorCode, WireError};
 pub use frame::{

@@ -6,7 +6,7 @@ use super::frame::{FRAME_HEADER, FrameHeader, is_known_version, unsupported_vers
 use super::segment::SegmentParser;
 
 /// Capacity that a buffer retains for the next frame.
-const KEPT: usize = 64 << 10;
+const RETAINED_CAPACITY: usize = 64 << 10;
 
 /// Received bytes; those before `from` are consumed.
 #[derive(Debug, Default)]
@@ -21,10 +21,10 @@ impl ByteQueue {
     }
 
     /// Moves the remaining bytes to the front.
-    fn settle(&mut self) {
+    fn compact(&mut self) {
         if self.from == self.bytes.len() {
             self.bytes.clear();
-            self.bytes.shrink_to(KEPT);
+            self.bytes.shrink_to(RETAINED_CAPACITY);
         } else if self.from > 0 {
             self.bytes.drain(..self.from);
         }
@@ -64,7 +64,7 @@ impl FrameStream {
 
     /// Returns the buffer to which received bytes are appended.
     pub fn incoming(&mut self) -> &mut Vec<u8> {
-        self.raw.settle();
+        self.raw.compact();
         &mut self.raw.bytes
     }
 
@@ -74,12 +74,12 @@ impl FrameStream {
     }
 
     /// Returns the number of received bytes that are not consumed.
-    pub fn held_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.raw.rest().len() + self.inner.rest().len()
     }
 
     /// Returns the received bytes that are not consumed, unparsed.
-    pub fn untaken(&self) -> &[u8] {
+    pub fn unparsed(&self) -> &[u8] {
         self.raw.rest()
     }
 
@@ -91,10 +91,10 @@ impl FrameStream {
     pub fn take_frame(&mut self) -> Result<Option<(FrameHeader, &[u8])>, BrokenStream> {
         if let Some(segments) = self.segments {
             loop {
-                if is_whole(self.inner.rest(), self.most)?.is_some() {
+                if complete_frame(self.inner.rest(), self.most)?.is_some() {
                     break;
                 }
-                self.inner.settle();
+                self.inner.compact();
                 let read = segments.read(self.raw.rest(), &mut self.inner.bytes);
                 match read.map_err(|e| (None, e))? {
                     Some(len) => self.raw.from += len,
@@ -103,7 +103,7 @@ impl FrameStream {
             }
         }
         let queue = if self.segments.is_some() { &mut self.inner } else { &mut self.raw };
-        let Some(header) = is_whole(queue.rest(), self.most)? else { return Ok(None) };
+        let Some(header) = complete_frame(queue.rest(), self.most)? else { return Ok(None) };
         let start = queue.from + FRAME_HEADER;
         queue.from = start + header.length as usize;
         Ok(Some((header, &queue.bytes[start..queue.from])))
@@ -111,7 +111,7 @@ impl FrameStream {
 }
 
 /// Returns the header of the frame at the start of these bytes, if it is complete.
-fn is_whole(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStream> {
+fn complete_frame(bytes: &[u8], most: usize) -> Result<Option<FrameHeader>, BrokenStream> {
     if let Some(version) = bytes.first().filter(|v| !is_known_version(**v & 0x7f)) {
         // Refuse the version at once: headers of old versions are shorter.
         return Err((None, unsupported_version(*version & 0x7f)));

@@ -17,9 +17,9 @@ use firn_wide::Type;
 
 use super::batches::{conditions_span, is_conditional};
 use super::data;
-use super::finding::{CheckFinding, FindingGravity};
+use super::finding::{CheckFinding, FindingSeverity};
 use super::functions::{is_of_5, newer_name, older_name};
-use super::judged::{InAmount, JudgedText, StatementHit};
+use super::judged::{InValueCount, JudgedText, StatementHit};
 use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
@@ -134,15 +134,15 @@ impl<'a> ClauseJudge<'a> {
             self.session.prepare_in(home, &without.to_string()).is_err()
         };
         match (is_one, filters) {
-            (true, true) => found.said(
-                FindingGravity::Differs,
+            (true, true) => found.report(
+                FindingSeverity::Differs,
                 "filters-partition",
                 &place,
                 "ALLOW FILTERING within one partition: the whole partition is read and filtered",
                 "the cost grows with the partition; a clustering column would allow a seek",
             ),
-            (false, true) => found.said(
-                FindingGravity::Badly,
+            (false, true) => found.report(
+                FindingSeverity::Badly,
                 "filters",
                 &place,
                 "ALLOW FILTERING without the partition: every node reads all of its rows of the table",
@@ -152,11 +152,11 @@ impl<'a> ClauseJudge<'a> {
             (false, false) if asks_index => {
                 if self.target.indexes_ask_every_node {
                     let what = "it uses an index without a partition: nodes are queried one after the other until there are enough rows";
-                    found.said(FindingGravity::Badly, "asks-every-node", &place, what, BY_PARTITION);
+                    found.report(FindingSeverity::Badly, "asks-every-node", &place, what, BY_PARTITION);
                 }
             }
-            (false, false) => found.said(
-                FindingGravity::Badly,
+            (false, false) => found.report(
+                FindingSeverity::Badly,
                 "reads-all",
                 &place,
                 "it names no partition: every node reads all of its rows of the table",
@@ -182,9 +182,9 @@ impl<'a> ClauseJudge<'a> {
                 continue;
             }
             let amount = match values {
-                InsertValues::List(terms) => InAmount::Written(terms.len() as u64),
+                InsertValues::List(terms) => InValueCount::Written(terms.len() as u64),
                 InsertValues::Marker(term) => match &term.kind {
-                    ExpressionKind::Primary(TermPrimary::Marker(m)) => InAmount::Bound(m.index),
+                    ExpressionKind::Primary(TermPrimary::Marker(m)) => InValueCount::Bound(m.index),
                     _ => continue,
                 },
             };
@@ -196,7 +196,7 @@ impl<'a> ClauseJudge<'a> {
                 false => format!("IN of the clustering column {}", column.name),
             };
             let finding = CheckFinding::new(
-                FindingGravity::Badly,
+                FindingSeverity::Badly,
                 "in-values",
                 full_name(table),
                 what,
@@ -222,8 +222,8 @@ impl<'a> ClauseJudge<'a> {
             ChangeClause::Delete(s) => self.delete(found, s, table),
         }
         if is_conditional(change) {
-            found.said(
-                FindingGravity::Differs,
+            found.report(
+                FindingSeverity::Differs,
                 "condition",
                 &place,
                 "a condition: the replicas agree in several rounds, and after a timeout the outcome is unknown",
@@ -252,15 +252,15 @@ impl<'a> ClauseJudge<'a> {
             let is_counter = of.is_some_and(|of| of.of == Type::Counter);
             match &assignment.operation {
                 Assign::Element { .. } | Assign::Remove(_) if is_list => reads_list(found, &place),
-                Assign::Append(_) | Assign::Prepend(_) if is_list => found.said(
-                    FindingGravity::Differs,
+                Assign::Append(_) | Assign::Prepend(_) if is_list => found.report(
+                    FindingSeverity::Differs,
                     "not-twice",
                     &place,
                     "it adds to a list: a retry after a timeout may add the element twice",
                     "use a set, or a map with a time as key: adding the same element twice has no effect",
                 ),
-                Assign::Append(_) | Assign::Remove(_) if is_counter => found.said(
-                    FindingGravity::Differs,
+                Assign::Append(_) | Assign::Remove(_) if is_counter => found.report(
+                    FindingSeverity::Differs,
                     "not-twice",
                     &place,
                     "it adds to a counter: after a timeout the outcome is unknown",
@@ -302,8 +302,8 @@ impl<'a> ClauseJudge<'a> {
         }
         let place = schemas.first().map(|table| full_name(table));
         if let Some(place) = place.as_ref().filter(|_| conditions_span(&batch.changes, schemas)) {
-            found.said(
-                FindingGravity::Refused,
+            found.report(
+                FindingSeverity::Refused,
                 "conditions-span",
                 place,
                 "a batch with a condition over several partitions",
@@ -376,7 +376,7 @@ impl<'a> ClauseJudge<'a> {
                 "it calls {word}, a function of this store: its body is in a language that the target does not have"
             );
             let next = "compute it in the program";
-            found.said(FindingGravity::Refused, "calls-function", place, &what, next);
+            found.report(FindingSeverity::Refused, "calls-function", place, &what, next);
             return;
         }
         let (support, next) = if word.starts_with("mask_") {
@@ -402,8 +402,8 @@ impl<'a> ClauseJudge<'a> {
 }
 
 fn reads_list(found: &mut JudgedText, place: &str) {
-    found.said(
-        FindingGravity::Badly,
+    found.report(
+        FindingSeverity::Badly,
         "reads-list",
         place,
         "it changes elements of a list by index or value: this reads the list first, and concurrent writers may change the wrong element",

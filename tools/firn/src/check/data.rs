@@ -3,7 +3,7 @@
 use firn_cql::internals::catalog::TableSchema;
 use firn_tools::output::things;
 
-use super::finding::{CheckFinding, FigureUnit, FindingGravity, beyond};
+use super::finding::{CheckFinding, FigureUnit, FindingSeverity, beyond};
 use super::sizes::{TableSizes, full_name, shown_key};
 use super::target::TargetTable;
 
@@ -19,9 +19,9 @@ const LIVES_SHORTER: &str = "write it with a shorter time to live, or set storag
 /// Judges a time to live, in seconds, of data written now.
 pub fn judge_ttl(target: &TargetTable, now: u64, ttl: u64, place: &str) -> Option<CheckFinding> {
     let until = Some(ttl).filter(|ttl| *ttl > 0)?.saturating_add(now);
-    let (gravity, figure) = beyond(target.last_expiry, FigureUnit::Second, until)?;
+    let (severity, figure) = beyond(target.last_expiry, FigureUnit::Second, until)?;
     let what = "data written with this time to live would expire";
-    let mut finding = CheckFinding::new(gravity, "time-to-live", place, what, LIVES_SHORTER);
+    let mut finding = CheckFinding::new(severity, "time-to-live", place, what, LIVES_SHORTER);
     finding.figure = Some(figure);
     Some(finding)
 }
@@ -52,12 +52,12 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
     let mut all = vec![];
     for ((name, greatest), (bound, unit, what, next)) in sizes.measures().into_iter().zip(measures)
     {
-        let Some((gravity, figure)) = beyond(bound, unit, greatest.figure) else { continue };
+        let Some((severity, figure)) = beyond(bound, unit, greatest.figure) else { continue };
         let what = match &greatest.column {
             Some(column) => format!("{what}, in the column {column}"),
             None => what.to_owned(),
         };
-        let mut finding = CheckFinding::new(gravity, name, full_name(table), what, next);
+        let mut finding = CheckFinding::new(severity, name, full_name(table), what, next);
         finding.figure = Some(figure);
         finding.at = Some(shown_key(table, &greatest.key));
         all.push(finding);
@@ -65,23 +65,23 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
     let lists = [
         (
             &sizes.mixed_lists,
-            FindingGravity::Differs,
+            FindingSeverity::Differs,
             "list-times",
             "expire at different times: `firn migrate` appends them one by one, which preserves their times to live, but not always their write times",
         ),
         (
             &sizes.whole_lists,
-            FindingGravity::Badly,
+            FindingSeverity::Badly,
             "list-lives-longer",
             "expire at too many different times: `firn migrate` writes the list whole, and all elements get the longest time to live",
         ),
     ];
-    for (found, gravity, rule, what) in lists.into_iter().filter(|l| l.0.figure > 0) {
+    for (found, severity, rule, what) in lists.into_iter().filter(|l| l.0.figure > 0) {
         let column =
             found.column.as_deref().map_or(String::new(), |c| format!(", as of the column {c},"));
         let lists = things(found.figure, "list", "lists");
         let what = format!("elements of {lists}{column} {what}");
-        let mut finding = CheckFinding::new(gravity, rule, full_name(table), what, AS_ROWS);
+        let mut finding = CheckFinding::new(severity, rule, full_name(table), what, AS_ROWS);
         finding.at = Some(shown_key(table, &found.key));
         all.push(finding);
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_beyond_a_bound_is_told_with_its_key() {
+    fn a_figure_beyond_a_bound_is_reported_with_its_key() {
         let session = Session::in_memory().unwrap();
         let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
         session.execute(keyspace, ()).unwrap();
@@ -113,26 +113,26 @@ mod tests {
         sizes.partition_tombstones.key.clone_from(&key);
         sizes.key_bytes.figure = 65_534;
         sizes.row_bytes.figure = 1 << 40;
-        let told = |target: CheckTarget| {
+        let found = |target: CheckTarget| {
             let found = judge(target.table(), table, &sizes);
-            let one = |f: CheckFinding| (f.gravity, f.rule, f.at.unwrap_or_default(), f.place);
+            let one = |f: CheckFinding| (f.severity, f.rule, f.at.unwrap_or_default(), f.place);
             found.into_iter().map(one).collect::<Vec<_>>()
         };
         let (at, place) = ("a = 7 AND b = 'x'".to_owned(), "k.\"T\"".to_owned());
         let five = [
-            (FindingGravity::Badly, "partition_bytes", at.clone(), place.clone()),
-            (FindingGravity::Refused, "partition_tombstones", at, place),
+            (FindingSeverity::Badly, "partition_bytes", at.clone(), place.clone()),
+            (FindingSeverity::Refused, "partition_tombstones", at, place),
         ];
-        assert_eq!(told(CheckTarget::Cassandra5), five);
-        let rules: Vec<_> = told(CheckTarget::Scylla).into_iter().map(|f| (f.0, f.1)).collect();
+        assert_eq!(found(CheckTarget::Cassandra5), five);
+        let rules: Vec<_> = found(CheckTarget::Scylla).into_iter().map(|f| (f.0, f.1)).collect();
         assert_eq!(
             rules,
-            [(FindingGravity::Badly, "row_bytes"), (FindingGravity::Refused, "key_bytes")]
+            [(FindingSeverity::Badly, "row_bytes"), (FindingSeverity::Refused, "key_bytes")]
         );
     }
 
     #[test]
-    fn lists_whose_elements_expire_at_different_times_are_told() {
+    fn lists_with_different_expiry_times_are_reported() {
         let session = Session::in_memory().unwrap();
         let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
         session.execute(keyspace, ()).unwrap();
@@ -147,7 +147,8 @@ mod tests {
         let rules = || {
             let table =
                 session.engine().catalog().keyspace("k").unwrap().table("t").unwrap().clone();
-            let all = super::super::sizes::stretches(session.engine().partitioner(), None).unwrap();
+            let all =
+                super::super::sizes::token_ranges(session.engine().partitioner(), None).unwrap();
             let sizes = super::super::sizes::measure(&session, &table, &all, &mut |_| ()).unwrap();
             let found = judge(CheckTarget::Cassandra5.table(), &table, &sizes);
             found.into_iter().map(|f| (f.rule, f.at.unwrap())).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use super::target::{FeatureSupport, TargetBound, TargetTable};
 
 /// Severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FindingGravity {
+pub enum FindingSeverity {
     /// The target refuses it.
     Refused,
     /// The target handles it badly.
@@ -21,30 +21,30 @@ pub enum FindingGravity {
     Differs,
 }
 
-impl FindingGravity {
+impl FindingSeverity {
     /// All severities, the worst first.
-    pub const ALL: [FindingGravity; 4] = [
-        FindingGravity::Refused,
-        FindingGravity::Badly,
-        FindingGravity::Unjudged,
-        FindingGravity::Differs,
+    pub const ALL: [FindingSeverity; 4] = [
+        FindingSeverity::Refused,
+        FindingSeverity::Badly,
+        FindingSeverity::Unjudged,
+        FindingSeverity::Differs,
     ];
 
     /// Returns its word, for people and programs.
     pub fn word(self) -> &'static str {
         match self {
-            FindingGravity::Refused => "refused",
-            FindingGravity::Badly => "does badly",
-            FindingGravity::Unjudged => "not judged",
-            FindingGravity::Differs => "differs",
+            FindingSeverity::Refused => "refused",
+            FindingSeverity::Badly => "does badly",
+            FindingSeverity::Unjudged => "not judged",
+            FindingSeverity::Differs => "differs",
         }
     }
 
     /// Returns the word that follows a number of findings.
-    pub fn summed(self) -> &'static str {
+    pub fn summary(self) -> &'static str {
         match self {
-            FindingGravity::Badly => "done badly",
-            FindingGravity::Differs => "different",
+            FindingSeverity::Badly => "done badly",
+            FindingSeverity::Differs => "different",
             other => other.word(),
         }
     }
@@ -85,7 +85,7 @@ pub struct FindingFigure {
 /// A finding of the check.
 #[derive(Clone, Debug)]
 pub struct CheckFinding {
-    pub gravity: FindingGravity,
+    pub severity: FindingSeverity,
     /// Stable name, for programs.
     pub rule: &'static str,
     /// Keyspace, `keyspace.table`, or another location.
@@ -102,14 +102,14 @@ pub struct CheckFinding {
 impl CheckFinding {
     /// Creates a finding without a figure.
     pub fn new(
-        gravity: FindingGravity,
+        severity: FindingSeverity,
         rule: &'static str,
         place: impl Into<String>,
         what: impl Into<String>,
         next: impl Into<String>,
     ) -> CheckFinding {
         let (place, what, next) = (place.into(), what.into(), next.into());
-        CheckFinding { gravity, rule, place, at: None, figure: None, times: None, what, next }
+        CheckFinding { severity, rule, place, at: None, figure: None, times: None, what, next }
     }
 
     /// Creates a finding about a feature; `None` if the target has it.
@@ -122,25 +122,25 @@ impl CheckFinding {
         next: &str,
     ) -> Option<CheckFinding> {
         let title = target.title;
-        let (gravity, words, next) = match support {
+        let (severity, words, next) = match support {
             FeatureSupport::There => return None,
             FeatureSupport::Missing => (
-                FindingGravity::Refused,
+                FindingSeverity::Refused,
                 format!("{what}: {title} does not have it"),
                 next.to_owned(),
             ),
             FeatureSupport::Off(setting) => (
-                FindingGravity::Refused,
+                FindingSeverity::Refused,
                 format!("{what}: {title} refuses it while {setting} is off, the default"),
                 format!("set {setting}: true on every node, or {next}"),
             ),
             FeatureSupport::Unsure => (
-                FindingGravity::Unjudged,
+                FindingSeverity::Unjudged,
                 format!("{what}: whether {title} supports it depends on its version and settings"),
                 format!("try it there; else {next}"),
             ),
         };
-        Some(CheckFinding::new(gravity, rule, place, words, next))
+        Some(CheckFinding::new(severity, rule, place, words, next))
     }
 
     /// Returns the finding as JSON.
@@ -151,7 +151,7 @@ impl CheckFinding {
             FigureUnit::Second => "second",
         };
         json!({
-            "gravity": self.gravity.word(), "rule": self.rule, "place": self.place, "at": self.at, "times": self.times,
+            "gravity": self.severity.word(), "rule": self.rule, "place": self.place, "at": self.at, "times": self.times,
             "unit": self.figure.map(|f| unit(f.unit)), "measured": self.figure.map(|f| f.measured),
             "limit": self.figure.map(|f| f.limit), "source": self.figure.map(|f| f.source),
             "what": self.what, "next": self.next,
@@ -160,10 +160,10 @@ impl CheckFinding {
 
     /// Returns the finding as text.
     pub fn text(&self, style: Style) -> String {
-        let word = format!("{}:", self.gravity.word());
-        let word = match self.gravity {
-            FindingGravity::Refused | FindingGravity::Badly => style.bad(&word),
-            FindingGravity::Unjudged | FindingGravity::Differs => style.bold(&word),
+        let word = format!("{}:", self.severity.word());
+        let word = match self.severity {
+            FindingSeverity::Refused | FindingSeverity::Badly => style.bad(&word),
+            FindingSeverity::Unjudged | FindingSeverity::Differs => style.bold(&word),
         };
         let mut out = format!("{word} {}: {}", self.place, self.what);
         if let Some(f) = self.figure {
@@ -189,13 +189,13 @@ pub fn beyond(
     bound: TargetBound,
     unit: FigureUnit,
     measured: u64,
-) -> Option<(FindingGravity, FindingFigure)> {
-    let (gravity, limit) = match (bound.warn, bound.fail) {
-        (_, Some(fail)) if measured > fail => (FindingGravity::Refused, fail),
-        (Some(warn), _) if measured > warn => (FindingGravity::Badly, warn),
+) -> Option<(FindingSeverity, FindingFigure)> {
+    let (severity, limit) = match (bound.warn, bound.fail) {
+        (_, Some(fail)) if measured > fail => (FindingSeverity::Refused, fail),
+        (Some(warn), _) if measured > warn => (FindingSeverity::Badly, warn),
         _ => return None,
     };
-    Some((gravity, FindingFigure { unit, measured, limit, source: bound.source }))
+    Some((severity, FindingFigure { unit, measured, limit, source: bound.source }))
 }
 
 /// Shortens a text to one line of at most `most` characters.
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn a_figure_is_within_a_bound_or_beyond_it() {
         let bound = TargetBound { warn: Some(5), fail: Some(50), source: "a page" };
-        let gravity = |n| beyond(bound, FigureUnit::Things, n).map(|(g, f)| (g, f.limit));
-        assert_eq!(gravity(5), None);
-        assert_eq!(gravity(6), Some((FindingGravity::Badly, 5)));
-        assert_eq!(gravity(51), Some((FindingGravity::Refused, 50)));
+        let severity = |n| beyond(bound, FigureUnit::Things, n).map(|(g, f)| (g, f.limit));
+        assert_eq!(severity(5), None);
+        assert_eq!(severity(6), Some((FindingSeverity::Badly, 5)));
+        assert_eq!(severity(51), Some((FindingSeverity::Refused, 50)));
         let none = TargetBound { warn: None, fail: None, source: "" };
         assert_eq!(beyond(none, FigureUnit::Bytes, u64::MAX), None);
     }

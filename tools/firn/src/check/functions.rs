@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_names_lead_to_old_ones_and_old_functions_stay() {
+    fn new_names_map_to_old_ones() {
         assert_eq!(older_name("to_timestamp"), Some("toTimestamp"));
         assert!(is_of_5("int_as_blob") && is_of_5("abs") && is_of_5("current_date"));
         for old in ["todate", "intasblob", "now", "token", "count", "max", "uuid"] {

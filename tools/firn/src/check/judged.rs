@@ -2,7 +2,7 @@
 
 use firn_cql::internals::syntax::ast::BatchKind;
 
-use super::finding::{CheckFinding, FindingGravity};
+use super::finding::{CheckFinding, FindingSeverity};
 use super::target::{FeatureSupport, TargetTable};
 
 /// A finding about a statement.
@@ -11,12 +11,12 @@ pub struct StatementHit {
     /// The finding, without the statement's text.
     pub finding: CheckFinding,
     /// Number of `IN` values that it depends on, if any.
-    pub values: Option<InAmount>,
+    pub values: Option<InValueCount>,
 }
 
 /// Number of values of an `IN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InAmount {
+pub enum InValueCount {
     /// Number of values in the text.
     Written(u64),
     /// Number of values bound to this marker.
@@ -36,9 +36,9 @@ pub struct JudgedText {
 
 impl JudgedText {
     /// Adds a finding about the statement, unless it already has one of this rule and location.
-    pub fn said(
+    pub fn report(
         &mut self,
-        gravity: FindingGravity,
+        severity: FindingSeverity,
         rule: &'static str,
         place: &str,
         what: &str,
@@ -46,7 +46,7 @@ impl JudgedText {
     ) {
         // Each rule is reported once for a statement.
         if !self.hits.iter().any(|hit| hit.finding.rule == rule && hit.finding.place == place) {
-            let finding = CheckFinding::new(gravity, rule, place, what, next);
+            let finding = CheckFinding::new(severity, rule, place, what, next);
             self.hits.push(StatementHit { finding, values: None });
         }
     }
@@ -54,7 +54,7 @@ impl JudgedText {
     /// Adds the reason why the statement cannot be judged.
     pub fn unjudged(&mut self, place: &str, rule: &'static str, what: String) {
         let next = "if an application still runs it, run it against the target";
-        self.said(FindingGravity::Unjudged, rule, place, &what, next);
+        self.report(FindingSeverity::Unjudged, rule, place, &what, next);
     }
 
     /// Adds a finding if the target does not fully support a feature.

@@ -29,7 +29,7 @@ use firn_tools::output::{Done, Failure, Progress, bytes, count, things};
 use serde_json::json;
 
 use crate::store::{Global, StoreContent};
-use finding::{CheckFinding, FindingGravity};
+use finding::{CheckFinding, FindingSeverity};
 use sizes::TableSizes;
 use statements::StatementJudge;
 use target::CheckTarget;
@@ -89,12 +89,12 @@ struct CheckReport {
 }
 
 impl CheckReport {
-    fn of(&self, gravity: FindingGravity) -> u64 {
-        self.findings.iter().filter(|f| f.gravity == gravity).count() as u64
+    fn of(&self, severity: FindingSeverity) -> u64 {
+        self.findings.iter().filter(|f| f.severity == severity).count() as u64
     }
 
     fn is_clean(&self) -> bool {
-        self.findings.iter().all(|f| f.gravity == FindingGravity::Differs)
+        self.findings.iter().all(|f| f.severity == FindingSeverity::Differs)
     }
 }
 
@@ -118,12 +118,12 @@ pub fn run(global: &Global, args: &OutgrowCheckArgs) -> Done {
         ));
     }
     let session = opening::open(&global)?;
-    let report = look(&session, args)?;
+    let report = examine(&session, args)?;
     print(&global, args, &report)?;
     if report.is_clean() { Ok(()) } else { Err(Failure::Found) }
 }
 
-fn look(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
+fn examine(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
     let target = args.target.table();
     let (engine, now) = (session.engine(), OsEnv::new().wall_micros() / 1_000_000);
     let catalog = engine.fresh_catalog().map_err(|e| Failure::new(e.to_string()))?;
@@ -142,7 +142,7 @@ fn look(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
     }
     let (statements, failed) = (judge.judged, judge.failed);
     findings.extend(judge.findings());
-    let by_place = |f: &CheckFinding| (f.gravity, f.place.clone(), f.rule);
+    let by_place = |f: &CheckFinding| (f.severity, f.place.clone(), f.rule);
     findings.sort_by_key(by_place);
     Ok(CheckReport { findings, tables, defined: all.len() as u64, statements, failed })
 }
@@ -154,7 +154,7 @@ fn read(
     sample: Option<f64>,
 ) -> Done<Vec<(Arc<TableSchema>, TableSizes)>> {
     let engine = session.engine();
-    let stretches = sizes::stretches(engine.partitioner(), sample)?;
+    let token_ranges = sizes::token_ranges(engine.partitioner(), sample)?;
     let stats = engine.store().db().stats();
     let sizes_of: HashMap<&str, u64> = stats
         .trees
@@ -170,8 +170,8 @@ fn read(
     let (mut done, mut measured) = (0, vec![]);
     for (table, size) in all {
         progress.say(sizes::full_name(&table));
-        let mut told = |part: f64| progress.at(done + (size as f64 * part) as u64);
-        let sizes = sizes::measure(session, &table, &stretches, &mut told)?;
+        let mut on_progress = |part: f64| progress.at(done + (size as f64 * part) as u64);
+        let sizes = sizes::measure(session, &table, &token_ranges, &mut on_progress)?;
         done += size;
         progress.at(done);
         measured.push((table, sizes));
@@ -186,7 +186,8 @@ fn print(global: &Global, args: &OutgrowCheckArgs, report: &CheckReport) -> Done
     let (partitions, read): (u64, u64) = (sum(|s| s.partitions), sum(|s| s.bytes));
     if global.store.json {
         let tables = report.tables.iter().map(|(table, sizes)| sizes.json(table));
-        let counts = FindingGravity::ALL.map(|g| (g.word().replace(' ', "_"), report.of(g).into()));
+        let counts =
+            FindingSeverity::ALL.map(|g| (g.word().replace(' ', "_"), report.of(g).into()));
         let all = json!({
             "target": target.title, "store": global.store.db, "counts": serde_json::Map::from_iter(counts),
             "findings": report.findings.iter().map(CheckFinding::json).collect::<Vec<_>>(),
@@ -202,7 +203,7 @@ fn print(global: &Global, args: &OutgrowCheckArgs, report: &CheckReport) -> Done
     if !report.findings.is_empty() {
         writeln!(out)?;
     }
-    let told = FindingGravity::ALL.map(|g| format!("{} {}", count(report.of(g)), g.summed()));
+    let counts = FindingSeverity::ALL.map(|g| format!("{} {}", count(report.of(g)), g.summary()));
     let how = match (args.definitions, args.sample) {
         (true, _) => "no table was read".to_owned(),
         (false, None) => format!(
@@ -226,11 +227,11 @@ fn print(global: &Global, args: &OutgrowCheckArgs, report: &CheckReport) -> Done
     }
     let verdict = match report.is_clean() {
         true => style.good("nothing stands in the way"),
-        false => told.join(", "),
+        false => counts.join(", "),
     };
-    let differ = match (report.is_clean(), report.of(FindingGravity::Differs)) {
+    let differ = match (report.is_clean(), report.of(FindingSeverity::Differs)) {
         (false, _) | (_, 0) => String::new(),
-        (true, n) => format!(", {} {}", count(n), FindingGravity::Differs.summed()),
+        (true, n) => format!(", {} {}", count(n), FindingSeverity::Differs.summary()),
     };
     writeln!(
         out,

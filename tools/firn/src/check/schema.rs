@@ -7,7 +7,7 @@ use firn_cql::quote_if_needed;
 use firn_wide::{Partitioner, Type};
 
 use super::data;
-use super::finding::{CheckFinding, FigureUnit, FindingGravity, beyond};
+use super::finding::{CheckFinding, FigureUnit, FindingSeverity, beyond};
 use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
@@ -28,7 +28,7 @@ pub fn judge(
     let mut all = vec![];
     if partitioner != Partitioner::Murmur3 {
         all.push(CheckFinding::new(
-            FindingGravity::Differs,
+            FindingSeverity::Differs,
             "partitioner",
             "the store",
             format!("its partitioner is {partitioner}, and a new cluster has Murmur3Partitioner: the order of partitions and the values of token() differ"),
@@ -36,10 +36,10 @@ pub fn judge(
         ));
     }
     let count = catalog.tables().count() as u64;
-    if let Some((gravity, figure)) = beyond(target.tables, FigureUnit::Things, count) {
+    if let Some((severity, figure)) = beyond(target.tables, FigureUnit::Things, count) {
         let what = "its tables and views: each takes memory on every node";
         let next = "merge tables with the same columns into one, with a distinguishing column as the first of the partition key";
-        let mut finding = CheckFinding::new(gravity, "tables", "the store", what, next);
+        let mut finding = CheckFinding::new(severity, "tables", "the store", what, next);
         finding.figure = Some(figure);
         all.push(finding);
     }
@@ -61,7 +61,7 @@ fn judge_keyspace(
         keyspace.replication.iter().filter(|(k, _)| *k != "class").map(|(_, v)| v).collect();
     if factors.iter().all(|factor| *factor == "1") {
         all.push(CheckFinding::new(
-            FindingGravity::Differs,
+            FindingSeverity::Differs,
             "one-replica",
             &name,
             "its replication has one copy: on a cluster the rows of a node that is down are unavailable",
@@ -77,7 +77,7 @@ fn judge_keyspace(
             .collect();
         if !places.is_empty() {
             all.push(CheckFinding::new(
-                FindingGravity::Differs,
+                FindingSeverity::Differs,
                 "datacenters",
                 &name,
                 format!("its replication names data centres, {}: the target refuses names that it does not have", places.join(", ")),
@@ -88,7 +88,7 @@ fn judge_keyspace(
     for function in keyspace.functions() {
         let place = format!("{name}.{}", quote_if_needed(&function.name));
         all.push(CheckFinding::new(
-            FindingGravity::Refused,
+            FindingSeverity::Refused,
             "function",
             place,
             format!(
@@ -104,7 +104,13 @@ fn judge_keyspace(
             "an aggregate over the function {}, which is refused",
             quote_if_needed(&aggregate.state_function)
         );
-        all.push(CheckFinding::new(FindingGravity::Refused, "aggregate", place, what, NO_FUNCTION));
+        all.push(CheckFinding::new(
+            FindingSeverity::Refused,
+            "aggregate",
+            place,
+            what,
+            NO_FUNCTION,
+        ));
     }
     for table in keyspace.tables() {
         judge_table(target, table, all);
@@ -136,7 +142,7 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
             }
         };
         let what = format!("{what}; `firn migrate` and `firn export --cassandra` leave it out");
-        all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
+        all.push(CheckFinding::new(FindingSeverity::Refused, rule, &place, what, AS_TABLE));
     } else if table.is_compact() {
         // The migration tools leave compact tables out for every target.
         let what = match target.compact_storage {
@@ -147,13 +153,13 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
                 "a compact table: the target refuses it, and `firn migrate` and `firn export --cassandra` leave it out"
             }
         };
-        let (gravity, rule) = (FindingGravity::Refused, "compact-storage");
-        all.push(CheckFinding::new(gravity, rule, &place, what, DROP_COMPACT));
+        let (severity, rule) = (FindingSeverity::Refused, "compact-storage");
+        all.push(CheckFinding::new(severity, rule, &place, what, DROP_COMPACT));
     }
     let columns = table.columns().len() as u64;
-    if let Some((gravity, figure)) = beyond(target.columns, FigureUnit::Things, columns) {
+    if let Some((severity, figure)) = beyond(target.columns, FigureUnit::Things, columns) {
         let next = "put columns that are read together into a map or a user type";
-        let mut finding = CheckFinding::new(gravity, "columns", &place, "its columns", next);
+        let mut finding = CheckFinding::new(severity, "columns", &place, "its columns", next);
         finding.figure = Some(figure);
         all.push(finding);
     }
@@ -185,7 +191,7 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
             );
             let next = "don't read your own writes from it; a table that the program writes itself is more reliable";
             all.push(CheckFinding::new(
-                FindingGravity::Differs,
+                FindingSeverity::Differs,
                 "view-follows",
                 &place,
                 what,
@@ -237,14 +243,14 @@ fn judge_column(
         let what = format!("the column {name} has a custom comparator, {}", column.of);
         let next =
             "use a column of a CQL type with the desired order, such as a computed number or blob";
-        all.push(CheckFinding::new(FindingGravity::Refused, "comparator", place, what, next));
+        all.push(CheckFinding::new(FindingSeverity::Refused, "comparator", place, what, next));
     }
     if is(&|of| matches!(of, Type::Composite(_) | Type::Dynamic(_))) {
         let what = format!("the column {name} has a composite type from before CQL, {}", column.of);
         let next = "use a frozen tuple, or separate columns";
-        let gravity = FindingGravity::Differs;
+        let severity = FindingSeverity::Differs;
         all.push(CheckFinding::new(
-            gravity,
+            severity,
             "composite",
             place,
             format!("{what}: drivers read it as bytes"),
@@ -306,6 +312,6 @@ fn judge_index(
             }
         };
         let what = format!("{name}: {what}");
-        all.push(CheckFinding::new(FindingGravity::Differs, "index-cost", &place, what, next));
+        all.push(CheckFinding::new(FindingSeverity::Differs, "index-cost", &place, what, next));
     }
 }

@@ -23,9 +23,9 @@ use firn_table_events::{MOST_LIST_RUNS, model_trouble};
 /// Number of evenly spread arcs of a sample.
 const ARCS: u64 = 64;
 /// Progress interval, in partitions.
-const TOLD: u64 = 64;
+const REPORTED: u64 = 64;
 /// Shown characters of a key.
-const MOST_KEY: usize = 120;
+const MAX_SHOWN_KEY: usize = 120;
 
 /// Maximum of a measure, and its location.
 #[derive(Clone, Debug, Default)]
@@ -117,21 +117,21 @@ pub fn full_name(table: &TableSchema) -> String {
 pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
     let mut parts = PartitionKey::default();
     if parts.set(table, key).is_err() {
-        return shortened(&format!("0x{}", firn_wide::internals::types::hex(key)), MOST_KEY);
+        return shortened(&format!("0x{}", firn_wide::internals::types::hex(key)), MAX_SHOWN_KEY);
     }
     let part = |(at, column): (usize, &TableColumn)| {
         let name = quote_if_needed(&column.name).into_owned();
         format!("{name} = {}", literal(&column.of.of, parts.part(at)))
     };
     let all: Vec<String> = table.partition().iter().enumerate().map(part).collect();
-    shortened(&all.join(" AND "), MOST_KEY)
+    shortened(&all.join(" AND "), MAX_SHOWN_KEY)
 }
 
 /// Returns the ranges of the ring to read: all of it, or this percentage in arcs.
 ///
 /// # Errors
 /// A sample with an order-preserving partitioner: no part would be representative.
-pub fn stretches(partitioner: Partitioner, percent: Option<f64>) -> Done<Vec<Partitions>> {
+pub fn token_ranges(partitioner: Partitioner, percent: Option<f64>) -> Done<Vec<Partitions>> {
     let Some(percent) = percent else { return Ok(vec![Partitions::all()]) };
     if !matches!(partitioner, Partitioner::Murmur3 | Partitioner::Random) {
         return Err(Failure::with_next(
@@ -162,19 +162,19 @@ fn progress_of(partition: &[u8], partitioner: Partitioner) -> f64 {
     (u64::from_be_bytes(first) as f64 / ring as f64).min(1.0)
 }
 
-/// Measures these ranges of a table. Calls `told` with the position on the ring, as progress.
+/// Measures these ranges of a table. Calls `on_progress` with the position on the ring, as progress.
 pub fn measure(
     session: &Session,
     table: &TableSchema,
-    stretches: &[Partitions],
-    told: &mut dyn FnMut(f64),
+    token_ranges: &[Partitions],
+    on_progress: &mut dyn FnMut(f64),
 ) -> Done<TableSizes> {
     let engine = session.engine();
     let family = engine.family(table).map_err(|e| Failure::new(e.to_string()))?;
-    let mut walk = SizeWalk::new(table);
+    let mut walk = SizeScan::new(table);
     // A snapshot is not needed; writes may happen during the read.
     let view = engine.store().latest();
-    for stretch in stretches {
+    for stretch in token_ranges {
         let mut scan = view.scan(&family, stretch, &StoreSlice::all()).map_err(model_trouble)?;
         let mut stepped_over = 0;
         while scan.next_partition().map_err(model_trouble)? {
@@ -186,8 +186,8 @@ pub fn measure(
             let tombstones = scan.tombstones() - stepped_over;
             stepped_over = scan.tombstones();
             walk.end_of_partition(tombstones);
-            if walk.sizes.partitions.is_multiple_of(TOLD) {
-                told(progress_of(scan.partition(), engine.partitioner()));
+            if walk.sizes.partitions.is_multiple_of(REPORTED) {
+                on_progress(progress_of(scan.partition(), engine.partitioner()));
             }
         }
     }
@@ -195,7 +195,7 @@ pub fn measure(
 }
 
 /// State of the measurement of a partition.
-struct SizeWalk<'t> {
+struct SizeScan<'t> {
     table: &'t TableSchema,
     /// Whether a value may be a frozen collection.
     has_frozen: bool,
@@ -214,9 +214,9 @@ struct SizeWalk<'t> {
     any: bool,
 }
 
-impl<'t> SizeWalk<'t> {
-    fn new(table: &'t TableSchema) -> SizeWalk<'t> {
-        SizeWalk {
+impl<'t> SizeScan<'t> {
+    fn new(table: &'t TableSchema) -> SizeScan<'t> {
+        SizeScan {
             table,
             has_frozen: table.columns().iter().any(|c| c.of.is_collection() && !c.of.multicell),
             sizes: TableSizes::default(),

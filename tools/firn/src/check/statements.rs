@@ -15,18 +15,18 @@ use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure, Progress};
 
 use super::clauses::ClauseJudge;
-use super::finding::{CheckFinding, FigureUnit, FindingFigure, FindingGravity, beyond, shortened};
-use super::judged::{InAmount, JudgedText};
+use super::finding::{CheckFinding, FigureUnit, FindingFigure, FindingSeverity, beyond, shortened};
+use super::judged::{InValueCount, JudgedText};
 use super::target::{TargetBound, TargetTable};
 
 /// Maximum number of cached texts.
-const KEPT: usize = 4096;
+const MAX_CACHED: usize = 4096;
 /// Maximum length of a cached text; longer ones are judged each time.
-const MOST_KEPT: usize = 4096;
+const MAX_CACHED_TEXT: usize = 4096;
 /// Maximum length of a line or script.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_LINE: u64 = 64 << 20;
 /// Shown characters of a statement.
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 /// Error classes of statements that Cassandra would refuse as well.
 const REFUSALS: [&str; 2] = ["SyntaxException", "InvalidRequest"];
 /// Bytes that a value adds to a batch besides its own: approximately Cassandra's overhead.
@@ -36,7 +36,7 @@ const APART: &str =
     "batch only statements of one partition, and send the others separately and concurrently";
 
 /// Findings with the same severity, rule, table and text are one finding.
-type FindingKey = (FindingGravity, &'static str, String, String);
+type FindingKey = (FindingSeverity, &'static str, String, String);
 
 /// Judges statements and aggregates the findings.
 pub struct StatementJudge<'a> {
@@ -77,8 +77,8 @@ impl<'a> StatementJudge<'a> {
         let is_log = lines.fill_buf().map_err(failed)?.trim_ascii_start().starts_with(b"{");
         if !is_log {
             let mut text = String::new();
-            let read = lines.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-            if read as u64 > MOST_BYTES {
+            let read = lines.take(MAX_LINE + 1).read_to_string(&mut text).map_err(failed)?;
+            if read as u64 > MAX_LINE {
                 let what = format!("{}: a script has at most 64 MiB", file.display());
                 return Err(Failure::with_next(
                     what,
@@ -91,8 +91,7 @@ impl<'a> StatementJudge<'a> {
         let mut line = vec![];
         for number in 1_u64.. {
             line.clear();
-            let read =
-                (&mut lines).take(MOST_BYTES).read_until(b'\n', &mut line).map_err(failed)?;
+            let read = (&mut lines).take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)?;
             if read == 0 {
                 break;
             }
@@ -111,7 +110,7 @@ impl<'a> StatementJudge<'a> {
                     let next = "a line that was cut off when its writer was killed may be left out; anything else was not written by Firn";
                     let place = file.display().to_string();
                     let of = CheckFinding::new(
-                        FindingGravity::Unjudged,
+                        FindingSeverity::Unjudged,
                         "no-line",
                         place,
                         "it is not a line of a statement log",
@@ -158,7 +157,7 @@ impl<'a> StatementJudge<'a> {
                 let what = "a statement whose text the log does not have: it was too long, or may have had a password in it";
                 let next = "run it against the target by hand";
                 let of = CheckFinding::new(
-                    FindingGravity::Unjudged,
+                    FindingSeverity::Unjudged,
                     "no-text",
                     "a statement",
                     what,
@@ -172,8 +171,8 @@ impl<'a> StatementJudge<'a> {
             for hit in &judged.hits {
                 let mut finding = hit.finding.clone();
                 if let Some(amount) = hit.values {
-                    let Some(graver) = self.in_values(finding, amount, member) else { continue };
-                    finding = graver;
+                    let Some(exceeded) = self.in_values(finding, amount, member) else { continue };
+                    finding = exceeded;
                 }
                 self.add(finding, text);
             }
@@ -209,10 +208,10 @@ impl<'a> StatementJudge<'a> {
             return known.clone();
         }
         let judged = Rc::new(self.clauses.text(keyspace, text));
-        if self.seen.len() >= KEPT {
+        if self.seen.len() >= MAX_CACHED {
             self.seen.clear();
         }
-        if text.len() <= MOST_KEPT {
+        if text.len() <= MAX_CACHED_TEXT {
             self.seen.insert(key, judged.clone());
         }
         judged
@@ -222,24 +221,24 @@ impl<'a> StatementJudge<'a> {
     fn in_values(
         &self,
         mut finding: CheckFinding,
-        amount: InAmount,
+        amount: InValueCount,
         member: &LoggedStatement,
     ) -> Option<CheckFinding> {
         let measured = match amount {
-            InAmount::Written(count) => Some(count),
-            InAmount::Bound(marker) => {
+            InValueCount::Written(count) => Some(count),
+            InValueCount::Bound(marker) => {
                 let size = member.values.get(usize::from(marker)).copied().flatten();
                 size.and_then(|size| size.elements())
             }
         };
         match beyond(self.target.in_values, FigureUnit::Things, measured.unwrap_or(0)) {
-            Some((gravity, figure)) => {
-                (finding.gravity, finding.figure) = (gravity, Some(figure));
+            Some((severity, figure)) => {
+                (finding.severity, finding.figure) = (severity, Some(figure));
                 finding.what.push_str(": its values");
                 Some(finding)
             }
             // The application may bind any number of values.
-            None if matches!(amount, InAmount::Bound(_)) => {
+            None if matches!(amount, InValueCount::Bound(_)) => {
                 finding.rule = "in-unbounded";
                 finding.what.push_str(", with any number of bound values");
                 Some(finding)
@@ -332,8 +331,8 @@ impl<'a> StatementJudge<'a> {
         next: &str,
         text: &str,
     ) {
-        let Some((gravity, figure)) = beyond(bound, unit, measured) else { return };
-        let mut finding = CheckFinding::new(gravity, rule, place, what, next);
+        let Some((severity, figure)) = beyond(bound, unit, measured) else { return };
+        let mut finding = CheckFinding::new(severity, rule, place, what, next);
         finding.figure = Some(figure);
         self.add(finding, text);
     }
@@ -341,11 +340,11 @@ impl<'a> StatementJudge<'a> {
     /// Adds a finding to those of its kind.
     fn add(&mut self, mut finding: CheckFinding, text: &str) {
         // The reason of an unjudged statement names its details. The first one represents all.
-        let is_judged = finding.gravity != FindingGravity::Unjudged;
+        let is_judged = finding.severity != FindingSeverity::Unjudged;
         let what = finding.what.clone();
         let what = Some(what).filter(|_| is_judged).unwrap_or_default();
-        let key = (finding.gravity, finding.rule, finding.place.clone(), what);
-        let at = Some(shortened(text, MOST_SHOWN)).filter(|text| !text.is_empty());
+        let key = (finding.severity, finding.rule, finding.place.clone(), what);
+        let at = Some(shortened(text, MAX_SHOWN_CHARS)).filter(|text| !text.is_empty());
         let Some(known) = self.found.get_mut(&key) else {
             (finding.at, finding.times) = (at, Some(1));
             self.found.insert(key, finding);

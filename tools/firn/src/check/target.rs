@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_says_where_it_is_from_and_warns_before_it_fails() {
+    fn a_bound_has_its_source_and_warns_before_it_fails() {
         for target in CheckTarget::value_variants() {
             let t = target.table();
             for bound in [

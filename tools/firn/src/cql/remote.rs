@@ -75,7 +75,7 @@ fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
         ClientError::Stopped => ShellRefusal::Stopped,
         ClientError::Refused { code: SYNTAX, text } => syntax_refusal(statement, text),
         ClientError::Refused { text, .. } => ShellRefusal::Refused { class, text, help: None },
-        ClientError::Lost(_) | ClientError::Nonsense(_) | ClientError::NotEncrypted(_) => {
+        ClientError::Lost(_) | ClientError::Protocol(_) | ClientError::NotEncrypted(_) => {
             ShellRefusal::Lost(e.to_string())
         }
         other => ShellRefusal::Refused { class, text: other.to_string(), help: None },
@@ -88,8 +88,8 @@ fn failure(e: &ClientError) -> Failure {
         ClientError::Unreachable(..) => {
             "`firn --db DIR serve` starts a server; --connect HOST:PORT names another one"
         }
-        ClientError::LoginWanted => LOG_IN,
-        ClientError::Nonsense(_) => {
+        ClientError::LoginRequired => LOG_IN,
+        ClientError::Protocol(_) => {
             "the address may be that of another protocol: servers listen at port 9042"
         }
         ClientError::NotEncrypted(_) => NOT_ENCRYPTED,

@@ -58,7 +58,7 @@ fn failure(e: &ClientError) -> Failure {
         ClientError::Unreachable(..) => {
             "`firn --db DIR serve --thrift 127.0.0.1:9160` starts a server; --connect HOST:PORT names another one"
         }
-        ClientError::Nonsense(_) | ClientError::Lost(_) => {
+        ClientError::Protocol(_) | ClientError::Lost(_) => {
             "the address may be that of another protocol: Thrift has a port of its own"
         }
         ClientError::Refused { .. } => LOG_IN,

@@ -162,8 +162,8 @@ async fn conversation(session: &Client, version: Version) -> Outcome {
     ] {
         session.query(cql).await?;
     }
-    let told = tokio::time::timeout(Duration::from_secs(30), events.recv()).await??;
-    assert!(matches!(told, ServerEvent::SchemaChange(_)), "{told:?}");
+    let reported = tokio::time::timeout(Duration::from_secs(30), events.recv()).await??;
+    assert!(matches!(reported, ServerEvent::SchemaChange(_)), "{reported:?}");
     // The node and schema metadata that it has read.
     let known = session.cluster_metadata();
     let nodes: Vec<_> = known.nodes().values().collect();
@@ -229,12 +229,12 @@ async fn restart(firn: &Path, store: &Path) -> Outcome {
     let (server, port) = start(firn, store, 0)?;
     let session = connect(port, Version::V5, Compression::None).await?;
     for cql in [
-        "CREATE KEYSPACE kept WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "CREATE TABLE kept.t (k int PRIMARY KEY, v text)",
+        "CREATE KEYSPACE restarted WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE restarted.t (k int PRIMARY KEY, v text)",
     ] {
         session.query(cql).await?;
     }
-    let put = session.prepare("INSERT INTO kept.t (k, v) VALUES (?, ?)").await?;
+    let put = session.prepare("INSERT INTO restarted.t (k, v) VALUES (?, ?)").await?;
     session.exec_with_values(&put, query_values!(1, "before")).await?;
     drop(server);
     assert!(session.exec_with_values(&put, query_values!(2, "lost")).await.is_err());
@@ -247,7 +247,7 @@ async fn restart(firn: &Path, store: &Path) -> Outcome {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let found = rows(&session, "SELECT k FROM kept.t WHERE k IN (1, 3)").await?;
+    let found = rows(&session, "SELECT k FROM restarted.t WHERE k IN (1, 3)").await?;
     assert_eq!(found.len(), 2);
     Ok(())
 }
@@ -270,7 +270,7 @@ async fn main() -> Outcome {
         println!("cdrs-tokio: protocol {version}, compression {compression:?}: good");
     }
     drop(server);
-    restart(&firn, &folder.join("kept")).await?;
+    restart(&firn, &folder.join("restarted")).await?;
     println!("cdrs-tokio: a restart: good");
     Ok(std::fs::remove_dir_all(folder)?)
 }
