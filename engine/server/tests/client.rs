@@ -375,11 +375,17 @@ fn a_request_is_read_as_it_was_written() {
                 BatchMember { statement: Ok("UPDATE"), values: vec![WireValue::Bytes(b"v")] },
                 BatchMember { statement: Err(b"id"), values: vec![] },
             ],
-            consistency: WireConsistency::All,
-            serial_consistency: Some(WireConsistency::Serial),
-            timestamp: Some(1),
-            keyspace: is_v5.then_some("ks"),
-            now_in_seconds: None,
+            parameters: QueryParameters {
+                consistency: WireConsistency::All,
+                values: vec![],
+                skip_metadata: false,
+                page_size: None,
+                paging_state: None,
+                serial_consistency: Some(WireConsistency::Serial),
+                timestamp: Some(1),
+                keyspace: is_v5.then_some("ks"),
+                now_in_seconds: None,
+            },
         };
         let requests = [
             WireRequest::Startup(vec![("CQL_VERSION", "3.0.0")]),

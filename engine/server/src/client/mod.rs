@@ -21,9 +21,9 @@
 //! arrived. No response is longer than the options allow. A request without a response closes the
 //! connection, so that a late response is never matched to another request.
 
+mod connection;
 mod error;
 mod families;
-mod line;
 mod options;
 mod socket;
 
@@ -41,7 +41,7 @@ use crate::wire::{
     ErrorCode, ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version,
     WirePrepared, WireReply, WireRequest, WireResponse, WireValue,
 };
-use line::Line;
+use connection::NativeConnection;
 
 /// Versions to try, in this order.
 const VERSIONS: [Version; 3] = [Version::V5, Version::V4, Version::V3];
@@ -112,7 +112,7 @@ impl ClientStatement {
 /// A connection to a server. It is closed when dropped.
 #[derive(Debug)]
 pub struct CqlClient {
-    line: Line,
+    connection: NativeConnection,
     keyspace: Option<String>,
 }
 
@@ -135,24 +135,25 @@ impl CqlClient {
     }
 
     fn begin(options: &ClientOptions, version: Version) -> Result<CqlClient, ClientError> {
-        let mut line = Line::connect(options, version)?;
-        let about = [
+        let mut connection = NativeConnection::connect(options, version)?;
+        let startup = [
             ("CQL_VERSION", "3.0.0"),
             ("DRIVER_NAME", "firn"),
             ("DRIVER_VERSION", env!("CARGO_PKG_VERSION")),
         ];
         let wait = Some(options.connect_timeout);
-        let mut answer = line.ask(&WireRequest::Startup(about.to_vec()), false, None, wait)?.answer;
-        line.begin_segments();
+        let mut answer =
+            connection.request(&WireRequest::Startup(startup.to_vec()), false, None, wait)?.answer;
+        connection.begin_segments();
         if let WireResponse::Authenticate(_) = answer {
             let (name, password) = options.login.as_ref().ok_or(ClientError::LoginRequired)?;
             let token = format!("\0{name}\0{password}");
             let request = WireRequest::AuthResponse(Some(token.as_bytes()));
-            answer = line.ask(&request, false, None, wait)?.answer;
+            answer = connection.request(&request, false, None, wait)?.answer;
         }
         match answer {
             WireResponse::Ready | WireResponse::AuthSuccess => {
-                Ok(CqlClient { line, keyspace: None })
+                Ok(CqlClient { connection, keyspace: None })
             }
             WireResponse::AuthChallenge => Err(ClientError::Lost(
                 "the server wants another login than a name and a password".to_owned(),
@@ -163,7 +164,7 @@ impl CqlClient {
 
     /// Returns the protocol version of the connection: 3, 4 or 5.
     pub fn version(&self) -> u8 {
-        self.line.version as u8
+        self.connection.version as u8
     }
 
     /// Returns the current keyspace, chosen by `USE`.
@@ -173,7 +174,7 @@ impl CqlClient {
 
     /// Reports whether the connection is open, as far as visible without a request.
     pub fn is_open(&self) -> bool {
-        self.line.is_open()
+        self.connection.is_open()
     }
 
     /// Runs a statement.
@@ -201,9 +202,13 @@ impl CqlClient {
     /// As [`query`](CqlClient::query).
     pub fn prepare(&mut self, cql: &str) -> Result<ClientStatement, ClientError> {
         let request = WireRequest::Prepare(PrepareRequest { text: cql, keyspace: None });
-        match self.line.ask(&request, false, None, self.line.request_timeout)?.answer {
+        match self
+            .connection
+            .request(&request, false, None, self.connection.request_timeout)?
+            .answer
+        {
             WireResponse::Prepared(known) => Ok(ClientStatement { text: cql.to_owned(), known }),
-            other => Err(self.line.end(unexpected(&other))),
+            other => Err(self.connection.end(unexpected(&other))),
         }
     }
 
@@ -246,11 +251,11 @@ impl CqlClient {
         request: &WireRequest<'_>,
         how: &ClientRun,
     ) -> Result<ClientAnswer, ClientError> {
-        let wait = self.line.request_timeout;
+        let wait = self.connection.request_timeout;
         let WireReply { trace, answer } =
-            self.line.ask(request, how.traced, how.stop.as_deref(), wait)?;
+            self.connection.request(request, how.traced, how.stop.as_deref(), wait)?;
         let WireResponse::Rows(rows) = answer else {
-            return Err(self.line.end(unexpected(&answer)));
+            return Err(self.connection.end(unexpected(&answer)));
         };
         if let Kind::SetKeyspace(keyspace) = rows.kind() {
             self.keyspace = Some(keyspace.clone());

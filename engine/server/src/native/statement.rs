@@ -396,10 +396,11 @@ impl Exchange<'_> {
         request: &BatchRequest<'_>,
         trace: Option<&mut RequestTrace>,
     ) -> Result<(RequestWork, bool)> {
+        let parameters = &request.parameters;
         if let Some(trace) = trace {
-            note_consistency(trace, request.consistency, request.serial_consistency);
+            note_consistency(trace, parameters.consistency, parameters.serial_consistency);
         }
-        let keyspace = request.keyspace.map(Arc::from);
+        let keyspace = parameters.keyspace.map(Arc::from);
         let mut members = Vec::with_capacity(request.members.len());
         let mut uses: Vec<TableUse> = vec![];
         let mut plan_bytes = 0;
@@ -422,7 +423,7 @@ impl Exchange<'_> {
             members.push((prepared, member.values.iter().map(|v| bound_of(*v)).collect()));
         }
         let is_quick = members.len() <= MAX_QUICK_CHANGES && !self.node.writes_wait;
-        let (timestamp, now_in_seconds) = (request.timestamp, request.now_in_seconds);
+        let (timestamp, now_in_seconds) = (parameters.timestamp, parameters.now_in_seconds);
         let batch_limits = Some(self.node.options.batches);
         let run = Run { timestamp, now_in_seconds, batch_limits, ..Run::default() };
         let kind = request.kind;

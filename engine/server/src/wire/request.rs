@@ -179,6 +179,27 @@ impl<'a> QueryParameters<'a> {
     fn read(reader: &mut WireReader<'a>, version: Version) -> Result<QueryParameters<'a>> {
         let consistency = WireConsistency::read(reader)?;
         let flags = flags(reader, version)?;
+        QueryParameters::read_flagged(reader, version, consistency, flags)
+    }
+
+    /// Reads the parameters of a batch, which have no values and no paging.
+    fn read_of_batch(reader: &mut WireReader<'a>, version: Version) -> Result<QueryParameters<'a>> {
+        let consistency = WireConsistency::read(reader)?;
+        let flags = flags(reader, version)?;
+        if flags & NAMES != 0 {
+            let text = "Named values are not supported in BATCH messages (CASSANDRA-10246)";
+            return Err(WireError::protocol(text));
+        }
+        let flags = flags & (SERIAL_CONSISTENCY | TIMESTAMP | KEYSPACE | NOW_IN_SECONDS);
+        QueryParameters::read_flagged(reader, version, consistency, flags)
+    }
+
+    fn read_flagged(
+        reader: &mut WireReader<'a>,
+        version: Version,
+        consistency: WireConsistency,
+        flags: u32,
+    ) -> Result<QueryParameters<'a>> {
         let has = |flag: u32| flags & flag != 0;
         let mut values = vec![];
         if has(VALUES) {
@@ -287,11 +308,8 @@ pub struct BatchMember<'a> {
 pub struct BatchRequest<'a> {
     pub kind: BatchKind,
     pub members: Vec<BatchMember<'a>>,
-    pub consistency: WireConsistency,
-    pub serial_consistency: Option<WireConsistency>,
-    pub timestamp: Option<i64>,
-    pub keyspace: Option<&'a str>,
-    pub now_in_seconds: Option<u32>,
+    /// Without values and paging.
+    pub parameters: QueryParameters<'a>,
 }
 
 /// A request.
@@ -440,19 +458,7 @@ impl BatchRequest<'_> {
             put_short_count(out, member.values.len());
             member.values.iter().for_each(|value| value.put(out));
         }
-        // After the consistency level the rest is as in other requests.
-        let parameters = QueryParameters {
-            consistency: self.consistency,
-            values: vec![],
-            skip_metadata: false,
-            page_size: None,
-            paging_state: None,
-            serial_consistency: self.serial_consistency,
-            timestamp: self.timestamp,
-            keyspace: self.keyspace,
-            now_in_seconds: self.now_in_seconds,
-        };
-        parameters.put(out, version);
+        self.parameters.put(out, version);
     }
 }
 
@@ -478,25 +484,6 @@ fn batch<'a>(reader: &mut WireReader<'a>, version: Version) -> Result<BatchReque
             .collect::<Result<_>>()?;
         members.push(BatchMember { statement, values });
     }
-    let consistency = WireConsistency::read(reader)?;
-    let flags = flags(reader, version)?;
-    let has = |flag: u32| flags & flag != 0;
-    if has(NAMES) {
-        let text = "Named values are not supported in BATCH messages (CASSANDRA-10246)";
-        return Err(WireError::protocol(text));
-    }
-    let is_v5 = version == Version::V5;
-    Ok(BatchRequest {
-        kind,
-        members,
-        consistency,
-        serial_consistency: if has(SERIAL_CONSISTENCY) { Some(serial(reader)?) } else { None },
-        timestamp: if has(TIMESTAMP) { Some(timestamp(reader)?) } else { None },
-        keyspace: if has(KEYSPACE) && is_v5 { Some(reader.string()?) } else { None },
-        now_in_seconds: if has(NOW_IN_SECONDS) && is_v5 {
-            Some(reader.int()? as u32)
-        } else {
-            None
-        },
-    })
+    let parameters = QueryParameters::read_of_batch(reader, version)?;
+    Ok(BatchRequest { kind, members, parameters })
 }

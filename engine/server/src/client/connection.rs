@@ -12,7 +12,7 @@ use crate::wire::{
 };
 
 /// A connection with one request at a time.
-pub struct Line {
+pub struct NativeConnection {
     pub version: Version,
     pub request_timeout: Option<Duration>,
     socket: ClientSocket,
@@ -23,9 +23,9 @@ pub struct Line {
     stream: i16,
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for NativeConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Line").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("NativeConnection").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -33,10 +33,13 @@ fn violation(error: WireError) -> ClientError {
     ClientError::Protocol(error.text.into_owned())
 }
 
-impl Line {
+impl NativeConnection {
     /// Connects with this version of the protocol.
-    pub fn connect(options: &ClientOptions, version: Version) -> Result<Line, ClientError> {
-        Ok(Line {
+    pub fn connect(
+        options: &ClientOptions,
+        version: Version,
+    ) -> Result<NativeConnection, ClientError> {
+        Ok(NativeConnection {
             version,
             request_timeout: options.request_timeout,
             socket: ClientSocket::connect(options)?,
@@ -66,7 +69,7 @@ impl Line {
 
     /// Sends a request and waits for the response, for at most `wait` after the last received
     /// bytes.
-    pub fn ask(
+    pub fn request(
         &mut self,
         request: &WireRequest<'_>,
         traced: bool,
