@@ -335,7 +335,7 @@ const STORE: &str = "FIRN_BOUNDS_STORE";
 #[cfg(target_os = "linux")]
 #[test]
 fn connections_leave_the_descriptors_that_the_store_needs() {
-    let test = "bounds::connections_take_no_descriptor_that_the_store_needs";
+    let test = "bounds::connections_leave_the_descriptors_that_the_store_needs";
     if firn_testkit::process::is_own_process(test) {
         return serve_until_the_input_ends(&std::env::var(STORE).unwrap());
     }
