@@ -7,7 +7,7 @@
 use std::cell::LazyCell;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use firn_kv::{Batch, Compression, DbOptions, ReadMode, Readable};
+use firn_kv::{Batch, Compression, DbOptions, ReadMode};
 use firn_micro::pieces::{BenchStore, store_for_writes, store_in_memory, store_on_disk};
 use firn_micro::{BenchFill, BenchKey, BenchValues, Round, keys};
 

@@ -1,5 +1,7 @@
 //! Locks on keys in transactions: order, deadlocks, timeouts, and what the owner of a lock reads.
 
+#![allow(clippy::disallowed_methods, reason = "its threads run on a store in memory")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;

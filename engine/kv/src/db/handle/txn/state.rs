@@ -230,7 +230,7 @@ impl TransactionState {
     /// Reports whether the transaction has read anything of its snapshot, or has begun an iterator.
     pub fn has_read(&self) -> bool {
         let has_read = |t: &TouchedKeys| {
-            t.key_count > 0 || t.ranges.iter().next().is_some() || t.walks.len() > 0
+            t.key_count > 0 || t.ranges.iter().next().is_some() || !t.walks.is_empty()
         };
         self.0.lock().trees.values().any(|t| has_read(t))
     }
