@@ -12,7 +12,7 @@ use firn_testkit::names::{Calls, Names};
 use firn_testkit::words::{in_page, in_rust};
 
 /// Crates whose public items other crates use.
-const LIBRARIES: [&str; 15] = [
+const LIBRARIES: [&str; 17] = [
     "benches/workload",
     "engine/cql",
     "engine/crash",
@@ -20,6 +20,8 @@ const LIBRARIES: [&str; 15] = [
     "engine/kv",
     "engine/server",
     "engine/testkit",
+    "engine/typed",
+    "engine/typed-derive",
     "engine/wide",
     "engine/wide-text",
     "tools/backup",
@@ -88,7 +90,9 @@ fn every_public_function_is_called() {
             }
         }
     }
-    for page in ["embed", "model", "cql", "inspect", "simulate", "operate", "trust"] {
+    for page in
+        ["async", "embed", "model", "typed", "cql", "inspect", "simulate", "operate", "trust"]
+    {
         calls.read(&root().join(format!("docs/{page}.md"))).unwrap();
     }
     let functions = names(&LIBRARIES).functions;
