@@ -12,7 +12,7 @@ use firn_testkit::names::{Calls, Names};
 use firn_testkit::words::{in_page, in_rust};
 
 /// Crates whose public items other crates use.
-const LIBRARIES: [&str; 17] = [
+const LIBRARIES: [&str; 18] = [
     "benches/workload",
     "engine/cql",
     "engine/crash",
@@ -20,6 +20,7 @@ const LIBRARIES: [&str; 17] = [
     "engine/kv",
     "engine/server",
     "engine/testkit",
+    "engine/tokio",
     "engine/typed",
     "engine/typed-derive",
     "engine/wide",

@@ -60,7 +60,6 @@ pub use session::Session;
 
 /// Runs the examples of the page as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/async.md")]
 #[doc = include_str!("../../../docs/cluster.md")]
 struct ClusterPage;
 
