@@ -1,7 +1,7 @@
 //! The memory of the commands is bounded: a store many times larger than the bound is checked,
 //! saved, repaired and printed ([docs/trust.md], "Bounds").
 //!
-//! [docs/trust.md]: https://github.com/firn-db/firn/blob/main/docs/trust.md#bounds
+//! [docs/trust.md]: ../../../docs/trust.md#bounds
 #![allow(clippy::disallowed_methods)] // the process itself is measured
 
 use super::support;
