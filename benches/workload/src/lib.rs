@@ -57,3 +57,8 @@ pub use runner::Runner;
 pub use spec::{Config, Phase, Workload};
 pub use store::{Direction, Error, Result, Store, StoreBatch, StoreStats, fold};
 pub use values::ValueSize;
+
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -58,8 +58,9 @@ pub use syntax::ast::BatchKind;
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
 pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
 
-/// Runs the examples of the CQL page as tests.
+/// Runs the examples of the pages as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/cql.md")]
 struct Page;
 

@@ -35,3 +35,8 @@ mod time;
 pub use disk::Cut;
 pub use env::{CrashEnv, Crasher};
 pub use fault::{Fault, FaultEnv, OpClass};
+
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -36,3 +36,8 @@ pub use run::{
     Failure, JoinHandle, Plan, Report, Strategy, in_run, now_nanos, point, run, sleep, spawn, step,
     yield_now,
 };
+
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

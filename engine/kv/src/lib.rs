@@ -107,8 +107,9 @@ pub mod fs {
     pub use crate::env::{FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 }
 
-/// Runs the examples of the documentation pages as tests.
+/// Runs the examples of the pages as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/coming-from.md")]
 #[doc = include_str!("../../../docs/embed.md")]

@@ -36,7 +36,8 @@ pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
 pub use transport::{TlsOptions, TlsTrust};
 
-/// Runs the examples of the page as tests.
+/// Runs the examples of the pages as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/serve.md")]
 struct ServePage;

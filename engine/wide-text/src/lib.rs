@@ -49,6 +49,11 @@ pub mod json;
 pub mod storage_conf;
 mod text;
 
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 extern crate self as firn_wide_text;
 #[cfg(test)]

@@ -123,7 +123,8 @@ pub use types::{
     TypeError, UserType, Wording, uuids,
 };
 
-/// Runs the examples of the page as tests.
+/// Runs the examples of the pages as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/model.md")]
 struct Page;

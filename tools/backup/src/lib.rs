@@ -74,6 +74,11 @@ pub use restore::RestoreReport;
 pub use storage::{BackupStorage, StorageFile, StoredFile};
 pub use verify::{BackupFinding, BackupVerdict};
 
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 extern crate self as firn_backup;
 #[cfg(test)]

@@ -63,6 +63,11 @@ pub use rows::{
 };
 pub use writer::{NodeTableWriter, WriteOptions};
 
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 extern crate self as firn_cassandra;
 #[cfg(test)]

@@ -58,8 +58,9 @@ pub use address::ClusterUrl;
 pub use prepared::Prepared;
 pub use session::Session;
 
-/// Runs the examples of the page as tests.
+/// Runs the examples of the pages as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/cluster.md")]
 struct ClusterPage;
 

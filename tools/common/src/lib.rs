@@ -23,3 +23,8 @@ pub mod shell;
 pub mod start;
 pub mod stats;
 pub mod trees;
+
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -57,3 +57,8 @@ pub mod reproduce;
 #[doc(hidden)]
 pub mod validate;
 pub mod workload;
+
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
