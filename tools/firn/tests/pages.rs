@@ -237,6 +237,13 @@ fn operate() {
 }
 
 #[test]
+fn readmes_of_the_commands() {
+    for command in ["firn", "sstable-dump", "compaction-sim"] {
+        run(&format!("tools/{command}/README.md"));
+    }
+}
+
+#[test]
 fn introduction_tuning_command_line_and_faq() {
     let pages = ["docs/introduction.md", "docs/tuning.md", "docs/command-line.md", "docs/faq.md"];
     pages.into_iter().for_each(run);
