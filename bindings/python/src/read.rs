@@ -5,7 +5,7 @@ use std::ops::Bound as End;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use firn_kv::internals::base::key::prefix_end;
-use firn_kv::{Range, Readable, Value};
+use firn_kv::{Range, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes as Bytes;

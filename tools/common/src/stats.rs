@@ -1,13 +1,13 @@
 //! Statistics of a store as JSON, for the commands and for bindings of other languages.
 
 use firn_kv::internals::db::metrics::{
-    Metric, MetricValue, READ_METRICS, RESOURCE_METRICS, TREE_METRICS, WRITE_METRICS,
+    MetricValue, READ_METRICS, RESOURCE_METRICS, StoreMetric, TREE_METRICS, WRITE_METRICS,
 };
 use firn_kv::stats::{Latency, Pin, ReadStats, RunStats, SnapshotInfo, Space, Stats, TreeStats};
 use serde_json::{Map, Value, json};
 
 /// Adds the metrics of a table by their paths.
-fn add<T>(out: &mut Value, metrics: &[Metric<T>], of: &T) {
+fn add<T>(out: &mut Value, metrics: &[StoreMetric<T>], of: &T) {
     for (_, path, value) in metrics.iter().flat_map(|metric| metric.samples) {
         let value = match value(of) {
             MetricValue::Count(n) | MetricValue::Nanos(n) => json!(n),

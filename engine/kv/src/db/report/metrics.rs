@@ -40,7 +40,7 @@ pub type MetricSample<T> = (&'static str, &'static str, fn(&T) -> MetricValue);
 
 /// A metric of `T`, a family in Prometheus.
 #[derive(Debug)]
-pub struct Metric<T: 'static> {
+pub struct StoreMetric<T: 'static> {
     /// Name in Prometheus.
     pub name: &'static str,
     /// Description.
@@ -57,7 +57,7 @@ macro_rules! metrics {
         $($($text:literal)? $(@$path:literal)? $stats:ident => $value:expr),+ $(,)?
      })+) => {
         $(#[$doc])*
-        pub const $table: &[Metric<$of>] = &[$(Metric {
+        pub const $table: &[StoreMetric<$of>] = &[$(StoreMetric {
             name: $name,
             help: $help,
             label: concat!($($label)?),

@@ -8,7 +8,7 @@ use std::fmt::{Display, Write};
 
 use crate::db::observe::meters::Latency;
 use crate::db::report::metrics::{
-    Metric, MetricValue, READ_METRICS, RESOURCE_METRICS, TREE_METRICS, WRITE_METRICS,
+    MetricValue, READ_METRICS, RESOURCE_METRICS, StoreMetric, TREE_METRICS, WRITE_METRICS,
 };
 use crate::db::report::stats::Stats;
 
@@ -103,8 +103,8 @@ impl PrometheusText {
     }
 
     /// Adds the metrics of a table: of a store, or of each tree with its name.
-    fn metrics<T>(&mut self, table: &[Metric<T>], items: &[(Option<&str>, &T)]) {
-        for Metric { name, help, label, samples } in table {
+    fn metrics<T>(&mut self, table: &[StoreMetric<T>], items: &[(Option<&str>, &T)]) {
+        for StoreMetric { name, help, label, samples } in table {
             let all = items.iter().flat_map(|(tree, of)| {
                 samples.iter().map(move |(text, _, value)| (*tree, *text, value(of)))
             });
