@@ -71,7 +71,7 @@ impl AsyncDb {
         AsyncDb { db: self.db.with(durability), ..self.clone() }
     }
 
-    /// Opens the tree `name` with these options, and creates it if it does not exist.
+    /// Opens the tree `name`, and creates it with these options if it does not exist.
     ///
     /// # Errors
     /// As [`Db::tree`].

@@ -77,9 +77,8 @@ pub struct TypedUpdated<T> {
 }
 
 impl<K, V> TypedTree<K, V> {
-    /// Opens the tree `name` with default options, and creates it if it does not exist. The options
-    /// replace those of an existing tree. For other options use [`Db::tree`] and
-    /// [`new`](TypedTree::new).
+    /// Opens the tree `name`, and creates it with default options if it does not exist. For other
+    /// options or hooks use [`Db::tree`] and [`new`](TypedTree::new).
     pub fn open(db: &Db, name: &str) -> Result<TypedTree<K, V>> {
         Ok(TypedTree::new(db.tree(name, TreeOptions::default())?))
     }
