@@ -32,7 +32,7 @@ fn hit(c: &mut Criterion) {
             slots.get(at.step() * 1237 % N, &guard).unwrap()[0]
         });
     });
-    group.bench_function("kept beyond the pin", |b| {
+    group.bench_function("held beyond the pin", |b| {
         let (slots, mut at) = (&full.1, Round::new(N));
         b.iter(|| {
             let guard = firn_kv::internals::util::epoch::pin();

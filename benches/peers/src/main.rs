@@ -282,7 +282,7 @@ fn run(args: &Run) -> Result<()> {
     if pages_out() {
         println!(
             "\nThis system gives up the pages of files that nobody has used for a while, however much memory is free (DAMON). \
-             It may spare files that are mapped, as LMDB's are: rows that read what was written minutes before say less."
+             It may spare files that are mapped, as LMDB's are: rows that read recently written data say less."
         );
     }
     Ok(())

@@ -61,4 +61,4 @@ pub use values::ValueSize;
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct WorkloadReadme;

@@ -39,4 +39,4 @@ pub use fault::{Fault, FaultEnv, OpClass};
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct CrashReadme;

@@ -40,4 +40,4 @@ pub use run::{
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct InterleaveReadme;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, MemEnv, Readable, Retry, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, MemEnv, Retry, TreeOptions};
 use firn_tokio::{AsyncDb, AsyncOptions};
 use futures_util::future::join_all;
 use tokio::sync::{oneshot, watch};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use firn_kv::{Db, ErrorKind, Folded, MergeOperator, Readable, TreeOptions};
+use firn_kv::{Db, ErrorKind, Folded, MergeOperator, TreeOptions};
 use firn_tokio::{AsyncDb, AsyncOptions, AsyncTree, RangeStream};
 use futures_core::stream::FusedStream;
 use futures_util::{StreamExt, TryStreamExt};

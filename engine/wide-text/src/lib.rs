@@ -52,7 +52,7 @@ mod text;
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct WideTextReadme;
 
 #[cfg(test)]
 extern crate self as firn_wide_text;

@@ -77,7 +77,7 @@ pub use verify::{BackupFinding, BackupVerdict};
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct BackupReadme;
 
 #[cfg(test)]
 extern crate self as firn_backup;

@@ -263,7 +263,7 @@ fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[LtmLine]) -> Done {
     writeln!(
         out,
         "\nread: from the device, by this process (/proc/self/io). written: to the device, by anybody (/proc/diskstats), after a fill with \
-         what was left to be written back. p50 and p99 of multi_get are those of a call with {TOGETHER} keys, its rate is that of keys."
+         the data left to be written back. p50 and p99 of multi_get are those of a call with {TOGETHER} keys, its rate is that of keys."
     )?;
     Ok(out.flush()?)
 }

@@ -66,7 +66,7 @@ pub use writer::{NodeTableWriter, WriteOptions};
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct CassandraFilesReadme;
 
 #[cfg(test)]
 extern crate self as firn_cassandra;

@@ -27,4 +27,4 @@ pub mod trees;
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ToolsReadme;

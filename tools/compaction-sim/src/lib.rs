@@ -61,4 +61,4 @@ pub mod workload;
 /// Runs the example of the page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct SimulatorReadme;

@@ -121,10 +121,10 @@ fn find_and_scan_show_values_in_blob_files() {
     for i in 0..64 {
         let key = format!("key{i:03}");
         let (v, code) = json(&["find", &arg(&dir), &key]);
-        let told = v["versions"].as_array().unwrap().iter().find(|v| v["returned"] == true);
-        let told = told.map(|v| v["value"].as_str().unwrap().as_bytes().to_vec());
-        assert_eq!(told.as_ref(), truth.get(key.as_bytes()), "{v}");
-        assert_eq!(code, i32::from(told.is_none()));
+        let reported = v["versions"].as_array().unwrap().iter().find(|v| v["returned"] == true);
+        let reported = reported.map(|v| v["value"].as_str().unwrap().as_bytes().to_vec());
+        assert_eq!(reported.as_ref(), truth.get(key.as_bytes()), "{v}");
+        assert_eq!(code, i32::from(reported.is_none()));
     }
     let (v, _) = json(&["find", &arg(&dir), "key001"]);
     let place = v["versions"][0]["where"].as_str().unwrap();
@@ -353,8 +353,8 @@ fn a_lost_blob_file_costs_only_its_keys() {
             let gone = &keys[whole..];
             for how in WAYS {
                 let (v, code, mut found) = save(how, &bad, &new);
-                let told: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
-                assert_eq!((code, told), (1, gone.len() as u64), "{how:?}: {v:#}");
+                let reported: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
+                assert_eq!((code, reported), (1, gone.len() as u64), "{how:?}: {v:#}");
                 let mut wanted = all.clone();
                 for key in gone {
                     forget(&mut found, &mut wanted, key);
@@ -381,7 +381,7 @@ fn blobs_of_a_lost_table_are_recovered() {
     let all = truth(&dir);
     for m in state(&dir).trees[&1].tables() {
         let name = table_path(Path::new(""), m.id);
-        let apart: u64 = m.values.iter().map(|u| u.values).sum();
+        let blobs: u64 = m.values.iter().map(|u| u.values).sum();
         let bytes = fs::read(dir.join(&name)).unwrap();
         for cut in [None, Some(0), Some(bytes.len() / 2)] {
             copy(&dir, &bad);
@@ -391,9 +391,9 @@ fn blobs_of_a_lost_table_are_recovered() {
             }
             for how in &WAYS[..2] {
                 let (v, code, found) = save(how, &bad, &new);
-                let told: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
+                let reported: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
                 assert_eq!(code, 1, "{v:#}");
-                assert!(told <= m.entries - apart, "{told} of {}: {v:#}", m.entries);
+                assert!(reported <= m.entries - blobs, "{reported} of {}: {v:#}", m.entries);
                 assert_eq!(v["unknown"].as_array().unwrap().len(), 0, "{v:#}");
                 // All values in blob files are there: the differences are short values and deletes.
                 for (k, value) in all.iter().filter(|(_, v)| v.len() >= 64) {

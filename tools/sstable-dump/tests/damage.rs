@@ -68,11 +68,11 @@ fn content(dir: &Path) -> firn_kv::Result<Content> {
 }
 
 /// Creates trees of bytes: flushed, compacted, with range deletions, and with writes only in the
-/// log. Values of at least `apart` bytes are in blob files, unless it is 0.
-fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
+/// log. Values of at least `blob_threshold` bytes are in blob files, unless it is 0.
+fn plain(room: &Room, seed: u64, blob_threshold: usize) -> Subject {
     let (dir, old) = (room.path(&format!("plain{seed}")), room.path(&format!("plain{seed}-old")));
     let db = Db::open_with(&dir, options()).unwrap();
-    let tree_options = || TreeOptions { blob_threshold: apart, ..tree_options() };
+    let tree_options = || TreeOptions { blob_threshold, ..tree_options() };
     let trees = [db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap()];
     let mut rng = Rng::new(seed);
     for i in 0..1600 {
@@ -84,7 +84,7 @@ fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
             7 => t.flush().unwrap(),
             8 if i % 5 == 0 => t.compact().unwrap(),
             n => {
-                let len = if apart > 0 && n % 3 == 0 { 10 } else { 60 };
+                let len = if blob_threshold > 0 && n % 3 == 0 { 10 } else { 60 };
                 t.put(key.as_bytes(), format!("value {i} {}", "x".repeat(len)).as_bytes()).unwrap();
             }
         }
@@ -371,13 +371,13 @@ fn case(room: &Room, subjects: &[Subject], seed: u64) -> Result<(), String> {
                 "{how:?} says that nothing is lost, and {differ} keys differ\n{text}"
             ));
         }
-        let told: Option<u64> = losses.iter().map(|l| l["entries"].as_u64()).sum();
+        let reported: Option<u64> = losses.iter().map(|l| l["entries"].as_u64()).sum();
         let plain = losses.iter().all(|l| l["what"] != "tombstones");
-        if let Some(told) =
-            told.filter(|told| unknown.is_empty() && plain && !torn && *told < differ)
+        if let Some(reported) =
+            reported.filter(|reported| unknown.is_empty() && plain && !torn && *reported < differ)
         {
             return err(format!(
-                "{how:?} says that {told} entries are lost, and {differ} keys differ\n{text}"
+                "{how:?} reports {reported} lost entries, and {differ} keys differ\n{text}"
             ));
         }
     }

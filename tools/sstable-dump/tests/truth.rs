@@ -107,17 +107,17 @@ fn a_log_that_ends_below_what_was_flushed() {
     two_trees(&dir);
     let segments = files(&dir, ".wal").len();
     assert!(segments > 3);
-    for kept in [0, 1, 2] {
+    for left in [0, 1, 2] {
         copy(&dir, &bad);
-        files(&bad, ".wal").iter().skip(kept).for_each(|w| fs::remove_file(w).unwrap());
+        files(&bad, ".wal").iter().skip(left).for_each(|w| fs::remove_file(w).unwrap());
         assert!(Db::open_with(&bad, DbOptions { create: false, ..options() }).is_err());
-        assert!(!found(&bad).is_empty(), "{kept} segments");
+        assert!(!found(&bad).is_empty(), "{left} segments");
         for (i, how) in [&["salvage"][..], &["repair"], &["repair", "--without-manifest"]]
             .into_iter()
             .enumerate()
         {
             let (new, again) =
-                (room.path(&format!("new{kept}{i}")), room.path(&format!("again{kept}{i}")));
+                (room.path(&format!("new{left}{i}")), room.path(&format!("again{left}{i}")));
             let args: Vec<String> = how
                 .iter()
                 .map(|s| (*s).to_owned())
@@ -139,15 +139,15 @@ fn a_log_that_ends_below_what_was_flushed() {
                     v["losses"].as_array().unwrap().iter().filter(|l| l["what"] == "log").collect();
                 assert!(!log.is_empty(), "{v:#}");
                 // An upper bound of the lost operations, unless the whole log is gone.
-                let told: Option<u64> = log.iter().map(|l| l["entries"].as_u64()).sum();
+                let reported: Option<u64> = log.iter().map(|l| l["entries"].as_u64()).sum();
                 let lost = 2000 - v["log_records"].as_u64().unwrap();
                 assert!(
-                    kept == 0 || told.is_some_and(|n| n >= lost && n <= lost + 200),
+                    left == 0 || reported.is_some_and(|n| n >= lost && n <= lost + 200),
                     "{lost} {v:#}"
                 );
             }
             let (v, code) = json(&["salvage", &arg(&new), "--out", &arg(&again)]);
-            assert_eq!(code, 0, "{kept} {how:?} {v:#}");
+            assert_eq!(code, 0, "{left} {how:?} {v:#}");
             let trees = content(&new);
             let b = trees.iter().find(|t| t.0 == "b").unwrap();
             assert_eq!(b.1.len(), 200, "{v:#}");
