@@ -361,36 +361,39 @@ fn plain(text: impl Into<String>, bytes: Vec<u8>) -> DrawnValue {
 }
 
 fn native(name: &str, rng: &mut Rng) -> DrawnValue {
-    const TIMEUUIDS: [&str; 3] = [
-        "50554d6e-29bb-11e5-b345-feff819cdc9f",
-        "50554d6e-29bb-11e5-b345-feff819cdc01",
-        "d2177dd0-eaa2-11de-a572-001b779c76e3",
-    ];
-    const UUIDS: [&str; 3] = [
-        "550e8400-e29b-41d4-a716-446655440000",
-        "00000000-0000-0000-0000-000000000000",
-        "50554d6e-29bb-11e5-b345-feff819cdc9f",
-    ];
-    let id = |text: &str| {
-        let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
-        let pairs = digits.chunks(2).map(|two| std::str::from_utf8(two).unwrap());
-        let bytes = pairs.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
-        let mut value = plain(text, bytes);
-        value.json = format!("\"{text}\"");
-        value
-    };
     match name {
-        "tinyint" | "smallint" | "int" | "bigint" | "varint" => {
-            let n = whole(name, rng);
-            let width = match name {
-                "tinyint" => 1,
-                "smallint" => 2,
-                "int" => 4,
-                "bigint" => 8,
-                _ => return plain(n.to_string(), varint(n)),
-            };
-            plain(n.to_string(), n.to_be_bytes()[16 - width..].to_vec())
+        "tinyint" | "smallint" | "int" | "bigint" | "varint" | "decimal" | "double" | "float" => {
+            number(name, rng)
         }
+        "date" | "time" | "timestamp" | "duration" => time(name, rng),
+        "timeuuid" | "uuid" => identifier(name, rng),
+        "boolean" => {
+            let is = rng.one_in(2);
+            plain(is.to_string(), vec![u8::from(is)])
+        }
+        "text" | "ascii" => {
+            let pool = ["", "a", "b", "ab", "A", "it's", "a b", "\"q\"", "1", "zz"];
+            let text = if name == "text" && rng.one_in(12) { "ü" } else { one_of(rng, &pool) };
+            quoted(text, text.into())
+        }
+        "blob" => {
+            let bytes = one_of(rng, &[&[][..], &[0], &[0xff], &[1, 2], &[0, 0, 0, 1]]);
+            let mut value = plain(format!("0x{}", hex(bytes)), bytes.to_vec());
+            value.json = format!("\"{}\"", value.json);
+            value
+        }
+        "inet" => match rng.below(3) {
+            0 => quoted("127.0.0.1", vec![127, 0, 0, 1]),
+            1 => quoted("10.0.0.200", vec![10, 0, 0, 200]),
+            _ => quoted("::1", [&[0; 15][..], &[1]].concat()),
+        },
+        // A counter is never written as a value.
+        _ => plain("1", 1_i64.to_be_bytes().to_vec()),
+    }
+}
+
+fn number(name: &str, rng: &mut Rng) -> DrawnValue {
+    match name {
         "decimal" => {
             let (text, scale, unscaled) = one_of(
                 rng,
@@ -415,21 +418,22 @@ fn native(name: &str, rng: &mut Rng) -> DrawnValue {
             }
             value
         }
-        "boolean" => {
-            let is = rng.one_in(2);
-            plain(is.to_string(), vec![u8::from(is)])
+        _ => {
+            let n = whole(name, rng);
+            let width = match name {
+                "tinyint" => 1,
+                "smallint" => 2,
+                "int" => 4,
+                "bigint" => 8,
+                _ => return plain(n.to_string(), varint(n)),
+            };
+            plain(n.to_string(), n.to_be_bytes()[16 - width..].to_vec())
         }
-        "text" | "ascii" => {
-            let pool = ["", "a", "b", "ab", "A", "it's", "a b", "\"q\"", "1", "zz"];
-            let text = if name == "text" && rng.one_in(12) { "ü" } else { one_of(rng, &pool) };
-            quoted(text, text.into())
-        }
-        "blob" => {
-            let bytes = one_of(rng, &[&[][..], &[0], &[0xff], &[1, 2], &[0, 0, 0, 1]]);
-            let mut value = plain(format!("0x{}", hex(bytes)), bytes.to_vec());
-            value.json = format!("\"{}\"", value.json);
-            value
-        }
+    }
+}
+
+fn time(name: &str, rng: &mut Rng) -> DrawnValue {
+    match name {
         "date" => {
             let (text, day) = one_of(
                 rng,
@@ -460,14 +464,7 @@ fn native(name: &str, rng: &mut Rng) -> DrawnValue {
             );
             quoted(text, millis.to_be_bytes().to_vec())
         }
-        "timeuuid" => id(one_of(rng, &TIMEUUIDS)),
-        "uuid" => id(one_of(rng, &UUIDS)),
-        "inet" => match rng.below(3) {
-            0 => quoted("127.0.0.1", vec![127, 0, 0, 1]),
-            1 => quoted("10.0.0.200", vec![10, 0, 0, 200]),
-            _ => quoted("::1", [&[0; 15][..], &[1]].concat()),
-        },
-        "duration" => {
+        _ => {
             let (text, months, days, nanos) = one_of(
                 rng,
                 &[
@@ -481,7 +478,25 @@ fn native(name: &str, rng: &mut Rng) -> DrawnValue {
             value.json = format!("\"{text}\"");
             value
         }
-        // A counter is never written as a value.
-        _ => plain("1", 1_i64.to_be_bytes().to_vec()),
     }
+}
+
+fn identifier(name: &str, rng: &mut Rng) -> DrawnValue {
+    const TIMEUUIDS: [&str; 3] = [
+        "50554d6e-29bb-11e5-b345-feff819cdc9f",
+        "50554d6e-29bb-11e5-b345-feff819cdc01",
+        "d2177dd0-eaa2-11de-a572-001b779c76e3",
+    ];
+    const UUIDS: [&str; 3] = [
+        "550e8400-e29b-41d4-a716-446655440000",
+        "00000000-0000-0000-0000-000000000000",
+        "50554d6e-29bb-11e5-b345-feff819cdc9f",
+    ];
+    let text = one_of(rng, if name == "uuid" { &UUIDS } else { &TIMEUUIDS });
+    let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
+    let pairs = digits.chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+    let bytes = pairs.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
+    let mut value = plain(text, bytes);
+    value.json = format!("\"{text}\"");
+    value
 }

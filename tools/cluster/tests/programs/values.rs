@@ -18,15 +18,14 @@ fn six() -> IpAddr {
     "2001:db8::7".parse().unwrap()
 }
 
-/// Returns types with sample values, each with its CQL literal.
-fn samples() -> Vec<(&'static str, Vec<(Value, &'static str)>)> {
+/// Types with sample values, each with its CQL literal.
+type Samples = Vec<(&'static str, Vec<(Value, &'static str)>)>;
+
+/// Returns samples of types that contain no other.
+fn native_samples() -> Samples {
     let timeuuid = "5c6bd7ea-9d1f-11ee-8c90-0242ac120002";
     let uuid = "6f6b5f14-74a5-4f0d-9c1f-4f0d6f6b5f14";
     let wide = BigInt::parse_bytes(b"-170141183460469231731687303715884105729", 10).unwrap();
-    let pair = |a: Value, b: Value| Value::Tuple(vec![a, b]);
-    let place = |street: Value, number: Value| {
-        Value::User(vec![("street".to_owned(), street), ("number".to_owned(), number)])
-    };
     vec![
         ("ascii", vec![(text("snow"), "'snow'"), (text(""), "''")]),
         ("bigint", vec![(Value::BigInt(i64::MIN), "-9223372036854775808")]),
@@ -66,6 +65,16 @@ fn samples() -> Vec<(&'static str, Vec<(Value, &'static str)>)> {
         ("tinyint", vec![(Value::TinyInt(-128), "-128")]),
         ("uuid", vec![(Value::Uuid(Uuid::parse_str(uuid).unwrap()), uuid)]),
         ("varint", vec![(Value::VarInt(wide), "-170141183460469231731687303715884105729")]),
+    ]
+}
+
+/// Returns samples of collections, vectors, tuples and user types.
+fn nested_samples() -> Samples {
+    let pair = |a: Value, b: Value| Value::Tuple(vec![a, b]);
+    let place = |street: Value, number: Value| {
+        Value::User(vec![("street".to_owned(), street), ("number".to_owned(), number)])
+    };
+    vec![
         (
             "vector<float, 3>",
             vec![(Value::List([1.0, -2.5, 0.0].map(Value::Float).to_vec()), "[1.0, -2.5, 0.0]")],
@@ -125,7 +134,7 @@ fn samples() -> Vec<(&'static str, Vec<(Value, &'static str)>)> {
 
 pub fn every_type(session: &Session) {
     done(session, "CREATE TYPE place (street text, number int)");
-    for (at, (of, values)) in samples().into_iter().enumerate() {
+    for (at, (of, values)) in native_samples().into_iter().chain(nested_samples()).enumerate() {
         let table = format!("t{at}");
         done(session, &format!("CREATE TABLE {table} (id int PRIMARY KEY, v {of})"));
         let insert = format!("INSERT INTO {table} (id, v) VALUES (?, ?)");
