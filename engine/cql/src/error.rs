@@ -276,18 +276,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Syntax(e) => Some(&**e),
-            Error::Wide(e) => Some(e),
-            Error::Refused { .. }
-            | Error::AlreadyExists { .. }
-            | Error::FunctionFailed { .. }
-            | Error::Stopped => None,
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for Error {}
 
 impl From<Box<SyntaxError>> for Error {
     fn from(e: Box<SyntaxError>) -> Error {

@@ -260,15 +260,8 @@ impl fmt::Display for ServerError {
     }
 }
 
-impl std::error::Error for ServerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ServerError::Options(_) => None,
-            ServerError::Network(_, e) => Some(e),
-            ServerError::Store(e) => Some(e),
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for ServerError {}
 
 impl From<firn_cql::Error> for ServerError {
     fn from(e: firn_cql::Error) -> ServerError {

@@ -103,12 +103,5 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Engine(e) => Some(e),
-            Error::Decode { source, .. } => Some(source),
-            Error::Encode { source, .. } => Some(source),
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for Error {}

@@ -72,11 +72,5 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ClientError::Unreachable(_, e) => Some(e),
-            _ => None,
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for ClientError {}

@@ -87,15 +87,8 @@ impl fmt::Display for JsonFailure {
     }
 }
 
-impl std::error::Error for JsonFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            JsonFailure::Syntax { .. } => None,
-            JsonFailure::Io(e) => Some(e),
-            JsonFailure::Data(e) => Some(e),
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for JsonFailure {}
 
 impl From<io::Error> for JsonFailure {
     fn from(e: io::Error) -> JsonFailure {

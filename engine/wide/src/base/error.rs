@@ -37,14 +37,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Store(e) => Some(e),
-            _ => None,
-        }
-    }
-}
+/// It has no source: its text includes that of its cause, so a printed chain repeats nothing.
+impl std::error::Error for Error {}
 
 impl From<firn_kv::Error> for Error {
     fn from(e: firn_kv::Error) -> Error {
