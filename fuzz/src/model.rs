@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::{
     Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, ReadMode,
-    Readable, Result, Snapshot, Tree, TreeOptions,
+    Result, Snapshot, Tree, TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

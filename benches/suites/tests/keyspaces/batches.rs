@@ -1,6 +1,6 @@
 //! Batches: atomic over several trees, across reopening and for concurrent readers.
 
-use firn_kv::{Batch, Db, Readable, Result};
+use firn_kv::{Batch, Db, Result};
 
 use super::{Dir, tree};
 

@@ -1,7 +1,7 @@
 //! Snapshots and iterators: their contents, and the versions that are retained for them.
 
 use firn_kv::policy::Fifo;
-use firn_kv::{Db, Policy, Readable, Result, TreeOptions};
+use firn_kv::{Db, Policy, Result, TreeOptions};
 
 use super::{Dir, tree};
 

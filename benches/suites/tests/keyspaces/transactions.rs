@@ -1,6 +1,6 @@
 //! Transactions: own writes, and refused commits.
 
-use firn_kv::{Db, ErrorKind, Readable, Result, Transaction, Tree};
+use firn_kv::{Db, ErrorKind, Result, Transaction, Tree};
 
 use super::tree;
 

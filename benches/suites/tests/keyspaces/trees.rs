@@ -9,7 +9,7 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db,
-    ErrorKind, FilterDecision, FilterKind, Policy, Readable, Result, TreeOptions,
+    ErrorKind, FilterDecision, FilterKind, Policy, Result, TreeOptions,
 };
 
 use super::{Dir, tree};
