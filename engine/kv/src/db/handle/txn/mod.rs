@@ -344,7 +344,8 @@ impl Transaction {
     }
 
     /// Returns the present pending writes, for [`rollback_to`](Transaction::rollback_to). It costs
-    /// time and memory for each tree that the transaction has touched, not for its writes.
+    /// time and memory for each tree that the transaction has touched, not for its writes. While it
+    /// exists, it retains the writes of its moment, also those that have been replaced since.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
