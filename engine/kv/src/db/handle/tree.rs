@@ -28,7 +28,7 @@ impl Tree {
     /// compactions use them from now on, and the compaction policy re-examines the tree at once.
     /// Existing tables stay as they are until a compaction rewrites them;
     /// [`compact`](Tree::compact) rewrites all. A memtable above its new size limit is flushed with
-    /// the next write.
+    /// the next write. A call with the options in force does nothing.
     ///
     /// Hooks cannot be changed, because files were written with them: pass those of
     /// [`options`](Tree::options). A tree whose hooks were not supplied stays without them.

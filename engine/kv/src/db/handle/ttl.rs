@@ -121,7 +121,7 @@ impl Db {
             || options.summary.is_some()
         {
             return Err(Error::invalid(
-                "a tree of values that expire has its own purge and summary hooks, and no merge operator",
+                "a tree of values that expire has its own compaction filter and summary hook, and no merge operator",
             ));
         }
         let hooks = TreeOptions {

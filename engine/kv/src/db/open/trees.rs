@@ -53,6 +53,21 @@ pub fn tree_of(
     TreeInner::new(state, options, hooked, active, files, parts)
 }
 
+/// Reports whether both have equal settings, and hooks that are the same objects.
+fn is_same(a: &TreeOptions, b: &TreeOptions) -> bool {
+    fn is_one<T: ?Sized>(a: &Option<Arc<T>>, b: &Option<Arc<T>>) -> bool {
+        match (a, b) {
+            (Some(a), Some(b)) => std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+    PersistedOptions::of(a) == PersistedOptions::of(b)
+        && is_one(&a.merge_operator, &b.merge_operator)
+        && is_one(&a.compaction_filter, &b.compaction_filter)
+        && is_one(&a.summary, &b.summary)
+        && is_one(&a.filter_prefix, &b.filter_prefix)
+}
+
 /// Reports whether both have hooks of the same names.
 fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
     PersistedOptions::of(b).check_hooks("", a).is_ok()
@@ -225,6 +240,10 @@ fn change_options(
 
 pub fn set_options(db: &DbInner, t: &TreeInner, options: TreeOptions) -> Result<()> {
     db.gate.check_writable()?;
+    t.check_live()?;
+    if is_same(&options, &t.view.load_full().options) {
+        return Ok(());
+    }
     change_options(db, t, |_| options, true)?;
     report_options(&db.observer, t);
     Ok(())
