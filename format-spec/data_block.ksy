@@ -89,7 +89,7 @@ types:
         doc: The key's bytes after prefix and head.
       - id: value
         size-eos: true
-        doc: Of an entry of the kind apart a reference, see reference in value_block.
+        doc: Of an entry of the kind blob a reference, see reference in blob_block.
     instances:
       code_number:
         value: >-
@@ -113,5 +113,5 @@ enums:
     2: delete
     3: merge
     4:
-      id: apart
+      id: blob
       doc: A put whose value lies in a blob file; the value here is a reference to it.

@@ -115,7 +115,7 @@ types:
             6: options
             8: number
             10: run
-            12: value_file
+            12: blob_file
             _: unknown(tag.value)
     instances:
       name:
@@ -185,13 +185,13 @@ types:
       name:
         value: tag.value
         enum: table_tag
-  value_file:
+  blob_file:
     doc: 'A file of values that tables refer to.'
     seq:
       - id: fields
-        type: value_file_field
+        type: blob_file_field
         repeat: eos
-  value_file_field:
+  blob_file_field:
     seq:
       - id: tag
         type: common::varint
@@ -212,7 +212,7 @@ types:
     instances:
       name:
         value: tag.value
-        enum: value_file_tag
+        enum: blob_file_tag
   create_tree:
     doc: 'A new, empty tree.'
     seq:
@@ -307,7 +307,7 @@ types:
             4: number
             6: added
             8: number
-            10: value_file
+            10: blob_file
             _: unknown(tag.value)
     instances:
       name:
@@ -559,7 +559,7 @@ enums:
     6: options
     8: flushed
     10: runs
-    12: values
+    12: blob_files
   run_tag:
     2: level
     4: number
@@ -581,8 +581,8 @@ enums:
     28: oldest_tombstone
     30: ingested_seq
     32: identity
-    34: blobs
-  value_file_tag:
+    34: blob_uses
+  blob_file_tag:
     2: id
     4: size
     6: values
@@ -604,7 +604,7 @@ enums:
     4: removed
     6: added
     8: flushed
-    10: values
+    10: blob_files
   added_tag:
     2: level
     4: run
@@ -623,8 +623,8 @@ enums:
     10: memtable_size
     12: policy
     14: tombstone_age_secs
-    16: merge
-    18: purge
+    16: merge_operator
+    18: compaction_filter
     20: summary
     22: filter_prefix
     24: blob_threshold

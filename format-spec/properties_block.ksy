@@ -40,8 +40,8 @@ types:
             '"filter.dropped"': number
             '"filter.keys"': number
             '"hook.filter_prefix"': text
-            '"hook.merge"': text
-            '"hook.purge"': text
+            '"hook.merge_operator"': text
+            '"hook.compaction_filter"': text
             '"hook.summary"': text
             '"level"': number
             '"merges"': number

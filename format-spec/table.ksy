@@ -8,7 +8,7 @@ meta:
 doc: |
   A table, or (where it has no index) a blob file, whose data blocks are values. Written once: data blocks in key order, filter block, tombstone block, index block, properties block, footer, without gaps.
   See "Tables" in README.md. What is inside the blocks is in data_block, index_block, filter_block, tombstone_block and
-  properties_block, of blob files in value_block; they apply to a block's bytes after its checksum has been checked and it has been decompressed, both of which
+  properties_block, of blob files in blob_block; they apply to a block's bytes after its checksum has been checked and it has been decompressed, both of which
   Kaitai Struct leaves to the program.
 seq:
   - id: data
@@ -69,7 +69,7 @@ types:
         valid:
           expr: >-
             (codec == codec::none ? _ == len_stored : kind != block_kind::filter and _ <= len_stored * 255)
-            and _ <= (kind == block_kind::data or kind == block_kind::value ? 269488126 : kind == block_kind::properties ? 16777216 : 4294967271)
+            and _ <= (kind == block_kind::data or kind == block_kind::blob ? 269488126 : kind == block_kind::properties ? 16777216 : 4294967271)
         doc: Bytes after decompression. A filter is never compressed.
       - id: reserved2
         type: u4
@@ -133,7 +133,7 @@ enums:
     3: filter
     4: tombstones
     5: properties
-    6: value
+    6: blob
   codec:
     0:
       id: none

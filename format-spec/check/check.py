@@ -103,10 +103,10 @@ def parameter(name, b):
 
 CONTENT = {"data": "data_block", "index": "index_block", "filter": "filter_block", "tombstones": "tombstone_block"}
 CONTENT["properties"] = "properties_block"
-CONTENT["value"] = "value_block"
+CONTENT["blob"] = "blob_block"
 KINDS = {"data": reader.DATA, "index": reader.INDEX, "filter": reader.FILTER, "tombstones": reader.TOMBSTONES}
 KINDS["properties"] = reader.PROPERTIES
-KINDS["value"] = reader.VALUE
+KINDS["blob"] = reader.BLOB_BLOCK
 
 
 def block(file, at, b, part, file_id):
@@ -119,14 +119,14 @@ def kaitai_table(file, number):
     reader.footer(file, number)
     out = {}
     places = t.data._debug["blocks"]["arr"] if t.data.blocks else []
-    what = "data" if t.footer.len_index else "value"
+    what = "data" if t.footer.len_index else "blob"
     out["data"] = {"blocks": [block(file, p["start"], b, what, number) for p, b in zip(places, t.data.blocks)]}
     for part in ("filter", "tombstones", "index", "properties"):
         b = getattr(t, part, None)
         if b is not None:
             out[part] = block(file, t._debug[part]["start"], b, part, number)
     out["footer"] = dict(plain(t.footer), at=len(file) - 72)
-    if what == "value":
+    if what == "blob":
         return out
     for row, b in zip(out["index"]["content"]["rows"], out["data"]["blocks"]):
         reader.need(row["len_block"] == 24 + b["len_stored"], "the index and a block tell of two lengths")

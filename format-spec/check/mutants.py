@@ -109,7 +109,7 @@ def is_sound(path, kind):
         if kind == "table":
             number = reader.number_of(name)
             if reader.is_of_values(file, number):
-                reader.ValueFile(file, number)
+                reader.BlobFile(file, number)
             else:
                 reader.Table(file, number, hooks=False)
         elif kind == "manifest":

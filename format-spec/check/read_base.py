@@ -8,8 +8,8 @@ MAX_KEY, MAX_VALUE, MAX_PAYLOAD = (1 << 19) - 1, 1 << 28, 1 << 29
 MAX_NUMBER = 1 << 62
 PUT, DELETE, MERGE = 1, 2, 3
 # The fourth kind of an operation in a log, and that of an entry in a table.
-DELETE_RANGE, APART = 4, 4
-DATA, INDEX, FILTER, TOMBSTONES, PROPERTIES, VALUE = 1, 2, 3, 4, 5, 6
+DELETE_RANGE, BLOB = 4, 4
+DATA, INDEX, FILTER, TOMBSTONES, PROPERTIES, BLOB_BLOCK = 1, 2, 3, 4, 5, 6
 
 
 class Damaged(Exception):

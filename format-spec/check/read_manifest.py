@@ -10,24 +10,24 @@ from read_base import *
 MESSAGES = {
     "state": {2: "store_id", 4: "created", 6: "next_file", 8: "last_seq", 10: "wal_floor", 12: "next_tree", 14: "trees", 16: "writers", 18: "parent"},
     "log_writer": {2: "first_segment", 4: "base", 6: "id"},
-    "tree": {2: "id", 4: "name", 6: "options", 8: "flushed", 10: "runs", 12: "values"},
+    "tree": {2: "id", 4: "name", 6: "options", 8: "flushed", 10: "runs", 12: "blob_files"},
     "run": {2: "level", 4: "number", 6: "tables"},
     "table": {
         2: "id", 4: "size", 6: "entries", 8: "deletes", 10: "merges", 12: "range_deletes", 14: "raw_bytes", 16: "first_key",
         18: "last_key", 20: "min_seq", 22: "max_seq", 24: "created", 26: "newest", 28: "oldest_tombstone", 30: "ingested_seq",
-        32: "identity", 34: "values_apart",
+        32: "identity", 34: "blob_uses",
     },
-    "value_file": {2: "id", 4: "size", 6: "values", 8: "bytes", 10: "raw_bytes", 12: "identity"},
+    "blob_file": {2: "id", 4: "size", 6: "values", 8: "bytes", 10: "raw_bytes", 12: "identity"},
     "create_tree": {2: "id", 4: "name", 6: "options", 8: "flushed"},
     "drop_tree": {2: "id"},
     "set_options": {2: "id", 4: "options"},
-    "tables": {2: "tree", 4: "removed", 6: "added", 8: "flushed", 10: "values"},
+    "tables": {2: "tree", 4: "removed", 6: "added", 8: "flushed", 10: "blob_files"},
     "added": {2: "level", 4: "run", 6: "table"},
     "counters": {2: "next_file", 4: "last_seq", 6: "wal_floor"},
     "log_writers": {2: "writers"},
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
-        16: "merge", 18: "purge", 20: "summary", 22: "filter_prefix", 24: "blob_threshold", 26: "blob_gc_percent",
+        16: "merge_operator", 18: "compaction_filter", 20: "summary", 22: "filter_prefix", 24: "blob_threshold", 26: "blob_gc_percent",
         28: "filter_allocation",
     },
     "policy": {2: "name", 4: "parameters"},
@@ -35,13 +35,13 @@ MESSAGES = {
 }  # fmt: skip
 EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters", 14: "log_writers"}
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
-REPEATED |= {"log_writers.writers", "tree.values", "tables.values"}
-OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
-OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.values_apart"}
+REPEATED |= {"log_writers.writers", "tree.blob_files", "tables.blob_files"}
+OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge_operator", "options.compaction_filter", "options.summary"}
+OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.blob_uses"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
 INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
-NAMES = {"name", "merge", "purge", "summary", "filter_prefix"}
+NAMES = {"name", "merge_operator", "compaction_filter", "summary", "filter_prefix"}
 BITS = {"blob_gc_percent": 8, "level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
 
 
@@ -87,11 +87,11 @@ def message(kind, b):
             continue
         if kind == "tables" and name == "added":
             v = message("added", value)
-        elif name == "values" and kind in ("tree", "tables"):
-            v = message("value_file", value)
-        elif kind == "table" and name == "values_apart":
+        elif name == "blob_files" and kind in ("tree", "tables"):
+            v = message("blob_file", value)
+        elif kind == "table" and name == "blob_uses":
             v = value
-            need(uses(value), "values apart of nothing")
+            need(uses(value), "blob references to nothing")
         elif name in INNER and not (kind == "tables" and name == "removed"):
             v = message(INNER[name], value)
         elif name == "identity":
@@ -201,7 +201,7 @@ class Manifest:
         if name == "create_tree":
             need(s["next_tree"] <= edit["id"] < 0xFFFFFFFF, "the id of a new tree")
             need(all(t["name"] != edit["name"] for t in s["trees"]), "the name of a new tree")
-            s["trees"].append(dict(edit, runs=[], values=[]))
+            s["trees"].append(dict(edit, runs=[], blob_files=[]))
             s["next_tree"] = edit["id"] + 1
         elif name == "counters":
             for counter in ("next_file", "last_seq", "wal_floor"):
@@ -233,13 +233,13 @@ class Manifest:
             run[0]["tables"].append(a["table"])
             self.state["next_file"] = max(self.state["next_file"], a["table"]["id"] + 1)
             self.state["last_seq"] = max(self.state["last_seq"], a["table"]["max_seq"])
-        there = {t["id"] for other in self.state["trees"] for t in other["values"]}
-        for v in edit["values"]:
+        there = {t["id"] for other in self.state["trees"] for t in other["blob_files"]}
+        for v in edit["blob_files"]:
             need(v["id"] not in there, "a blob file that is added and there already")
             self.state["next_file"] = max(self.state["next_file"], v["id"] + 1)
-        tree["values"] = sorted(tree["values"] + edit["values"], key=lambda v: v["id"])
-        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("values_apart", b""))}
-        tree["values"] = [v for v in tree["values"] if v["id"] in used]
+        tree["blob_files"] = sorted(tree["blob_files"] + edit["blob_files"], key=lambda v: v["id"])
+        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("blob_uses", b""))}
+        tree["blob_files"] = [v for v in tree["blob_files"] if v["id"] in used]
         tree["runs"] = sorted((r for r in tree["runs"] if r["tables"]), key=lambda r: (r["level"], -r["number"]))
         for r in tree["runs"]:
             r["tables"].sort(key=lambda t: t["first_key"])
@@ -273,14 +273,14 @@ class Manifest:
                     need(a["last_key"] < b["first_key"], "tables of a run that overlap")
                 tables += [t["id"] for t in r["tables"]]
             self.check_values(tree)
-            tables += [v["id"] for v in tree["values"]]
+            tables += [v["id"] for v in tree["blob_files"]]
         need(len(set(tables)) == len(tables) and all(t < s["next_file"] for t in tables), "a table that is there twice, or its id")
 
     def check_values(self, tree):
-        there, sums = {v["id"]: v for v in tree["values"]}, {}
-        need(len(there) == len(tree["values"]), "a blob file that is there twice")
+        there, sums = {v["id"]: v for v in tree["blob_files"]}, {}
+        need(len(there) == len(tree["blob_files"]), "a blob file that is there twice")
         for t in (t for r in tree["runs"] for t in r["tables"]):
-            for file, values, size in uses(t.get("values_apart", b"")):
+            for file, values, size in uses(t.get("blob_uses", b"")):
                 a, b = sums.get(file, (0, 0))
                 sums[file] = a + values, b + size
         need(sums.keys() == there.keys(), "blob files that are not those that tables refer to")
@@ -290,10 +290,10 @@ class Manifest:
     def content(self):
         names = [n for n in MESSAGES["table"].values()]
         table = lambda t: {n: t[n].hex() if n in BYTES else t[n] for n in names if n in t} | {
-            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "values_apart": uses(t.get("values_apart", b""))
+            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "blob_uses": uses(t.get("blob_uses", b""))
         }  # fmt: skip
         run = lambda r: {"level": r["level"], "number": r["number"], "tables": [table(t) for t in r["tables"]]}
-        tree = lambda t: {"id": t["id"], "name": t["name"], "flushed": t["flushed"], "runs": [run(r) for r in t["runs"]], "values": t["values"]}
+        tree = lambda t: {"id": t["id"], "name": t["name"], "flushed": t["flushed"], "runs": [run(r) for r in t["runs"]], "blob_files": t["blob_files"]}
         return dict(self.state, trees=[tree(t) for t in self.state["trees"]])
 
 

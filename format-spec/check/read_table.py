@@ -75,7 +75,7 @@ def physical_block(file, at, size, kind, file_id):
     need(b[4] == kind, "a block of another kind")
     need(b[5] in (0, 1, 2), "a block of unknown compression")
     need(b[6:8] == bytes(2) and b[16:20] == bytes(4), "a block header that is not 0 where it must be")
-    most = {DATA: MAX_VALUE + 2 * MAX_KEY + 4096, VALUE: MAX_VALUE + 2 * MAX_KEY + 4096, PROPERTIES: 1 << 24}
+    most = {DATA: MAX_VALUE + 2 * MAX_KEY + 4096, BLOB_BLOCK: MAX_VALUE + 2 * MAX_KEY + 4096, PROPERTIES: 1 << 24}
     need(raw <= most.get(kind, (1 << 32) - 25), "a block that is too large")
     need(kind != FILTER or b[5] == 0, "a filter that is compressed")
     if b[5] == 0:
@@ -119,7 +119,7 @@ def data_block(b):
     need(offsets[0] == 0 and entries_at + offsets[n] == len(b), "entries that do not fill the block")
     need(wide == (offsets[n] > 65535), "WIDE where it must not be, or not where it must")
     if uniform:
-        need(base & 0xFF in (PUT, DELETE, MERGE, APART), "a trailer of no kind")
+        need(base & 0xFF in (PUT, DELETE, MERGE, BLOB), "a trailer of no kind")
     else:
         need(base <= MAX_SEQ, "a sequence number out of bounds")
     out, last_head = [], 0
@@ -131,7 +131,7 @@ def data_block(b):
         else:
             code = int.from_bytes(c.take(w), "little")
             seq, kind = base + (code >> 2), (code & 3) + 1
-        need(seq <= MAX_SEQ and kind <= APART, "a sequence number or a kind out of bounds")
+        need(seq <= MAX_SEQ and kind <= BLOB, "a sequence number or a kind out of bounds")
         length = c.varint()
         need(p + length <= MAX_KEY, "a key that is too long")
         head = u64(b, heads + 8 * i)
@@ -221,7 +221,7 @@ NUMBERS = (
     "block.size compression created.micros data.blocks deletes entries entry.largest filter filter.dropped filter.keys level merges "
     "oldest.tombstone range.deletes raw.keys raw.values seq.max seq.min tree"
 ).split()
-TEXTS = "hook.filter_prefix hook.merge hook.purge hook.summary tree.name writer".split()
+TEXTS = "hook.filter_prefix hook.merge_operator hook.compaction_filter hook.summary tree.name writer".split()
 
 
 def properties_block(b):
@@ -256,15 +256,15 @@ def varint(n):
 
 
 def uses_of(b):
-    """What the property `values.apart` says: number, values, bytes."""
+    """What the property `blob.uses` says: number, values, bytes."""
     c, out = Cursor(b), []
     while not c.done():
         out.append((c.varint(), c.varint(), c.varint()))
-    need(all(u[1] for u in out) and all(a[0] < b[0] for a, b in zip(out, out[1:])), "values.apart is not sound")
+    need(all(u[1] for u in out) and all(a[0] < b[0] for a, b in zip(out, out[1:])), "blob.uses is not sound")
     return out
 
 
-class ValueFile:
+class BlobFile:
     """A blob file, wholly read and checked."""
 
     def __init__(self, file, file_id=None):
@@ -277,7 +277,7 @@ class ValueFile:
             need(at + 24 <= data_len, "a block that is cut off")
             size = 24 + u32(file, at + 8)
             need(at + size <= data_len, "a block that is cut off")
-            raw = physical_block(file, at, size, VALUE, self.id)[0]
+            raw = physical_block(file, at, size, BLOB_BLOCK, self.id)[0]
             need(len(raw) >= 12 and u32(raw, 0) <= min(len(raw) - 12, MAX_KEY), "a value's block that is cut off")
             end = 12 + u32(raw, 0)
             need(raw[4] == PUT and len(raw) - end <= MAX_VALUE, "a value's block that does not fit together")
@@ -368,11 +368,11 @@ class Table:
     def check_properties(self):
         e, t, p = self.entries, self.tombstones, self.properties
         sums = {}
-        for x in (reference(x[3]) for x in e if x[2] == APART):
+        for x in (reference(x[3]) for x in e if x[2] == BLOB):
             values, size = sums.get(x[0], (0, 0))
             sums[x[0]] = values + 1, size + x[3]
-        need([(f, *s) for f, s in sorted(sums.items())] == uses_of(p.get("values.apart", b"")), "values.apart is not what entries refer to")
-        length = lambda x: reference(x[3])[4] if x[2] == APART else len(x[3])
+        need([(f, *s) for f, s in sorted(sums.items())] == uses_of(p.get("blob.uses", b"")), "blob.uses is not what entries refer to")
+        length = lambda x: reference(x[3])[4] if x[2] == BLOB else len(x[3])
         seqs = [x[1] for x in e] + [s for f in t for s in f[2]]
         firsts = [x[0] for x in e[:1]] + [f[0] for f in t[:1]]
         lasts = [x[0] for x in e[-1:]] + [f[1] for f in t[-1:]]

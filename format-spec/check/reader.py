@@ -76,8 +76,8 @@ def store_content(folder):
     state, trees = manifest.state, {}
     for tree in state["trees"]:
         entries, ranges, values = [], [], {}
-        for told in tree["values"]:
-            v = values[told["id"]] = ValueFile(load(os.path.join(folder, f"{told['id']:08}.sst")), told["id"])
+        for told in tree["blob_files"]:
+            v = values[told["id"]] = BlobFile(load(os.path.join(folder, f"{told['id']:08}.sst")), told["id"])
             need(v.identity == (told["identity"]["store"], told["identity"]["unique"]), "another blob file than the manifest tells of")
             sizes = (v.size, len(v.values), sum(size for _, size in v.places), v.properties["raw.values"])
             need(sizes == (told["size"], told["values"], told["bytes"], told["raw_bytes"]), "a blob file differs from what the manifest says")
@@ -93,9 +93,9 @@ def store_content(folder):
             need(table.properties["keys.last"] in ends, "the last key of a table differs between manifest and properties")
             need(meta["raw_bytes"] == table.properties["raw.keys"] + table.properties["raw.values"], "raw bytes")
             need(not lift or all(seq == 0 and kind == PUT for _, seq, kind, _ in table.entries), "an ingested table's entries")
-            need(meta.get("values_apart", b"") == table.properties.get("values.apart", b""), "values apart differ between manifest and properties")
+            need(meta.get("blob_uses", b"") == table.properties.get("blob.uses", b""), "blob references differ between manifest and properties")
             for k, seq, kind, v in table.entries:
-                if kind == APART:
+                if kind == BLOB:
                     where = reference(v)
                     need(where[0] in values, "a reference to a blob file that the manifest does not tell of")
                     kind, v = PUT, values[where[0]].get(k, where)
@@ -118,7 +118,7 @@ def content(path, kind, start=0):
     """What there is at a path, as `expected.jsonl` tells it."""
     if kind == "table":
         file, number = load(path), number_of(os.path.basename(path))
-        return (ValueFile if is_of_values(file, number) else Table)(file, number).content()
+        return (BlobFile if is_of_values(file, number) else Table)(file, number).content()
     if kind == "log":
         return log_content(path, start)
     return open_manifest(path).content() if kind == "manifest" else store_content(path)

@@ -7,14 +7,14 @@ use std::path::Path;
 use firn_fuzz::{probe, seal_table};
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::counters::reads::ReadCounters;
-use firn_kv::internals::sstable::values::value_block;
+use firn_kv::internals::sstable::values::blob_block;
 use firn_kv::internals::sstable::{BlobFile, Maps};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let [how, len, rest @ ..] = input else { return };
     let (reference, rest) = rest.split_at((*len as usize).min(rest.len()));
-    let _ = value_block(rest);
+    let _ = blob_block(rest);
     let mut file = rest.to_vec();
     if how & 1 != 0 {
         seal_table(&mut file, 1);

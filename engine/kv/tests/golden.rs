@@ -121,7 +121,7 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
             .and_then(|s| s.to_vec())
             .unwrap();
         let _ = match h.kind {
-            BlockKind::Data | BlockKind::Tombstones | BlockKind::Value => {
+            BlockKind::Data | BlockKind::Tombstones | BlockKind::Blob => {
                 writeln!(out, "{:?} {}", h.kind, made::hex(&raw))
             }
             BlockKind::Filter => writeln!(out, "a filter of kind {}", raw[0]),

@@ -116,7 +116,7 @@ fn told_pieces(env: &CrashEnv, kind: &str) -> Vec<u64> {
     let log = env.read_file(Path::new("/db/EVENTS.jsonl")).unwrap();
     let log = String::from_utf8(log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    lines.filter(|e| e["event"] == kind).map(|e| e["pieces"].as_u64().unwrap()).collect()
+    lines.filter(|e| e["event"] == kind).map(|e| e["subcompactions"].as_u64().unwrap()).collect()
 }
 
 #[test]

@@ -499,7 +499,7 @@ impl Model {
     fn start(&mut self) -> bool {
         let Some(job) = pick(&self.policy, &self.shape) else { return false };
         job.check(&self.shape).unwrap();
-        if job.reason == CompactionReason::Readers {
+        if job.reason == CompactionReason::ReadTriggered {
             self.shape.read_debt = 0;
         }
         self.begin(job);
@@ -709,7 +709,8 @@ fn read_debt_merges_the_runs() {
         model.quiet();
         let before = model.shape.runs.len();
         model.pay();
-        let is_paid = |job: CompactionJob| (job.reason == CompactionReason::Readers).then_some(job);
+        let is_paid =
+            |job: CompactionJob| (job.reason == CompactionReason::ReadTriggered).then_some(job);
         for barrier in ["toll", "budget", "flush"] {
             let mut shape = model.shape.clone();
             match barrier {

@@ -78,7 +78,7 @@ fn readers_pay_for_one_run_and_read_the_same() {
         assert!(began.elapsed() < Duration::from_secs(60), "{} {heard:?}", runs(&db));
         read(&tree);
     }
-    assert!(heard.0.lock().unwrap().0.iter().all(|r| *r == "readers"), "{heard:?}");
+    assert!(heard.0.lock().unwrap().0.iter().all(|r| *r == "read-triggered"), "{heard:?}");
     assert_eq!(all(&tree), before);
     // Reads from one source cost nothing extra, so they trigger no compaction.
     // A compaction that earlier reads requested may still be about to begin.
@@ -114,7 +114,7 @@ fn beside_writers_all_reads_stay_right() {
     let began = Instant::now();
     let mut rounds = 0u32;
     let is_enough = |rounds: u32| {
-        let merges = heard.0.lock().unwrap().0.iter().filter(|r| **r == "readers").count();
+        let merges = heard.0.lock().unwrap().0.iter().filter(|r| **r == "read-triggered").count();
         rounds >= 6 && merges >= 2
     };
     while !is_enough(rounds) {

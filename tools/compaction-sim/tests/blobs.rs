@@ -113,7 +113,7 @@ fn merges_write_little_of_values_apart_and_garbage_stays_bounded() {
         let [blob, together] =
             [&blob, &together].map(|options| simulate(options, &workload, exact));
         assert_eq!(together.value_bytes, 0);
-        assert!(blob.value_files > 1 && blob.value_bytes_written > 0);
+        assert!(blob.blob_files > 1 && blob.value_bytes_written > 0);
         assert!(
             blob.write_amplification < 0.7 * together.write_amplification,
             "{} and {}",

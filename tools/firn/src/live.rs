@@ -230,8 +230,8 @@ impl LiveTree {
 
 /// Returns the number of subcompactions of a job, if the log names more than one.
 fn in_pieces(event: &Value) -> String {
-    match event["pieces"].as_u64() {
-        Some(pieces @ 2..) => format!(", in {pieces} pieces"),
+    match event["subcompactions"].as_u64() {
+        Some(subcompactions @ 2..) => format!(", in {subcompactions} subcompactions"),
         _ => String::new(),
     }
 }
@@ -508,12 +508,13 @@ mod tests {
         let flush = json!({"event": "flush", "entries": 2000, "bytes_out": 100, "tables": [1]});
         // A log of an earlier version does not contain them.
         assert_eq!(told(flush.clone()), "flush of 2,000 entries, 100 B");
-        for (pieces, words) in [(0, ""), (1, ""), (3, ", in 3 pieces")] {
+        for (subcompactions, words) in [(0, ""), (1, ""), (3, ", in 3 subcompactions")] {
             let mut flush = flush.clone();
-            flush["pieces"] = json!(pieces);
+            flush["subcompactions"] = json!(subcompactions);
             assert_eq!(told(flush), format!("flush of 2,000 entries, 100 B{words}"));
             let job = "merge L0#2 + L0#1 -> L1#2";
-            let merge = json!({"event": "compaction", "job": job, "pieces": pieces});
+            let merge =
+                json!({"event": "compaction", "job": job, "subcompactions": subcompactions});
             assert_eq!(told(merge), format!("{job}{words}"));
         }
     }

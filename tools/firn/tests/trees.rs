@@ -136,7 +136,7 @@ fn trees_are_named_after_their_content() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .any(|t| t["options"]["hooks"]["purge"] == "firn.cells"),
+                .any(|t| t["options"]["hooks"]["compaction_filter"] == "firn.cells"),
             "{trees}"
         );
     }

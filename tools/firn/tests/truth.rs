@@ -198,7 +198,7 @@ fn a_damaged_blob_hides_its_own_key_only() {
     let out = t.firn_in("db", &["scan"], "").said(1, &words);
     assert_eq!(out.lines().collect::<Vec<_>>(), rest);
     let ran = t.firn_in("db", &["scan", "--reverse"], "");
-    assert_eq!(ran.2.matches("value block").count(), lost.len(), "{}", ran.2);
+    assert_eq!(ran.2.matches("blob block").count(), lost.len(), "{}", ran.2);
     let out = ran.said(1, &words);
     assert_eq!(out.lines().rev().collect::<Vec<_>>(), rest);
     // Reads without values, and reads that end earlier, meet no damage.

@@ -45,7 +45,7 @@ fn state(dir: &Path) -> ManifestState {
     Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap().0
 }
 
-fn value_files(dir: &Path) -> Vec<PathBuf> {
+fn blob_files(dir: &Path) -> Vec<PathBuf> {
     let of = |s: ManifestState| {
         s.trees.into_values().flat_map(|t| t.values.into_iter().map(|(id, _)| id))
     };
@@ -65,7 +65,7 @@ fn json(args: &[&str]) -> (Value, i32) {
 /// Returns the positions of a blob file's values: offset, length, key.
 fn places(file: &Path) -> Vec<(usize, usize, String)> {
     let (v, _) = json(&["layout", &arg(file)]);
-    let parts = v["parts"].as_array().unwrap().iter().filter(|p| p["what"] == "value");
+    let parts = v["parts"].as_array().unwrap().iter().filter(|p| p["what"] == "blob");
     let number = |v: &Value| v.as_u64().unwrap() as usize;
     parts
         .map(|p| {
@@ -79,10 +79,10 @@ fn blob_files_are_shown_as_blob_files() {
     let room = Room::new("apart");
     let dir = room.path("s");
     make(&dir);
-    let values = value_files(&dir);
+    let values = blob_files(&dir);
     assert_eq!(values.len(), 2);
     let (check, code) = json(&["check", &arg(&dir)]);
-    assert_eq!((code, &check["sound"], &check["value_files"]), (0, &true.into(), &2.into()));
+    assert_eq!((code, &check["sound"], &check["blob_files"]), (0, &true.into(), &2.into()));
     let tree = &state(&dir).trees[&1];
     let uses = tree.uses();
     for (file, facts) in values.iter().zip(tree.values.values()) {
@@ -97,13 +97,13 @@ fn blob_files_are_shown_as_blob_files() {
         let (raw, code) = json(&["raw", &arg(file)]);
         assert_eq!((code, raw["index"].is_null()), (0, true));
         let blocks = raw["data"]["blocks"].as_array().unwrap();
-        assert_eq!((blocks.len(), &blocks[0]["kind"]), (all.len(), &"value".into()));
+        assert_eq!((blocks.len(), &blocks[0]["kind"]), (all.len(), &"blob".into()));
         assert_eq!(dump(&["check", &arg(file)]).1, 0);
         let (text, code) = dump(&["scan", &arg(file)]);
         assert!(code == 2 && text.contains("blob file"), "{text}");
     }
     let (m, _) = json(&["manifest", &arg(&dir)]);
-    assert_eq!(m["state"]["trees"][0]["value_files"].as_array().unwrap().len(), 2);
+    assert_eq!(m["state"]["trees"][0]["blob_files"].as_array().unwrap().len(), 2);
     let (text, _) = dump(&["manifest", &arg(&dir)]);
     assert!(text.contains("+ blob file") && text.contains("values of at least 64"), "{text}");
     let (text, _) = dump(&["space", &arg(&dir)]);
@@ -128,14 +128,11 @@ fn find_and_scan_show_values_in_blob_files() {
     }
     let (v, _) = json(&["find", &arg(&dir), "key001"]);
     let place = v["versions"][0]["where"].as_str().unwrap();
-    assert!(place.contains("the value in ") && v["versions"][0]["apart"]["file"].is_u64(), "{v}");
+    assert!(place.contains("the value in ") && v["versions"][0]["blob"]["file"].is_u64(), "{v}");
     for table in table_files(&dir) {
         let lines = room.path("lines");
         let (text, code) = dump(&["scan", &arg(&table), "--all-versions", "--json"]);
-        assert!(
-            code == 0 && text.contains("\"kind\":\"apart\"") && text.contains("xxxx"),
-            "{text}"
-        );
+        assert!(code == 0 && text.contains("\"kind\":\"blob\"") && text.contains("xxxx"), "{text}");
         fs::write(&lines, text).unwrap();
         let again = room.path("again").join(table.file_name().unwrap());
         let (text, code) = dump(&["from-json", &arg(&lines), "--out", &arg(&again)]);
@@ -144,7 +141,7 @@ fn find_and_scan_show_values_in_blob_files() {
         assert_eq!(data(&again), data(&table));
     }
     // Without its file a value is reported, and the rest is printed.
-    let file = value_files(&dir).remove(0);
+    let file = blob_files(&dir).remove(0);
     fs::remove_file(&file).unwrap();
     let (text, code) = dump(&["find", &arg(&dir), "key001"]);
     assert!(code == 0 && text.contains("cannot be read") && text.contains("missing"), "{text}");
@@ -160,7 +157,7 @@ fn check_reports_each_damage_of_a_blob_file() {
     let (dir, bad) = (room.path("s"), room.path("bad"));
     make(&dir);
     let mut rng = Rng::new(7);
-    for file in value_files(&dir) {
+    for file in blob_files(&dir) {
         let name = file.file_name().unwrap();
         let bytes = fs::read(&file).unwrap();
         let all = places(&file);
@@ -173,7 +170,7 @@ fn check_reports_each_damage_of_a_blob_file() {
             let errors = v["errors"].as_array().unwrap();
             assert_eq!((code, errors.len()), (1, 1), "{v:#}");
             let e = &errors[0];
-            assert_eq!((&e["offset"], &e["block"]), (&(*at).into(), &"value".into()), "{v:#}");
+            assert_eq!((&e["offset"], &e["block"]), (&(*at).into(), &"blob".into()), "{v:#}");
             assert_eq!(e["keys"][0], key.as_str(), "{v:#}");
         }
         let end = all.last().map(|p| p.0 + p.1).unwrap();
@@ -199,7 +196,7 @@ fn check_reports_missing_and_misplaced_blob_files() {
     let (dir, bad, other) = (room.path("s"), room.path("bad"), room.path("other"));
     make(&dir);
     make(&other);
-    let files = value_files(&dir);
+    let files = blob_files(&dir);
     let [a, b] = [0, 1].map(|i| PathBuf::from(files[i].file_name().unwrap()));
     let found = |what: &dyn Fn()| {
         copy(&dir, &bad);
@@ -238,7 +235,7 @@ fn check_reports_missing_and_misplaced_blob_files() {
     drop((t, db));
     // The next opening removes a file that other tests of the process protected during the close.
     drop(Db::open_with(&bad, options()).unwrap());
-    assert_eq!(value_files(&bad), Vec::<PathBuf>::new());
+    assert_eq!(blob_files(&bad), Vec::<PathBuf>::new());
     fs::copy(dir.join(&a), bad.join(&a)).unwrap();
     let (text, code) = dump(&["check", &arg(&bad)]);
     assert!(code == 0 && text.contains("1 blob file that the store does not know"), "{text}");
@@ -284,7 +281,7 @@ fn sound_stores_are_saved_whole() {
     let all = truth(&dir);
     for how in WAYS {
         let (v, code, found) = save(how, &dir, &new);
-        assert_eq!((code, &v["value_files"]), (0, &2.into()), "{v:#}");
+        assert_eq!((code, &v["blob_files"]), (0, &2.into()), "{v:#}");
         assert_eq!(found, all, "{how:?}: {v:#}");
     }
     // Remove all files with names of trees.
@@ -303,7 +300,7 @@ fn a_damaged_blob_costs_only_its_key() {
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
     let all = truth(&dir);
-    for file in value_files(&dir) {
+    for file in blob_files(&dir) {
         let bytes = fs::read(&file).unwrap();
         for (i, (at, len, key)) in places(&file).into_iter().enumerate().step_by(7) {
             copy(&dir, &bad);
@@ -336,7 +333,7 @@ fn a_lost_blob_file_costs_only_its_keys() {
     let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
     make(&dir);
     let all = truth(&dir);
-    for file in value_files(&dir) {
+    for file in blob_files(&dir) {
         let places = places(&file);
         let keys: Vec<&str> = places.iter().map(|p| p.2.as_str()).collect();
         let bytes = fs::read(&file).unwrap();
@@ -419,7 +416,7 @@ fn only_blob_files_are_left() {
     make(&dir);
     let all = truth(&dir);
     fs::create_dir_all(&bad).unwrap();
-    for file in value_files(&dir) {
+    for file in blob_files(&dir) {
         fs::copy(&file, bad.join(file.file_name().unwrap())).unwrap();
     }
     let (v, _, found) = save(&["repair"], &bad, &new);
@@ -490,7 +487,7 @@ fn deleted_keys_stay_deleted() {
         let (v, code, found) = save(&["repair"], &bad, &new);
         assert_eq!((code, found), (1, all.clone()), "without manifest, seed {seed}: {v:#}");
         // They do not come back when the values of a damaged blob file move into tables.
-        for file in value_files(&dir) {
+        for file in blob_files(&dir) {
             let path = bad.join(file.file_name().unwrap());
             let bytes = fs::read(&path).unwrap();
             let mut damaged = bytes.clone();
@@ -555,7 +552,7 @@ fn a_damaged_blob_without_reference_costs_nothing() {
     let (all, _) = history(&dir, 1);
     copy(&dir, &bad);
     let (mut needed, mut needless) = (0, 0);
-    for file in value_files(&dir) {
+    for file in blob_files(&dir) {
         let bytes = fs::read(&file).unwrap();
         for (at, len, key) in places(&file).into_iter().step_by(9) {
             let mut damaged = bytes.clone();

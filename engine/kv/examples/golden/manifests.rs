@@ -60,7 +60,7 @@ fn options(rng: &mut Rng) -> PersistedOptions {
     (o.block_size, o.table_size, o.memtable_size) =
         (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
     let mut name = |what: &str| rng.one_in(2).then(|| format!("{what} hook ❄"));
-    (o.merge, o.purge, o.summary, o.filter_prefix) =
+    (o.merge_operator, o.compaction_filter, o.summary, o.filter_prefix) =
         (name("merge"), name("purge"), name("summary"), name("prefix"));
     o
 }
@@ -101,7 +101,7 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
     }
 }
 
-fn value_file(rng: &mut Rng, id: u64) -> BlobFileMeta {
+fn blob_file(rng: &mut Rng, id: u64) -> BlobFileMeta {
     let (values, bytes) = (1 + rng.below(1000), rng.below(1 << 40));
     BlobFileMeta {
         id,
@@ -293,7 +293,7 @@ pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
 
 /// Adds a manifest with blob files. They are added with their tables; a compaction output then
 /// refers to two of them, and the third is removed with its last table.
-pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
+pub fn blob_files(seed: u64, made: &mut Made) -> Result<()> {
     let mut case = Case::new(2 * seed, 0)?;
     let options =
         TreeOptions { blob_threshold: 4096, blob_gc_percent: 50, ..TreeOptions::default() };
@@ -310,7 +310,7 @@ pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
         values: v.values.div_ceil(n),
         bytes: v.bytes / n,
     };
-    let files: Vec<BlobFileMeta> = (0..3).map(|i| value_file(rng, first + 10 + i)).collect();
+    let files: Vec<BlobFileMeta> = (0..3).map(|i| blob_file(rng, first + 10 + i)).collect();
     let mut tables = |i: u64, values: Vec<BlobUse>| {
         let mut t = table(rng, first + i, 2000 * i);
         t.values = values;
@@ -334,8 +334,8 @@ pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
         case.state.apply(&edit)?;
         case.manifest.append(&[edit])?;
     }
-    let name = format!("manifests/{seed:03}-value-files");
-    made.sound(&name, "manifest", "value files", told(&case.state));
+    let name = format!("manifests/{seed:03}-blob-files");
+    made.sound(&name, "manifest", "blob files", told(&case.state));
     case.put(made, &name, case.bytes()?, None)
 }
 
@@ -412,7 +412,7 @@ pub fn told(state: &ManifestState) -> Value {
             "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
-            "values_apart": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
+            "blob_uses": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
         })
     };
     let values = |v: &BlobFileMeta| {
@@ -422,7 +422,7 @@ pub fn told(state: &ManifestState) -> Value {
         })
     };
     let run = |r: &Arc<firn_kv::internals::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
-    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "values": t.values.values().map(|v| values(v)).collect::<Vec<_>>()});
+    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "blob_files": t.values.values().map(|v| values(v)).collect::<Vec<_>>()});
     let writers =
         state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
     let mut told = json!({

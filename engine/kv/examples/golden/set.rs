@@ -14,9 +14,9 @@ pub fn all() -> Result<Made> {
     (0..6).try_for_each(|i| logs::sound(10 * i, &mut made))?;
     (0..24).try_for_each(|i| manifests::sound(i, i * 2, &mut made))?;
     (0..4).try_for_each(|i| manifests::every_policy(i, &mut made))?;
-    (0..4).try_for_each(|i| manifests::value_files(i, &mut made))?;
+    (0..4).try_for_each(|i| manifests::blob_files(i, &mut made))?;
     (0..6).try_for_each(|i| stores::make(i, 300 + 400 * i, &mut made))?;
-    (0..4).try_for_each(|i| stores::apart(i, 300 + 800 * i, &mut made))?;
+    (0..4).try_for_each(|i| stores::blobs(i, 300 + 800 * i, &mut made))?;
     damage::make(&recipes, 14, &mut made)?;
     (0..10).try_for_each(|i| logs::damaged(i, &mut made))?;
     (0..5).try_for_each(|i| logs::sealed_damage(i, &mut made))?;
@@ -31,8 +31,8 @@ pub fn golden() -> Result<Made> {
     tables::few().iter().try_for_each(|r| r.make(&mut made))?;
     tables::zstd().iter().try_for_each(|r| r.make(&mut made))?;
     stores::make(7, 120, &mut made)?;
-    stores::apart(8, 300, &mut made)?;
-    manifests::value_files(1, &mut made)?;
+    stores::blobs(8, 300, &mut made)?;
+    manifests::blob_files(1, &mut made)?;
     let mut others = Made::default();
     logs::sound(1, &mut others)?;
     manifests::sound(3, 9, &mut others)?;

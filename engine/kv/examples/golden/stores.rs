@@ -62,7 +62,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
             filter: vec![FilterKind::None],
             ..small
         },
-        "apart" => TreeOptions {
+        "blobs" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
             blob_threshold: 64,
             blob_gc_percent: 20,
@@ -94,7 +94,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
 /// Applies one random change to the tree and to the map.
 fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     let (k, mut v) = (key(rng), format!("value {}", rng.next_u64()).into_bytes());
-    if tree.name() == "apart" && rng.one_in(2) {
+    if tree.name() == "blobs" && rng.one_in(2) {
         let len = v.len();
         v = v.into_iter().cycle().take(len * (1 + rng.below(12) as usize)).collect();
     }
@@ -145,8 +145,8 @@ pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
 }
 
 /// Adds a store whose long values are in blob files.
-pub fn apart(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
-    make_of(&["apart"], seed, steps, made)
+pub fn blobs(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
+    make_of(&["blobs"], seed, steps, made)
 }
 
 fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Result<()> {
@@ -183,7 +183,7 @@ fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Re
         let entries: Vec<_> = map.iter().map(|(k, v)| json!([hex(k), 0, 1, hex(v)])).collect();
         made.sound(name, "table", "exported", json!({"entries": entries, "tombstones": []}));
     }
-    let name = format!("stores/{seed:03}{}", if names == ["apart"] { "-apart" } else { "" });
+    let name = format!("stores/{seed:03}{}", if names == ["blobs"] { "-blobs" } else { "" });
     // Copy the files as a crash leaves them: the log is not sealed, the memtables are not flushed.
     for path in env.files().iter().filter(|p| p.starts_with(dir)) {
         let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();

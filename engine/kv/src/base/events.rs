@@ -112,7 +112,7 @@ pub enum Event {
         stalled_micros: u64,
         /// Number of subcompactions of the flush, run by one thread or several in parallel. 0 if
         /// there was nothing to write.
-        pieces: usize,
+        subcompactions: usize,
         /// Runs of the tree after the flush.
         runs: usize,
         /// Bytes of the tree's tables after the flush.
@@ -170,7 +170,7 @@ pub enum Event {
         tables: Vec<u64>,
         /// Number of subcompactions, run by one thread or several in parallel. 0 if tables were
         /// only moved or dropped.
-        pieces: usize,
+        subcompactions: usize,
         /// Duration of the compaction.
         micros: u64,
         /// Runs of the tree after the compaction.

@@ -72,7 +72,7 @@ pub fn flushed_bits(runs: &[Arc<RunShape>], entries: u64, usual: &dyn Fn(u8) -> 
 /// to manual and read-triggered compactions, because those trees are idle.
 pub fn merged_bits(runs: &[Arc<RunShape>], job: &CompactionJob, usual: &dyn Fn(u8) -> f64) -> f64 {
     let comes_again = match job.reason {
-        CompactionReason::Manual | CompactionReason::Readers => 0.0,
+        CompactionReason::Manual | CompactionReason::ReadTriggered => 0.0,
         _ => 0.5,
     };
     let to: ShapePlace = job.output();

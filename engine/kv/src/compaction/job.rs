@@ -55,9 +55,9 @@ pub enum CompactionReason {
     /// All entries of the tables have expired.
     Expired,
     /// Readers have paid as much for the runs as merging them costs.
-    Readers,
+    ReadTriggered,
     /// The tables refer to blob files with too much garbage.
-    Values,
+    BlobGarbage,
     /// Manual compaction.
     Manual,
 }
@@ -77,8 +77,8 @@ impl CompactionReason {
             CompactionReason::TooLarge => "too-large",
             CompactionReason::TooOld => "too-old",
             CompactionReason::Expired => "expired",
-            CompactionReason::Readers => "readers",
-            CompactionReason::Values => "values",
+            CompactionReason::ReadTriggered => "read-triggered",
+            CompactionReason::BlobGarbage => "blob-garbage",
             CompactionReason::Manual => "manual",
         }
     }

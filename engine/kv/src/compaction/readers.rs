@@ -52,7 +52,7 @@ pub(super) fn pick_compaction(
         }
         let is_new = all && view.run(oldest).level == 0;
         let output = if is_new { view.below(oldest) } else { view.run(oldest).place() };
-        let job = view.whole(0..=oldest, output, CompactionReason::Readers, 1.0);
+        let job = view.whole(0..=oldest, output, CompactionReason::ReadTriggered, 1.0);
         let (bytes, size) = (job.rewritten(shape), view.size_of(0..n));
         let tables = || tables_of(&shape.runs[..n]);
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)

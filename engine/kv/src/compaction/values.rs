@@ -65,7 +65,7 @@ pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Vec<CompactionJob> {
             table.blob_relocation_bytes > 0 && !view.is_table_busy(r, *t)
         };
         let (t, _) = run.tables.iter().enumerate().find(is_wanted)?;
-        Some(view.merge(&[(r, t..t + 1)], run.place(), CompactionReason::Values, SCORE))
+        Some(view.merge(&[(r, t..t + 1)], run.place(), CompactionReason::BlobGarbage, SCORE))
     };
     (0..view.len()).filter_map(wish).collect()
 }

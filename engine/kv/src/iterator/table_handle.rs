@@ -84,7 +84,7 @@ impl TableHandle {
     }
 
     /// Returns the blob file that the entry value `reference` refers to, and the location in it.
-    fn value_file(&self, reference: &[u8]) -> Result<(&Arc<BlobFile>, BlobHandle)> {
+    fn blob_file(&self, reference: &[u8]) -> Result<(&Arc<BlobFile>, BlobHandle)> {
         let bad = |what| Error::corruption(what).at(self.path(), 0).block("data");
         let Some(r) = BlobHandle::decode(reference) else {
             return Err(bad("an entry refers to no value"));
@@ -112,7 +112,7 @@ impl TableHandle {
         c.first()?;
         while c.valid() {
             if c.trailer().kind() == Some(Kind::Blob) {
-                let verified = self.value_file(c.value()).and_then(|(file, r)| {
+                let verified = self.blob_file(c.value()).and_then(|(file, r)| {
                     progress(r.stored.into());
                     file.verify(&r, c.key())
                 });
@@ -138,7 +138,7 @@ impl TableHandle {
         reference: &[u8],
         ahead: Option<&mut BlobStreams>,
     ) -> Result<TableValue> {
-        self.value_file(reference)
+        self.blob_file(reference)
             .and_then(|(file, r)| file.get(&r, &self.reads, ahead))
             .map_err(|e| e.keys(key, key))
     }
@@ -148,7 +148,7 @@ impl TableHandle {
     /// # Errors
     /// As [`blob`](Self::blob).
     pub fn blob_cost(&self, key: &[u8], reference: &[u8]) -> Result<BlockRead> {
-        let lies = self.value_file(reference).and_then(|(file, r)| Ok((file.stored_value(&r)?, r)));
+        let lies = self.blob_file(reference).and_then(|(file, r)| Ok((file.stored_value(&r)?, r)));
         let (lies, r) = lies.map_err(|e| e.keys(key, key))?;
         let origin = match (lies.is_mapped, lies.is_cached) {
             (true, _) => Origin::Map,
@@ -169,7 +169,7 @@ impl TableHandle {
     /// # Errors
     /// As [`blob`](Self::blob).
     pub fn blob_into(&self, key: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let read = self.value_file(reference).and_then(|(file, r)| file.read_into(&r, out));
+        let read = self.blob_file(reference).and_then(|(file, r)| file.read_into(&r, out));
         let is_damaged =
             |e: &Error| matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound);
         if read.as_ref().is_err_and(is_damaged)

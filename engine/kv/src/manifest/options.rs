@@ -42,9 +42,9 @@ pub struct PersistedOptions {
     pub policy: Policy,
     pub tombstone_age_secs: u64,
     /// Name of the merge operator.
-    pub merge: Option<String>,
+    pub merge_operator: Option<String>,
     /// Name of the compaction filter.
-    pub purge: Option<String>,
+    pub compaction_filter: Option<String>,
     /// Name of the summary hook.
     pub summary: Option<String>,
     /// Name of the filter prefix hook.
@@ -65,8 +65,8 @@ impl PersistedOptions {
             blob_gc_percent: o.blob_gc_percent,
             policy: o.policy.clone(),
             tombstone_age_secs: o.tombstone_age_secs,
-            merge: o.merge_operator.as_ref().map(|h| h.name().to_owned()),
-            purge: o.compaction_filter.as_ref().map(|h| h.name().to_owned()),
+            merge_operator: o.merge_operator.as_ref().map(|h| h.name().to_owned()),
+            compaction_filter: o.compaction_filter.as_ref().map(|h| h.name().to_owned()),
             summary: o.summary.as_ref().map(|h| h.name().to_owned()),
             filter_prefix: o.filter_prefix.as_ref().map(|h| h.name().to_owned()),
         }
@@ -74,8 +74,9 @@ impl PersistedOptions {
 
     /// Returns these options with the hook names of `other`.
     pub fn with_names_of(self, other: &PersistedOptions) -> PersistedOptions {
-        let PersistedOptions { merge, purge, summary, filter_prefix, .. } = other.clone();
-        PersistedOptions { merge, purge, summary, filter_prefix, ..self }
+        let PersistedOptions { merge_operator, compaction_filter, summary, filter_prefix, .. } =
+            other.clone();
+        PersistedOptions { merge_operator, compaction_filter, summary, filter_prefix, ..self }
     }
 
     /// Returns these options with the hooks of `given`.
@@ -102,8 +103,8 @@ impl PersistedOptions {
     pub fn check_hooks(&self, tree: &str, given: &TreeOptions) -> Result<()> {
         let now = PersistedOptions::of(given);
         let hooks = [
-            ("merge operator", &self.merge, &now.merge),
-            ("compaction filter", &self.purge, &now.purge),
+            ("merge operator", &self.merge_operator, &now.merge_operator),
+            ("compaction filter", &self.compaction_filter, &now.compaction_filter),
             ("summary hook", &self.summary, &now.summary),
             ("filter prefix hook", &self.filter_prefix, &now.filter_prefix),
         ];
@@ -136,8 +137,8 @@ impl Message for PersistedOptions {
         field!(24, blob_threshold, if |o| o.blob_threshold > 0),
         field!(26, blob_gc_percent, if |o| o.blob_gc_percent != DEFAULT_BLOB_GC_PERCENT),
         field!(28, filter_allocation, if |o| o.filter_allocation != FilterAllocation::ByLevel),
-        field!(16, merge),
-        field!(18, purge),
+        field!(16, merge_operator),
+        field!(18, compaction_filter),
         field!(20, summary),
         field!(22, filter_prefix),
     ];

@@ -78,8 +78,8 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
             blob_gc_percent: (n[1] >> 3) as u8,
             policy,
             tombstone_age_secs: n[3],
-            merge: h.0,
-            purge: h.1,
+            merge_operator: h.0,
+            compaction_filter: h.1,
             summary: h.2,
             filter_prefix: h.3,
         },
@@ -580,7 +580,7 @@ fn hooks_are_compared_by_name() {
         ..TreeOptions::default()
     };
     let kept = PersistedOptions::of(&with);
-    assert_eq!(kept.merge.as_deref(), Some("concat"));
+    assert_eq!(kept.merge_operator.as_deref(), Some("concat"));
     assert!(kept.check_hooks("t", &with).is_ok());
     let e = kept.check_hooks("t", &TreeOptions::default()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Incompatible);

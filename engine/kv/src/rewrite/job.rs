@@ -98,7 +98,7 @@ const BYTES_PER_BOUND: u64 = 8;
 
 /// Size in bytes at which a blob file is finished. Larger files mean fewer files, but more bytes to
 /// rewrite to reclaim garbage.
-const VALUE_FILE: u64 = 256 << 20;
+const BLOB_FILE: u64 = 256 << 20;
 
 /// Decides where the output is split.
 struct TableCutter<'a> {
@@ -307,7 +307,7 @@ impl<'a, O: Outputs> Output<'a, O> {
 
     /// Adds a put whose value goes to a blob file.
     fn add_blob(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
-        if let Some(full) = self.values.take_if(|w| w.size() >= VALUE_FILE) {
+        if let Some(full) = self.values.take_if(|w| w.size() >= BLOB_FILE) {
             self.finish_values(full)?;
         }
         let values = match &mut self.values {

@@ -88,7 +88,7 @@ pub enum BlockKind {
     /// Properties of the table.
     Properties = 5,
     /// A blob: a value stored separately from its entry, in blob files only.
-    Value = 6,
+    Blob = 6,
 }
 
 impl BlockKind {
@@ -100,7 +100,7 @@ impl BlockKind {
             BlockKind::Filter => "filter",
             BlockKind::Tombstones => "tombstones",
             BlockKind::Properties => "properties",
-            BlockKind::Value => "value",
+            BlockKind::Blob => "blob",
         }
     }
 
@@ -112,7 +112,7 @@ impl BlockKind {
             BlockKind::Filter,
             BlockKind::Tombstones,
             BlockKind::Properties,
-            BlockKind::Value,
+            BlockKind::Blob,
         ]
         .into_iter()
         .find(|&k| k as u8 == b)
@@ -120,7 +120,7 @@ impl BlockKind {
 
     fn cap(self) -> usize {
         match self {
-            BlockKind::Data | BlockKind::Value => MAX_DATA_BLOCK,
+            BlockKind::Data | BlockKind::Blob => MAX_DATA_BLOCK,
             BlockKind::Properties => MAX_PROPERTIES,
             BlockKind::Index | BlockKind::Filter | BlockKind::Tombstones => MAX_BLOCK,
         }

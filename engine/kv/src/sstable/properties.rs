@@ -4,6 +4,8 @@
 //! are varints unless stated otherwise. Readers skip unknown names; a missing name has its default
 //! (zero, empty, none). Names:
 //! ```text
+//! blob.uses            bytes: for each blob file that entries refer to, by number:
+//!                      varints number ‖ blobs ‖ bytes of their blocks
 //! block.size           target decoded size of blocks
 //! compression          0 none, 1 LZ4, 2 Zstandard
 //! created.micros       wall clock at writing
@@ -13,7 +15,7 @@
 //! entry.largest        largest key + value in bytes
 //! filter               0 none, 1 or 2: bytes a fingerprint
 //! filter.keys          hashes in the filter
-//! hook.filter_prefix, hook.merge, hook.purge, hook.summary
+//! hook.compaction_filter, hook.filter_prefix, hook.merge_operator, hook.summary
 //!                      names (UTF-8)
 //! keys.first, keys.last
 //!                      bytes: bounds of all keys, range tombstones included
@@ -29,7 +31,7 @@
 //! summary              bytes of the Summary hook
 //! tree                 tree id
 //! tree.name            name of the tree (UTF-8)
-//! values.apart         bytes: for each blob file that entries refer to, by number:
+//! blob.uses         bytes: for each blob file that entries refer to, by number:
 //!                      varints number ‖ blobs ‖ bytes of their blocks
 //! writer               name and version of the writing program
 //! ```
@@ -79,9 +81,9 @@ pub struct Properties {
     /// Name of the filter prefix; empty if the filter contains whole keys.
     pub filter_prefix: String,
     /// Name of the merge operator; empty for none.
-    pub merge: String,
+    pub merge_operator: String,
     /// Name of the compaction filter; empty for none.
-    pub purge: String,
+    pub compaction_filter: String,
     /// Name of the summary hook; empty for none.
     pub summary: String,
     /// Output of the summary hook.
@@ -218,7 +220,14 @@ impl Properties {
     /// Returns the bytes of heap memory held.
     pub(crate) fn memory(&self) -> usize {
         let p = self;
-        let texts = [&p.filter_prefix, &p.merge, &p.purge, &p.summary, &p.tree_name, &p.writer];
+        let texts = [
+            &p.filter_prefix,
+            &p.merge_operator,
+            &p.compaction_filter,
+            &p.summary,
+            &p.tree_name,
+            &p.writer,
+        ];
         texts.iter().map(|t| t.len()).sum::<usize>()
             + [&p.first_key, &p.last_key, &p.summary_bytes].iter().map(|b| b.len()).sum::<usize>()
             + p.values.len() * size_of::<BlobUse>()
@@ -290,6 +299,8 @@ macro_rules! property {
 
 /// Stored properties, names ascending.
 const PROPERTIES: &[PropertyDef] = &[
+    property!("blob.uses", Bytes, |p| encode_uses(&p.values), |p, v| p.values = decode_uses(v)?,
+        if |p| !p.values.is_empty()),
     property!("block.size", Number, block_size),
     property!("compression", Number, |p| varint(p.compression as u64), |p, v| {
         p.compression = Compression::from_u8(number(v)?.try_into().ok()?)?
@@ -307,9 +318,9 @@ const PROPERTIES: &[PropertyDef] = &[
         p.filter_dropped = u8::try_from(number(v)?).ok().filter(|d| *d < 8)?
     }, if |p| p.filter_dropped > 0),
     property!("filter.keys", Number, filter_keys),
+    property!("hook.compaction_filter", Text, compaction_filter),
     property!("hook.filter_prefix", Text, filter_prefix),
-    property!("hook.merge", Text, merge),
-    property!("hook.purge", Text, purge),
+    property!("hook.merge_operator", Text, merge_operator),
     property!("hook.summary", Text, summary),
     property!("keys.first", Bytes, first_key),
     property!("keys.last", Bytes, last_key),
@@ -328,8 +339,6 @@ const PROPERTIES: &[PropertyDef] = &[
     property!("summary", Bytes, summary_bytes),
     property!("tree", Number, tree),
     property!("tree.name", Text, tree_name, if |p| !p.tree_name.is_empty()),
-    property!("values.apart", Bytes, |p| encode_uses(&p.values), |p, v| p.values = decode_uses(v)?,
-        if |p| !p.values.is_empty()),
     property!("writer", Text, writer),
 ];
 

@@ -122,7 +122,7 @@ impl BlobWriter {
         self.raw.extend_from_slice(key);
         self.raw.extend_from_slice(value);
         let offset = self.output.offset();
-        let (stored, is_raw) = self.output.put(BlockKind::Value, self.compression, &self.raw)?;
+        let (stored, is_raw) = self.output.put(BlockKind::Blob, self.compression, &self.raw)?;
         // An uncompressed block will be served from the map.
         let warm = self.warm.as_ref().filter(|_| !is_raw);
         if let Some(mut frame) = warm.and_then(|cache| cache.spare(self.raw.len())) {
@@ -181,7 +181,7 @@ impl BlobWriter {
 
 /// Splits a decoded blob block into key, trailer and value. Returns a description of the fault if
 /// it is invalid.
-pub fn value_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> {
+pub fn blob_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> {
     const CUT: &str = "a value's block that is cut off";
     let head = raw.get(..HEAD).ok_or(CUT)?;
     let (key_len, trailer) = (u32_at(head, 0) as usize, Trailer(u64_at(head, 4)));
@@ -286,7 +286,7 @@ impl BlobFile {
 
     fn block_at(&self, offset: u64, len: usize) -> BlockPlace<'_> {
         let (file, path, id) = (&*self.file, self.path.as_path(), self.id);
-        BlockPlace { file, path, id, kind: BlockKind::Value, offset, len }
+        BlockPlace { file, path, id, kind: BlockKind::Blob, offset, len }
     }
 
     fn place(&self, r: &BlobHandle) -> Result<BlockPlace<'_>> {
@@ -300,7 +300,7 @@ impl BlobFile {
 
     /// Returns the offset of the value in the decoded block, if the block has the value of `r`.
     fn start(raw: &[u8], r: &BlobHandle) -> Result<u32, &'static str> {
-        let (_, _, value) = value_block(raw)?;
+        let (_, _, value) = blob_block(raw)?;
         if value.len() != r.len as usize {
             return Err("a value of another length than its table says");
         }
@@ -415,7 +415,7 @@ impl BlobFile {
         self.place(r)?.stored(None, |s| {
             let raw = s.to_vec()?;
             Self::start(&raw, r)?;
-            let (own, ..) = value_block(&raw)?;
+            let (own, ..) = blob_block(&raw)?;
             if own == key { Ok(()) } else { Err("a value of another key than its table says") }
         })
     }
@@ -438,7 +438,7 @@ impl BlobFile {
             if self.data_len - at < place.len as u64 {
                 return Err(place.corrupt("a block beyond the end of the values"));
             }
-            place.stored(None, |s| value_block(&s.to_vec()?).map(|_| ()))?;
+            place.stored(None, |s| blob_block(&s.to_vec()?).map(|_| ()))?;
             (at, values) = (at + place.len as u64, values + 1);
         }
         if values == self.properties.entries {

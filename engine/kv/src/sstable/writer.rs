@@ -167,8 +167,8 @@ impl TableWriter {
                 .filter_prefix
                 .as_ref()
                 .map_or(String::new(), |h| h.name().to_owned()),
-            merge: options.merge_operator.clone(),
-            purge: options.compaction_filter.clone(),
+            merge_operator: options.merge_operator.clone(),
+            compaction_filter: options.compaction_filter.clone(),
             summary: options.summary.as_ref().map_or(String::new(), |h| h.name().to_owned()),
             level: options.level as u64,
             min_seq: Seq::MAX,

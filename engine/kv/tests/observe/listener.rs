@@ -45,7 +45,8 @@ fn events_are_reported_in_order() {
     let expected = "Opened TreeCreated TreeOpened FlushBegun FlushEnded FlushBegun FlushEnded CompactionBegun CompactionEnded \
                     CheckpointMade TreeDropped";
     assert_eq!(names.join(" "), expected);
-    let Event::FlushEnded { tree, entries, versions, tables: flushed, pieces: 1, .. } = &events[4]
+    let Event::FlushEnded { tree, entries, versions, tables: flushed, subcompactions: 1, .. } =
+        &events[4]
     else {
         unreachable!()
     };

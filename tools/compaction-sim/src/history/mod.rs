@@ -201,7 +201,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                         took: n("micros") as f64 * 1000.0,
                         default_nanos: nanos,
                         tables: e["tables"].as_array().map_or(1, Vec::len),
-                        pieces: n("pieces").max(1) as usize,
+                        pieces: n("subcompactions").max(1) as usize,
                     });
                 }
                 for (sum, field) in

@@ -77,7 +77,7 @@ pub struct SimOutcome {
     /// Bytes of blob files at the end, included in `bytes`.
     pub value_bytes: u64,
     /// Number of blob files at the end.
-    pub value_files: usize,
+    pub blob_files: usize,
     /// Bytes of blob files, included in the bytes that flushes and compactions wrote.
     pub value_bytes_written: u64,
     /// Bytes of one copy of all live keys.

@@ -184,7 +184,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let making = 0;
         let (shape, filters) = (&self.shape, &self.filters);
         let moment = Moment { seconds, shape, filters, bytes, making, live };
-        self.meter.outcome.value_files = self.values.count();
+        self.meter.outcome.blob_files = self.values.count();
         self.meter.outcome.value_bytes = self.values.bytes();
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's entry in the index, and two words for its decoded form.

@@ -473,8 +473,8 @@ pub const METRICS: &[Metric] = &[
         "Bytes of blob files at the end.",
         |o| with_blobs(o, o.value_bytes as f64),
     ),
-    Metric::new("value_files", "blob files: number", Count, "Blob files at the end.", |o| {
-        with_blobs(o, o.value_files as f64)
+    Metric::new("blob_files", "blob files: number", Count, "Blob files at the end.", |o| {
+        with_blobs(o, o.blob_files as f64)
     }),
     Metric::new(
         "rewrite_amplification",

@@ -77,8 +77,8 @@ impl Options {
     fn hooks(&self, tree: &str) -> Vec<(&'static str, String)> {
         let Some(o) = self.0.get(tree) else { return vec![] };
         let hooks = [
-            ("merge", &o.merge),
-            ("purge", &o.purge),
+            ("merge_operator", &o.merge_operator),
+            ("compaction_filter", &o.compaction_filter),
             ("summary", &o.summary),
             ("filter_prefix", &o.filter_prefix),
         ];

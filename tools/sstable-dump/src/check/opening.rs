@@ -43,7 +43,7 @@ pub struct OpeningOutcome {
 /// them.
 pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     let mut hooks = TreeOptions::default();
-    match o.merge.as_deref() {
+    match o.merge_operator.as_deref() {
         Some("firn.counters") => hooks.merge_operator = Some(Arc::new(CounterMerge)),
         Some(_) => return None,
         None => {}
@@ -58,7 +58,7 @@ pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
         token_len = prefix.strip_prefix("firn.partition.")?.parse().ok().filter(|n| *n <= 64)?;
         hooks.filter_prefix = Some(Arc::new(PartitionPrefix::new(token_len)));
     }
-    match o.purge.as_deref() {
+    match o.compaction_filter.as_deref() {
         Some("firn.cells") => {
             hooks.compaction_filter =
                 hooks::family(TreeOptions::default(), false, token_len, NEVER).compaction_filter
@@ -199,7 +199,7 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
         match read {
             Ok(n) => o.entries += n,
             // Without its name no hook can be provided.
-            Err(e) if e.kind() == ErrorKind::Incompatible && persisted.is_none_or(|o| o.merge.is_some()) => o.notes.push(format!(
+            Err(e) if e.kind() == ErrorKind::Incompatible && persisted.is_none_or(|o| o.merge_operator.is_some()) => o.notes.push(format!(
                 "tree {name:?} has hooks that only the program has that wrote it: its tables have been verified, its entries not merged"
             )),
             // The program that has the store open dropped the tree.

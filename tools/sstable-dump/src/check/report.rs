@@ -29,7 +29,7 @@ pub struct Findings {
     /// Number of log records, or of frames of a manifest.
     pub records: u64,
     /// Number of blob files.
-    pub value_files: u64,
+    pub blob_files: u64,
     /// Number of values in them.
     pub values: u64,
     /// All findings.
@@ -166,7 +166,7 @@ impl Findings {
             "path": path.display().to_string(), "sound": self.all.is_empty(), "opens": self.opens,
             "opens_to_read": self.opens.map(|_| self.opens_to_read), "read": self.read,
             "tables": self.tables, "blocks": self.blocks, "entries": self.entries, "bytes": self.bytes, "records": self.records,
-            "value_files": self.value_files, "values": self.values,
+            "blob_files": self.blob_files, "values": self.values,
             "found": counts, "notes": self.notes, "renames": renames,
             "errors": self.all.iter().map(Finding::json).collect::<Vec<_>>(),
         })
@@ -205,8 +205,8 @@ pub fn print_report(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done 
         what.push(things(f.blocks, "block", "blocks"));
         what.push(things(f.entries, "entry", "entries"));
     }
-    if f.value_files > 0 {
-        what.push(things(f.value_files, "blob file", "blob files"));
+    if f.blob_files > 0 {
+        what.push(things(f.blob_files, "blob file", "blob files"));
         what.push(things(f.values, "value", "values"));
     }
     if f.records > 0 {

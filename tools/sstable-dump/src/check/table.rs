@@ -68,7 +68,7 @@ pub fn check(
             }
             found.into_iter().for_each(|e| f.add(e));
             if s.is_of_values() {
-                f.value_files += 1;
+                f.blob_files += 1;
                 f.values += s.entries();
             } else {
                 f.tables += 1;
@@ -100,10 +100,10 @@ pub fn check_values(
     }
     let is_new = |e: &Error| e.offset().is_none_or(|at| !reported.contains(&(id, at)));
     for e in errors.into_iter().filter(is_new) {
-        let needed = e.block_kind() != Some("value") || !all_logged;
+        let needed = e.block_kind() != Some("blob") || !all_logged;
         f.add(if needed { e } else { e.context("no table needs this value") });
     }
-    f.value_files += 1;
+    f.blob_files += 1;
     f.values += s.entries();
     f.bytes += size;
     Ok(())

@@ -283,7 +283,7 @@ fn version_json(v: &KeyVersion, hex: bool, family: Option<&DescribedFile>, key: 
         put_field(&mut o, "value", &v.value, hex);
     }
     if let Some((r, error)) = &v.blob {
-        o.insert("apart".into(), place_json(r));
+        o.insert("blob".into(), place_json(r));
         if let Some(e) = error {
             o.remove("value");
             o.insert("error".into(), e.to_string().into());
@@ -318,7 +318,7 @@ fn versions(
             table_versions(&files, &place, m, key, &mut all)?;
         }
     }
-    set_verdicts(&mut all, tree.options.merge.as_deref());
+    set_verdicts(&mut all, tree.options.merge_operator.as_deref());
     for v in all.iter_mut().filter(|v| v.returned) {
         if let Some((_, Some(e))) = &v.blob {
             v.verdict = format!("fails: {}", e.message());

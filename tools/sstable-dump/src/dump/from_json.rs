@@ -92,8 +92,8 @@ fn number(o: &Map<String, Value>, name: &str) -> Result<u64, String> {
 
 /// Returns the blob reference of an entry from its JSON fields.
 fn reference(o: &Map<String, Value>) -> Result<Vec<u8>, String> {
-    let place = o.get("apart").and_then(Value::as_object);
-    let place = place.ok_or("there is no object `apart` with the position of the value")?;
+    let place = o.get("blob").and_then(Value::as_object);
+    let place = place.ok_or("there is no object `blob` with the position of the value")?;
     let small = |name: &str| {
         u32::try_from(number(place, name)?).map_err(|_| format!("the field {name:?} is too large"))
     };
@@ -157,8 +157,8 @@ fn options(
         filter,
         filter_dropped,
         summary: summary.map(fixed).transpose()?,
-        merge_operator: text("merge").to_owned(),
-        compaction_filter: text("purge").to_owned(),
+        merge_operator: text("merge_operator").to_owned(),
+        compaction_filter: text("compaction_filter").to_owned(),
         created_micros: opt("created_micros").unwrap_or(0),
         ..d
     };
@@ -217,7 +217,7 @@ impl JsonTableBuilder {
             Some("put") | None => Kind::Put,
             Some("delete") => Kind::Delete,
             Some("merge") => Kind::Merge,
-            Some("apart") => Kind::Blob,
+            Some("blob") => Kind::Blob,
             Some(other) => return Err(format!("the unknown kind {other:?}")),
         };
         let (key, seq) = (need(&o, "key")?, number(&o, "seq")?);

@@ -75,7 +75,7 @@ fn table_parts(path: &Path) -> Done<(Vec<LayoutPart>, Option<DescribedFile>)> {
         let letter = match r.what.name() {
             _ if r.damage.is_some() => '!',
             "data" => 'd',
-            "value" => 'v',
+            "blob" => 'b',
             "index" => 'I',
             "filter" => 'f',
             "tombstones" => 'T',

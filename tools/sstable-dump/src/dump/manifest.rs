@@ -57,7 +57,7 @@ fn options_json(o: &PersistedOptions) -> Value {
     json!({
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
         "memtable_size": o.memtable_size, "policy": o.policy.to_string(), "tombstone_age_secs": o.tombstone_age_secs,
-        "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
+        "merge_operator": o.merge_operator, "compaction_filter": o.compaction_filter, "summary": o.summary, "filter_prefix": o.filter_prefix,
         "blob_threshold": o.blob_threshold, "blob_gc_percent": o.blob_gc_percent,
         "filter_allocation": allocation_name(o.filter_allocation),
     })
@@ -77,7 +77,7 @@ fn state_json(s: &ManifestState) -> Value {
         json!({
             "id": t.id, "name": t.name, "flushed": t.flushed, "options": options_json(&t.options),
             "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
-            "value_files": t.values.values().map(|v| blobs::facts_json(v)).collect::<Vec<_>>(),
+            "blob_files": t.values.values().map(|v| blobs::facts_json(v)).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -103,7 +103,7 @@ fn edit_json(e: &Edit) -> Value {
                 .map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)}))
                 .collect();
             let values: Vec<_> = values.iter().map(|v| blobs::facts_json(v)).collect();
-            json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed, "value_files": values})
+            json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed, "blob_files": values})
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
             json!({"edit": "counters", "next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor})
@@ -208,8 +208,8 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
             )?;
         }
         let hooks = [
-            ("merge", &o.merge),
-            ("purge", &o.purge),
+            ("merge operator", &o.merge_operator),
+            ("compaction filter", &o.compaction_filter),
             ("summary", &o.summary),
             ("filter prefix", &o.filter_prefix),
         ];

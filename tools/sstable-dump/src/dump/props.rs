@@ -46,7 +46,7 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter_bits()), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
-        "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
+        "hooks": {"filter_prefix": p.filter_prefix, "merge_operator": p.merge_operator, "compaction_filter": p.compaction_filter, "summary": p.summary},
         "summary_hex": escape::hex(&p.summary_bytes), "blobs": blobs::uses_json(&p.values),
     })
 }
@@ -147,8 +147,8 @@ fn lines(
         ("writer", p.writer.clone()),
     ];
     let hooks = [
-        ("merge", &p.merge),
-        ("purge", &p.purge),
+        ("merge operator", &p.merge_operator),
+        ("compaction filter", &p.compaction_filter),
         ("summary", &p.summary),
         ("filter prefix", &p.filter_prefix),
     ];

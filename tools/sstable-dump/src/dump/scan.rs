@@ -33,7 +33,7 @@ use crate::store::target::{TargetKind, dir_of, env, kind, open_table};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Prints lines with key, sequence number, kind and value, separated by tabs; the table's range deletions follow. The value of an entry of
-the kind `apart` is read from the blob file in the same directory; with --json its position is printed too. Without --all-versions only
+the kind `blob` is read from the blob file in the same directory; with --json its position is printed too. Without --all-versions only
 the newest version of each key is printed, including deletes. Bytes that are not text are escaped as in `firn scan`.
 
 Examples:
@@ -112,7 +112,7 @@ impl ScanPrinter<'_, '_> {
             put_field(&mut object, "key", key, hex);
             object.insert("seq".into(), t.seq().into());
             object.insert("kind".into(), kind.into());
-            object.extend(blob.map(|r| ("apart".into(), place_json(&r))));
+            object.extend(blob.map(|r| ("blob".into(), place_json(&r))));
             match value {
                 Some(Ok(v)) if has_value => {
                     put_field(&mut object, "value", &v, hex);
@@ -176,7 +176,7 @@ fn header(t: &Table) -> Value {
     json!({"table": {
         "id": t.id(), "tree": p.tree, "tree_name": p.tree_name, "log_end": p.log_end, "log_writer": p.log_writer, "level": p.level, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter_bits()), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
-        "filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary,
+        "filter_prefix": p.filter_prefix, "merge_operator": p.merge_operator, "compaction_filter": p.compaction_filter, "summary": p.summary,
         "summary_hex": escape::hex(&p.summary_bytes),
     }})
 }

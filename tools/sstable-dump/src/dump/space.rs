@@ -331,7 +331,7 @@ fn print_json(
         })
     };
     let v = json!({
-        "name": name, "tables": groups.tables, "value_files": groups.values, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
+        "name": name, "tables": groups.tables, "blob_files": groups.values, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
         "entries": groups.total.entries, "groups": list.iter().map(group).collect::<Vec<_>>(),
     });
     Ok(writeln!(screen.out, "{v}")?)

@@ -52,7 +52,7 @@ pub fn kind(t: Trailer) -> &'static str {
         Some(Kind::Put) => "put",
         Some(Kind::Delete) => "delete",
         Some(Kind::Merge) => "merge",
-        Some(Kind::Blob) => "apart",
+        Some(Kind::Blob) => "blob",
         None => "unknown",
     }
 }

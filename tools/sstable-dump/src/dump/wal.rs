@@ -69,7 +69,7 @@ fn op_name(op: &Op<'_>) -> &'static str {
         Op::Point { kind: EntryKind::Delete, .. } => "delete",
         Op::Point { kind: EntryKind::Merge, .. } => "merge",
         // No log contains blob references: the reader of operations rejects them.
-        Op::Point { kind: EntryKind::Blob, .. } => "apart",
+        Op::Point { kind: EntryKind::Blob, .. } => "blob",
         Op::DeleteRange { .. } => "delete range",
     }
 }

@@ -46,7 +46,7 @@ pub struct RecoveredHistory {
     /// Trees that had tables at some time, according to manifests.
     with_tables: BTreeSet<TreeId>,
     /// Blob files that a manifest once listed.
-    value_files: BTreeSet<u64>,
+    blob_files: BTreeSet<u64>,
     /// Ingested tables and their sequence numbers.
     pub ingested: BTreeMap<u64, u64>,
     /// Tables by the name of their tree.
@@ -87,7 +87,7 @@ impl RecoveredHistory {
     /// manifests.
     pub fn is_left_over(&self, id: u64) -> bool {
         let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));
-        self.value_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
+        self.blob_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
     }
 
     /// Adds the change of an edit of a manifest.
@@ -100,7 +100,7 @@ impl RecoveredHistory {
                     let facts = self.trees.entry(t.id).or_default();
                     (facts.name, facts.options) = (Some(t.name.clone()), Some(t.options.clone()));
                     facts.flushed = facts.flushed.max(t.flushed);
-                    self.value_files.extend(t.values.keys());
+                    self.blob_files.extend(t.values.keys());
                     self.with_tables.extend(t.tables().next().map(|_| t.id));
                     t.tables().for_each(|m| {
                         self.metas.insert(m.id, (**m).clone());
@@ -124,7 +124,7 @@ impl RecoveredHistory {
             Edit::Tables { tree, removed, added, flushed, values } => {
                 self.dead.extend(removed);
                 self.with_tables.extend(added.first().map(|_| *tree));
-                self.value_files.extend(values.iter().map(|v| v.id));
+                self.blob_files.extend(values.iter().map(|v| v.id));
                 for a in added {
                     self.dead.remove(&a.table.id);
                     self.metas.insert(a.table.id, (*a.table).clone());

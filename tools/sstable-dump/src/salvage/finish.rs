@@ -70,8 +70,8 @@ fn guess_hooks(
     has_merges: bool,
     partitioner: Option<Partitioner>,
 ) -> Option<(TreeOptions, &'static str)> {
-    let any = has.merge.is_some()
-        || has.purge.is_some()
+    let any = has.merge_operator.is_some()
+        || has.compaction_filter.is_some()
         || has.summary.is_some()
         || has.filter_prefix.is_some();
     // No tree shows the partitioner: take the one that most stores have.
@@ -92,8 +92,8 @@ fn guess_hooks(
 fn set_hooks(o: &mut PersistedOptions, hooks: &TreeOptions) -> bool {
     let named = PersistedOptions::of(hooks);
     let before = o.clone();
-    (o.merge, o.purge, o.summary, o.filter_prefix) =
-        (named.merge, named.purge, named.summary, named.filter_prefix);
+    (o.merge_operator, o.compaction_filter, o.summary, o.filter_prefix) =
+        (named.merge_operator, named.compaction_filter, named.summary, named.filter_prefix);
     *o != before
 }
 

@@ -28,7 +28,7 @@ use firn_kv::internals::base::ops::Op;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::TreeState;
 use firn_kv::internals::sstable::format::BlockKind;
-use firn_kv::internals::sstable::values::value_block;
+use firn_kv::internals::sstable::values::blob_block;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions, block_entries};
 use firn_tools::output::Done;
@@ -155,11 +155,11 @@ impl ValueRecovery<'_> {
                 damaged |= matches!(piece, TablePiece::Damage { .. });
                 continue;
             };
-            if header.kind != BlockKind::Value {
+            if header.kind != BlockKind::Blob {
                 continue;
             }
             let Ok(raw) = walk.raw(offset, header) else { continue };
-            let Ok((key, trailer, _)) = value_block(&raw) else { continue };
+            let Ok((key, trailer, _)) = blob_block(&raw) else { continue };
             values += 1;
             let seq = trailer.seq();
             let lost = || self.lost.iter().any(|l| l.may_refer_to(id, key, seq));

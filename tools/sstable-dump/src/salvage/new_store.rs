@@ -66,7 +66,7 @@ pub fn copy_blob_files(
     for id in used {
         copy_file(&old.files.path(id), &table_path(old.out, id))?;
         let facts = old.files.facts(id)?;
-        report.value_files += 1;
+        report.blob_files += 1;
         report.bytes += facts.size;
         all.insert(id, facts);
     }
@@ -273,8 +273,9 @@ fn replay_lost(names: &FileNames, state: &mut ManifestState, report: &mut NewSto
         .filter_map(|l| l.tree)
         .collect();
     let floor = names.unbroken_log()?;
-    let is_wanted =
-        |t: &TreeState| lost.contains(&t.id) && floor < t.flushed && t.options.merge.is_none();
+    let is_wanted = |t: &TreeState| {
+        lost.contains(&t.id) && floor < t.flushed && t.options.merge_operator.is_none()
+    };
     if !state.trees.values().any(is_wanted) {
         return Ok(());
     }

@@ -22,7 +22,7 @@ pub struct NewStoreReport {
     /// Number of tables that could be saved only in part.
     pub rescued: u64,
     /// Number of blob files copied unchanged.
-    pub value_files: u64,
+    pub blob_files: u64,
     /// Number of entries in the new store's tables.
     pub entries: u64,
     /// Number of bytes of the new store's tables.
@@ -123,7 +123,7 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
     if screen.json {
         let v = json!({
             "from": dir.display().to_string(), "to": out.display().to_string(), "tables_copied": r.copied, "tables_rescued": r.rescued,
-            "value_files": r.value_files,
+            "blob_files": r.blob_files,
             "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes,
             "unknown": r.unknown.iter().chain(&r.unset).collect::<Vec<_>>(),
             "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(), "indexes_to_rebuild": r.rebuilt,
@@ -152,7 +152,7 @@ fn print_text(screen: &mut Screen<'_>, out: &Path, r: &NewStoreReport) -> Done {
     } else {
         String::new()
     };
-    let values = match r.value_files {
+    let values = match r.blob_files {
         0 => String::new(),
         n => format!(", {}", things(n, "blob file", "blob files")),
     };

@@ -62,8 +62,8 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
         } else {
             o.filter.first().copied().unwrap_or(FilterKind::Fuse8)
         },
-        merge_operator: name(&o.merge),
-        compaction_filter: name(&o.purge),
+        merge_operator: name(&o.merge_operator),
+        compaction_filter: name(&o.compaction_filter),
         ..WriterOptions::default()
     }
 }
@@ -87,8 +87,8 @@ fn options_from(p: &Properties) -> WriterOptions {
         filter_dropped: p.filter_dropped,
         filter_prefix: None,
         summary: (!p.summary.is_empty()).then(fixed),
-        merge_operator: p.merge.clone(),
-        compaction_filter: p.purge.clone(),
+        merge_operator: p.merge_operator.clone(),
+        compaction_filter: p.compaction_filter.clone(),
         created_micros: p.created_micros,
         warm: None,
     }
@@ -100,8 +100,8 @@ pub fn options_by(p: &Properties) -> PersistedOptions {
     PersistedOptions {
         block_size: p.block_size.clamp(512, 65_536),
         compression: vec![p.compression],
-        merge: some(&p.merge),
-        purge: some(&p.purge),
+        merge_operator: some(&p.merge_operator),
+        compaction_filter: some(&p.compaction_filter),
         summary: some(&p.summary),
         filter_prefix: some(&p.filter_prefix),
         ..PersistedOptions::of(&TreeOptions::default())

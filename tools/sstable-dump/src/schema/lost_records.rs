@@ -79,7 +79,8 @@ impl<'a> TreeEvidence<'a> {
     /// Returns the largest number of a family or index in this range. A tree without their hooks
     /// belongs to an application, whatever its name.
     fn largest(&self, of: Range<u32>) -> u32 {
-        let has_hooks = |o: &PersistedOptions| o.purge.is_some() || o.merge.is_some();
+        let has_hooks =
+            |o: &PersistedOptions| o.compaction_filter.is_some() || o.merge_operator.is_some();
         let ours = self.trees.iter().filter(|(_, o)| has_hooks(o));
         let numbers = ours.filter_map(|(name, _)| match TreeName::parse(name)? {
             TreeName::Family(id) | TreeName::Index(id) => Some(id),

@@ -18,7 +18,7 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};
-use firn_kv::internals::sstable::values::value_block;
+use firn_kv::internals::sstable::values::blob_block;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io::is_dir;
 use firn_tools::output::{bytes, things};
@@ -39,7 +39,7 @@ pub struct OldStore<'a> {
     pub files: &'a StoreBlobs<'a>,
 }
 
-/// Number of bytes before the key in a decoded value block.
+/// Number of bytes before the key in a decoded blob block.
 const VALUE_HEAD: u64 = 12;
 
 /// A value from a blob file.
@@ -120,7 +120,7 @@ impl<'a> StoreBlobs<'a> {
         };
         let raw = block(&*file, &path, place.file, place.offset, place.stored)
             .map_err(|e| e.keys(key, key))?;
-        let (own, _, value) = value_block(&raw).map_err(bad)?;
+        let (own, _, value) = blob_block(&raw).map_err(bad)?;
         if own != key {
             return Err(bad("a value of another key than its table says"));
         }
@@ -137,7 +137,7 @@ impl<'a> StoreBlobs<'a> {
     pub fn value_at(&self, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
         let path = self.path(id);
         let raw = block(&*self.file(id)?, &path, id, offset, stored)?;
-        let (_, _, value) = value_block(&raw)
+        let (_, _, value) = blob_block(&raw)
             .map_err(|what| Error::corruption(what).at(&path, offset).block("value"))?;
         Ok(value.to_vec())
     }
@@ -239,7 +239,7 @@ fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) ->
     }
     let mut block = vec![0; stored as usize];
     file.read_at(offset, &mut block)?;
-    StoredBlock::check(&block, BlockKind::Value, id, offset).and_then(|s| s.to_vec()).map_err(bad)
+    StoredBlock::check(&block, BlockKind::Blob, id, offset).and_then(|s| s.to_vec()).map_err(bad)
 }
 
 /// Returns the position of a blob as JSON.
@@ -279,7 +279,7 @@ pub fn count_errors(s: &Survey, meta: Option<&BlobFileMeta>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
     let (mut keys, mut values, mut blocks, mut largest) = (0u64, 0u64, 0u64, 0u64);
     let mut bounds: Option<(&[u8], &[u8])> = None;
-    for r in s.sound(BlockKind::Value) {
+    for r in s.sound(BlockKind::Blob) {
         let Some((key, _)) = &r.keys else { continue };
         let len = key.len() as u64;
         let entry = r.raw_len.saturating_sub(VALUE_HEAD);

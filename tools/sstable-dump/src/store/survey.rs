@@ -12,7 +12,7 @@ use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::key::{Trailer, compare};
 use firn_kv::internals::range_del::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
-use firn_kv::internals::sstable::values::value_block;
+use firn_kv::internals::sstable::values::blob_block;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{
     BlockInfo, Properties, block_entries, decode_index, decode_tombstones,
@@ -178,14 +178,14 @@ impl Surveyor {
                 self.s.properties =
                     Some(Properties::decode(raw).ok_or("properties that cannot be read")?);
             }
-            BlockKind::Value => return self.take_value(raw, r),
+            BlockKind::Blob => return self.take_value(raw, r),
             BlockKind::Filter => {}
         }
         Ok(())
     }
 
     fn take_value(&mut self, raw: &[u8], r: &mut SurveyRegion) -> Result<(), &'static str> {
-        let (key, trailer, _) = value_block(raw)?;
+        let (key, trailer, _) = blob_block(raw)?;
         if self.last.as_ref().is_some_and(|(last, _)| last.as_slice() > key) {
             return Err("values out of order");
         }
@@ -291,13 +291,13 @@ impl Survey {
 
     /// Reports whether it is a blob file, by its footer, or without one by its blocks.
     pub fn is_of_values(&self) -> bool {
-        let by_blocks = || self.sound(BlockKind::Value).next().is_some();
+        let by_blocks = || self.sound(BlockKind::Blob).next().is_some();
         self.footer.as_ref().map_or_else(by_blocks, Footer::is_of_values)
     }
 
     /// Returns the kind of the blocks with the file's data.
     fn content(&self) -> BlockKind {
-        if self.is_of_values() { BlockKind::Value } else { BlockKind::Data }
+        if self.is_of_values() { BlockKind::Blob } else { BlockKind::Data }
     }
 
     /// Iterates over the damaged regions.

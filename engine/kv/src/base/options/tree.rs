@@ -217,8 +217,11 @@ impl fmt::Debug for TreeOptions {
             .field("blob_gc_percent", &self.blob_gc_percent)
             .field("policy", &self.policy)
             .field("tombstone_age_secs", &self.tombstone_age_secs)
-            .field("merge", &self.merge_operator.as_ref().map(|h| h.name().to_owned()))
-            .field("purge", &self.compaction_filter.as_ref().map(|h| h.name().to_owned()))
+            .field("merge_operator", &self.merge_operator.as_ref().map(|h| h.name().to_owned()))
+            .field(
+                "compaction_filter",
+                &self.compaction_filter.as_ref().map(|h| h.name().to_owned()),
+            )
             .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
             .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
             .finish()

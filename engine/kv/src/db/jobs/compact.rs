@@ -193,7 +193,7 @@ pub fn claim_by(
             format!("the policy chose a job that is not sound: {words}"),
         ));
     }
-    if job.reason == CompactionReason::Readers {
+    if job.reason == CompactionReason::ReadTriggered {
         tree.read_debt.spend(job.rewritten(&shape));
     }
     // Counted before other threads see the tables as busy, so that the tree never looks idle in
@@ -349,7 +349,7 @@ fn run_step(db: &DbInner, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Re
             level: claimed.job.output_level,
             removed: ran.removed,
             tables: ran.tables,
-            pieces: ran.pieces,
+            subcompactions: ran.pieces,
             micros: nanos / 1000,
             runs,
             bytes,

@@ -278,7 +278,7 @@ fn report_flush(
             waited_micros: waited / 1000,
             slowdown_micros: scheduler.writes().slept() / 1000,
             stalled_micros: scheduler.writes().stalled() / 1000,
-            pieces: f.pieces,
+            subcompactions: f.pieces,
             runs,
             bytes: all,
         }

@@ -107,12 +107,12 @@ fn whole(
 fn is_up_to_date(table: &Table, options: &TreeOptions, level: u8) -> bool {
     let (p, level) = (table.properties(), usize::from(level));
     let name = |hook: Option<&str>| hook.unwrap_or_default().to_owned();
-    p.purge.is_empty()
+    p.compaction_filter.is_empty()
         && p.range_deletes == 0
         && p.block_size == options.block_size as u64
         && p.compression == options.compression_at(level)
         && has_filter(p, options, level)
-        && p.merge == name(options.merge_operator.as_ref().map(|h| h.name()))
+        && p.merge_operator == name(options.merge_operator.as_ref().map(|h| h.name()))
         && p.summary == name(options.summary.as_ref().map(|h| h.name()))
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
         // Values are stored where the options require: in the table or in blob files.

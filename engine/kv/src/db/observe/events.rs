@@ -305,7 +305,7 @@ fn flush_line(event: &Event, at: u64) -> Option<EventLine> {
         waited_micros,
         slowdown_micros,
         stalled_micros,
-        pieces,
+        subcompactions,
         runs,
         bytes,
     } = event
@@ -328,7 +328,7 @@ fn flush_line(event: &Event, at: u64) -> Option<EventLine> {
         .num("waited_micros", *waited_micros)
         .num("slowdown_micros", *slowdown_micros)
         .num("stalled_micros", *stalled_micros)
-        .num("pieces", *pieces as u64)
+        .num("subcompactions", *subcompactions as u64)
         .num("runs", *runs as u64)
         .num("bytes", *bytes);
     Some(line)
@@ -348,7 +348,7 @@ fn compaction_line(event: &Event, at: u64) -> Option<EventLine> {
         level,
         removed,
         tables,
-        pieces,
+        subcompactions,
         micros,
         runs,
         bytes,
@@ -368,7 +368,7 @@ fn compaction_line(event: &Event, at: u64) -> Option<EventLine> {
         .num("level", u64::from(*level))
         .list("removed", removed)
         .list("tables", tables)
-        .num("pieces", *pieces as u64)
+        .num("subcompactions", *subcompactions as u64)
         .num("micros", *micros)
         .num("runs", *runs as u64)
         .num("bytes", *bytes);

@@ -59,9 +59,9 @@ impl TracingListener {
                     info_span!(target: "firn", parent: None, "flush", tree, memory),
                 );
             }
-            Event::FlushEnded { tree, entries, bytes_out, micros, tables, pieces, .. } => {
+            Event::FlushEnded { tree, entries, bytes_out, micros, tables, subcompactions, .. } => {
                 self.end("flush", tree, || {
-                    info!(target: "firn", entries, bytes_out, pieces, micros, ?tables, "flushed");
+                    info!(target: "firn", entries, bytes_out, subcompactions, micros, ?tables, "flushed");
                 })
             }
             Event::FlushFailed { tree, error } => {
@@ -80,11 +80,11 @@ impl TracingListener {
                 entries_out,
                 micros,
                 tables,
-                pieces,
+                subcompactions,
                 ..
             } => {
                 self.end("compaction", &format!("{tree} {job}"), || {
-                    info!(target: "firn", bytes_in, bytes_out, entries_in, entries_out, pieces, micros, ?tables, "compacted");
+                    info!(target: "firn", bytes_in, bytes_out, entries_in, entries_out, subcompactions, micros, ?tables, "compacted");
                 });
             }
             Event::CompactionFailed { tree, job, error } => {

@@ -18,7 +18,7 @@ use crate::workload::Pattern;
 const SEQUENCE: u64 = 0x5e90;
 
 /// Bytes of values that the engine writes into one blob file.
-const VALUE_FILE: f64 = (256 << 20) as f64;
+const BLOB_FILE: f64 = (256 << 20) as f64;
 
 /// Maximum number of separate ranges of a table.
 const STRETCHES: usize = 6;
@@ -188,7 +188,7 @@ impl SummaryTables {
         if all <= 0.0 || (bytes <= 0.0 && stays.is_empty()) {
             return;
         }
-        let files = (bytes / VALUE_FILE).ceil();
+        let files = (bytes / BLOB_FILE).ceil();
         let each = bytes / files.max(1.0);
         for _ in 0..files as u64 {
             made.values.push(SimBlobOutput { id: self.next_id, size: each as u64, bytes: each });

@@ -60,7 +60,7 @@ fn edit(e: &Edit) -> Value {
             let added = added.iter().map(
                 |a: &AddedTable| json!({"level": a.level, "run": a.run, "table": table(&a.table)}),
             );
-            let mut out = json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>(), "values": values(all.iter())});
+            let mut out = json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>(), "blob_files": values(all.iter())});
             flushed.iter().for_each(|f| out["flushed"] = (*f).into());
             json!({"tables": out})
         }
@@ -88,7 +88,7 @@ fn writers(all: &[LogWriter]) -> Value {
 fn tree(t: &TreeState) -> Value {
     let run = |r: &Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let runs: Vec<_> = t.runs.iter().map(run).collect();
-    json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs, "values": values(t.values.values())})
+    json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs, "blob_files": values(t.values.values())})
 }
 
 fn values<'a>(all: impl Iterator<Item = &'a Arc<BlobFileMeta>>) -> Value {
@@ -115,7 +115,7 @@ fn table(t: &TableMeta) -> Value {
         out["ingested_seq"] = t.ingested_seq.into();
     }
     if !t.values.is_empty() {
-        out["blobs"] = hex_json(&encode_uses(&t.values));
+        out["blob_uses"] = hex_json(&encode_uses(&t.values));
     }
     out
 }
@@ -128,8 +128,8 @@ fn options(o: &PersistedOptions) -> Value {
         "tombstone_age_secs": o.tombstone_age_secs,
     });
     let hooks = [
-        ("merge", &o.merge),
-        ("purge", &o.purge),
+        ("merge_operator", &o.merge_operator),
+        ("compaction_filter", &o.compaction_filter),
         ("summary", &o.summary),
         ("filter_prefix", &o.filter_prefix),
     ];

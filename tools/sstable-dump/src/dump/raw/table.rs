@@ -95,7 +95,7 @@ impl RawFile<'_> {
         let (mut all, mut at) = (vec![], 0);
         while at < data_len {
             let bad = |what: &str| {
-                Error::corruption(what).at(self.path, at).block(BlockKind::Value.name())
+                Error::corruption(what).at(self.path, at).block(BlockKind::Blob.name())
             };
             if data_len - at < BLOCK_HEADER as u64 {
                 return Err(bad("a block that is cut off"));
@@ -106,7 +106,7 @@ impl RawFile<'_> {
             if len > data_len - at {
                 return Err(bad("a block that is cut off"));
             }
-            all.push(self.block(BlockKind::Value, at, len, value_block)?);
+            all.push(self.block(BlockKind::Blob, at, len, blob_block)?);
             at += len;
         }
         Ok(all)
@@ -153,8 +153,8 @@ fn data_block(raw: &[u8]) -> Result<Value, &'static str> {
     }))
 }
 
-fn value_block(raw: &[u8]) -> Result<Value, &'static str> {
-    let (key, trailer, value) = values::value_block(raw)?;
+fn blob_block(raw: &[u8]) -> Result<Value, &'static str> {
+    let (key, trailer, value) = values::blob_block(raw)?;
     Ok(
         json!({"len_key": key.len(), "trailer": trailer.0, "key": hex_json(key), "value": hex_json(value)}),
     )

@@ -1,5 +1,5 @@
 meta:
-  id: value_block
+  id: blob_block
   title: Firn blob file, the content of a value's block
   license: MIT OR Apache-2.0
   ks-version: "0.11"
@@ -22,7 +22,7 @@ seq:
     size-eos: true
 types:
   reference:
-    doc: What an entry of the kind apart has in place of its value.
+    doc: What an entry of the kind blob has in place of its value.
     seq:
       - id: file
         type: common::varint
