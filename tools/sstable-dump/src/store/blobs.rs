@@ -116,7 +116,7 @@ impl<'a> StoreBlobs<'a> {
         let path = self.path(place.file);
         let file = self.file(place.file).map_err(|e| e.keys(key, key))?;
         let bad = |what: &str| {
-            Error::corruption(what).at(&path, place.offset).block("value").keys(key, key)
+            Error::corruption(what).at(&path, place.offset).block("blob").keys(key, key)
         };
         let raw = block(&*file, &path, place.file, place.offset, place.stored)
             .map_err(|e| e.keys(key, key))?;
@@ -138,7 +138,7 @@ impl<'a> StoreBlobs<'a> {
         let path = self.path(id);
         let raw = block(&*self.file(id)?, &path, id, offset, stored)?;
         let (_, _, value) = blob_block(&raw)
-            .map_err(|what| Error::corruption(what).at(&path, offset).block("value"))?;
+            .map_err(|what| Error::corruption(what).at(&path, offset).block("blob"))?;
         Ok(value.to_vec())
     }
 
@@ -233,7 +233,7 @@ impl<'a> StoreBlobs<'a> {
 
 /// Reads and decodes the block of a value of file `id`.
 fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
-    let bad = |what: &str| block_error(what).at(path, offset).block("value");
+    let bad = |what: &str| block_error(what).at(path, offset).block("blob");
     if offset.checked_add(stored.into()).is_none_or(|end| end > file.len()) {
         return Err(bad("the file ends before this value does"));
     }
