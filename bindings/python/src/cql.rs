@@ -1,17 +1,19 @@
 //! Sessions, statements, rows.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use firn_cql::{Named, OwnedRow, Prepared, Run, ToValue, Value, Walk};
+use firn_cql::{ColumnSpec, Named, OwnedRow, Prepared, Run, ToValue, Value, Walk};
 use firn_wide::Options;
-use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
+use crate::arrow::ArrowReader;
 use crate::db::options;
 use crate::error::of_cql;
 use crate::handle::{Closable, Handle};
+use crate::iterate::lock;
 use crate::value::{of_python, to_python};
 
 /// A CQL session with a database, in a directory or in memory.
@@ -186,21 +188,26 @@ fn run(
     py.detach(|| session.walk(prepared, in_order, how)).map(Rows::of).map_err(of_cql)
 }
 
+/// Bytes of values after which `Rows.take` ends.
+const TAKE_BYTES: usize = 1 << 20;
+
 /// The rows of a statement: an iterator that fetches pages on demand.
 #[pyclass(frozen, module = "firn")]
 pub struct Rows {
-    walk: Handle<Mutex<Walk>>,
+    walk: Arc<Handle<Mutex<Walk>>>,
     columns: Arc<[String]>,
+    specs: Arc<[ColumnSpec]>,
 }
 
 impl Rows {
     fn of(walk: Walk) -> Rows {
-        let columns = walk.page().columns().iter().map(|c| c.name.clone()).collect();
-        Rows { walk: Handle::new(Mutex::new(walk)), columns }
+        let specs = walk.page().columns().clone();
+        let columns = specs.iter().map(|c| c.name.clone()).collect();
+        Rows { walk: Arc::new(Handle::new(Mutex::new(walk))), columns, specs }
     }
 
     fn row(&self, py: Python<'_>) -> PyResult<Option<Row>> {
-        let next = py.detach(|| self.walk.lock().unwrap_or_else(PoisonError::into_inner).next());
+        let next = py.detach(|| lock(&self.walk).next());
         next.transpose().map_err(of_cql)?.map(|row| Row::of(py, &row, &self.columns)).transpose()
     }
 }
@@ -211,6 +218,12 @@ impl Rows {
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.columns.to_vec()
+    }
+
+    /// Types of the columns, in CQL.
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        self.specs.iter().map(|c| c.of.to_string()).collect()
     }
 
     fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -224,6 +237,73 @@ impl Rows {
     /// Return the next row, or None.
     fn one(&self, py: Python<'_>) -> PyResult<Option<Row>> {
         self.row(py)
+    }
+
+    /// Return at most `count` further rows, fewer if their bytes exceed 1 MiB. An empty list is the
+    /// end.
+    fn take<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
+        let (rows, failed) = py.detach(|| {
+            let (mut rows, mut bytes, mut walk) = (vec![], 0, lock(&self.walk));
+            while rows.len() < count && bytes < TAKE_BYTES {
+                match walk.next() {
+                    Some(Ok(row)) => {
+                        let cells = 0..row.row().columns().len();
+                        bytes +=
+                            cells.map(|i| row.row().bytes(i).map_or(0, <[u8]>::len)).sum::<usize>();
+                        rows.push(row);
+                    }
+                    Some(Err(e)) => return (rows, Some(e)),
+                    None => break,
+                }
+            }
+            (rows, None)
+        });
+        failed.map_or(Ok(()), |e| Err(of_cql(e)))?;
+        let rows = rows.iter().map(|row| Row::of(py, row, &self.columns));
+        PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    #[pyo3(signature = (decimal_scale=10))]
+    fn _arrow_reader(&self, decimal_scale: i8) -> PyResult<ArrowReader> {
+        if !(0..=38).contains(&decimal_scale) {
+            return Err(PyValueError::new_err("decimal_scale is at least 0 and at most 38"));
+        }
+        Ok(ArrowReader::of_rows(self.walk.clone(), self.specs.clone(), decimal_scale))
+    }
+
+    /// Return the remaining rows as a `pyarrow.Table`. Decimals have `decimal_scale` digits after
+    /// the point; one with more is refused.
+    #[pyo3(signature = (*, decimal_scale=10))]
+    fn to_arrow<'py>(&self, py: Python<'py>, decimal_scale: i8) -> PyResult<Bound<'py, PyAny>> {
+        py.import("firn._arrow")?.call_method1("table", (self._arrow_reader(decimal_scale)?,))
+    }
+
+    /// Return the remaining rows as a `pyarrow.RecordBatchReader`, which fetches pages as needed. A
+    /// batch has at most 16384 rows.
+    #[pyo3(signature = (*, decimal_scale=10))]
+    fn to_arrow_batches<'py>(
+        &self,
+        py: Python<'py>,
+        decimal_scale: i8,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        py.import("firn._arrow")?.call_method1("reader", (self._arrow_reader(decimal_scale)?,))
+    }
+
+    /// Return the remaining rows as a `pandas.DataFrame`.
+    #[pyo3(signature = (*, decimal_scale=10))]
+    fn to_pandas<'py>(&self, py: Python<'py>, decimal_scale: i8) -> PyResult<Bound<'py, PyAny>> {
+        py.import("firn._arrow")?.call_method1("frame", (self._arrow_reader(decimal_scale)?,))
+    }
+
+    /// Return the remaining rows by the Arrow C stream protocol.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = requested_schema;
+        self._arrow_reader(10)?.stream(py)
     }
 }
 

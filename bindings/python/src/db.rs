@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use firn_kv::{DbOptions, Durability, Retry};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes as Bytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::batch::Batch;
 use crate::handle::{Closable, Handle};
+use crate::iterate::limits;
+use crate::mapping::{MutableTreeRange, Pair, State, TreeRange, pair};
 use crate::merge::{self, Pairs, call};
-use crate::read::{Batch, Items, Kind, Limits, Snapshot, Transaction, limits};
+use crate::read::{Snapshot, Transaction};
 
 /// Parses a durability.
 pub fn durability(name: Option<&str>) -> PyResult<Option<Durability>> {
@@ -46,6 +49,12 @@ pub struct Db(Closable<firn_kv::Db>);
 impl Db {
     fn open(db: firn_kv::Db) -> Db {
         Db(Closable::new("store", db))
+    }
+
+    /// Returns the store with this durability.
+    fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Db> {
+        let (durability, db) = (durability(name)?, self.0.get()?);
+        Ok(durability.map_or_else(|| db.clone(), |d| db.with(d)))
     }
 }
 
@@ -83,7 +92,7 @@ impl Db {
         name: &str,
         merge: Option<(String, Py<PyAny>)>,
         options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Tree> {
+    ) -> PyResult<Py<Tree>> {
         let (db, merge) =
             (self.0.get()?, merge.map(|(name, function)| merge::hook(name, function)));
         let mut changes: Vec<(String, String)> = vec![];
@@ -94,7 +103,7 @@ impl Db {
         }
         let changes: Vec<(&str, &str)> = changes.iter().map(|(n, v)| (&**n, &**v)).collect();
         let tree = call(py, || firn_tools::trees::with_options(&db, name, &changes, merge))?;
-        Ok(Tree { tree: Handle::new(tree), name: name.to_owned() })
+        Tree::open(py, tree)
     }
 
     fn tree_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
@@ -111,9 +120,15 @@ impl Db {
     #[pyo3(signature = (batch, *, durability=None))]
     fn write(&self, py: Python<'_>, batch: &Batch, durability: Option<&str>) -> PyResult<()> {
         let batch = batch.take();
-        let (durability, db) = (self::durability(durability)?, self.0.get()?);
-        let db = durability.map_or_else(|| db.clone(), |d| db.with(d));
+        let db = self.with(durability)?;
         call(py, || db.write(batch))
+    }
+
+    /// Begin a batch: the end of `with db.batch() as batch` writes it atomically, unless an
+    /// exception leaves the block.
+    #[pyo3(signature = (*, durability=None))]
+    fn batch(&self, durability: Option<&str>) -> PyResult<Batch> {
+        Ok(Batch::of(self.with(durability)?))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
@@ -123,23 +138,25 @@ impl Db {
 
     /// Begin a transaction: `with db.transaction() as tx` commits it, unless an exception leaves
     /// the block.
-    fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
-        let db = self.0.get()?;
+    #[pyo3(signature = (*, durability=None))]
+    fn transaction(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Transaction> {
+        let db = self.with(durability)?;
         Ok(Transaction::new(py.detach(|| db.transaction())))
     }
 
     /// Call `work(tx)` with a transaction and commit it. On a conflict retry, at most `attempts`
     /// times, with the engine's pauses in between.
-    #[pyo3(signature = (work, *, attempts=32))]
+    #[pyo3(signature = (work, *, attempts=32, durability=None))]
     fn transact(
         &self,
         py: Python<'_>,
         work: &Bound<'_, PyAny>,
         attempts: u32,
+        durability: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let retry = Retry { attempts, ..Retry::default() };
         for attempt in 1.. {
-            let tx = Bound::new(py, self.transaction(py)?)?;
+            let tx = Bound::new(py, self.transaction(py, durability)?)?;
             let done = work.call1((&tx,)).and_then(|out| tx.get().commit(py).map(|()| out));
             match done {
                 Err(e)
@@ -199,90 +216,34 @@ impl Db {
     }
 }
 
-/// A tree of a store: an ordered map from bytes to bytes, used like a dict.
-#[pyclass(frozen, module = "firn")]
+/// A tree of a store: the mutable range of all its keys, with the operations of a whole tree.
+#[pyclass(frozen, mapping, extends = MutableTreeRange, module = "firn")]
 pub struct Tree {
     pub tree: Handle<firn_kv::Tree>,
-    name: String,
 }
 
 impl Tree {
+    fn open(py: Python<'_>, tree: firn_kv::Tree) -> PyResult<Py<Tree>> {
+        let range = TreeRange::all(tree.clone(), State::Newest);
+        let base = PyClassInitializer::from(range).add_subclass(MutableTreeRange);
+        Py::new(py, base.add_subclass(Tree { tree: Handle::new(tree) }))
+    }
+
     /// Returns the tree with this durability.
     fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Tree> {
         Ok(durability(name)?.map_or_else(|| (*self.tree).clone(), |d| self.tree.with(d)))
     }
-
-    fn read<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let found = call(py, || self.tree.get(key))?;
-        Ok(found.map(|v| PyBytes::new(py, &v)))
-    }
-
-    fn walk(&self, py: Python<'_>, bounds: &Limits, kind: Kind) -> Items {
-        Items::new(py.detach(|| self.tree.range(bounds.range())), kind, bounds.reverse, true)
-    }
-}
-
-/// A pair of bytes.
-type Pair<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-
-fn pair<'py>(
-    py: Python<'py>,
-    entry: Option<(firn_kv::Value, firn_kv::Value)>,
-) -> Option<Pair<'py>> {
-    entry.map(|(k, v)| (PyBytes::new(py, &k), PyBytes::new(py, &v)))
 }
 
 #[pymethods]
 impl Tree {
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        self.tree.name()
     }
 
     fn __repr__(&self) -> String {
-        format!("<firn.Tree {:?}>", self.name)
-    }
-
-    fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes) -> PyResult<Bound<'py, PyBytes>> {
-        self.read(py, &key)?.ok_or_else(|| PyKeyError::new_err(PyBytes::new(py, &key).unbind()))
-    }
-
-    fn __setitem__(&self, py: Python<'_>, key: Bytes, value: Bytes) -> PyResult<()> {
-        call(py, || self.tree.put(&key, &value))
-    }
-
-    fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
-        if !self.__contains__(py, key.clone_ref(py))? {
-            return Err(PyKeyError::new_err(PyBytes::new(py, &key).unbind()));
-        }
-        call(py, || self.tree.delete(&key))
-    }
-
-    fn __contains__(&self, py: Python<'_>, key: Bytes) -> PyResult<bool> {
-        call(py, || self.tree.contains(&key))
-    }
-
-    /// Counts the keys one by one.
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        call(py, || self.tree.len()).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
-    }
-
-    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        call(py, || self.tree.is_empty()).map(|empty| !empty)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Items> {
-        Ok(self.walk(py, &limits(None, None, None, false)?, Kind::Keys))
-    }
-
-    #[pyo3(signature = (key, default=None))]
-    fn get(
-        &self,
-        py: Python<'_>,
-        key: Bytes,
-        default: Option<Py<PyAny>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.read(py, &key)?.map(|v| v.into_any().unbind()).or(default))
+        format!("<firn.Tree {:?}>", self.tree.name())
     }
 
     /// Set a key to a value; `durability` is "process" or "power".
@@ -294,6 +255,9 @@ impl Tree {
         value: Bytes,
         durability: Option<&str>,
     ) -> PyResult<()> {
+        if durability.is_none() {
+            return call(py, || self.tree.put(&key, &value));
+        }
         let tree = self.with(durability)?;
         call(py, || tree.put(&key, &value))
     }
@@ -335,7 +299,7 @@ impl Tree {
     /// too.
     #[pyo3(signature = (start=None, end=None))]
     fn compact(&self, py: Python<'_>, start: Option<Bytes>, end: Option<Bytes>) -> PyResult<()> {
-        let bounds = limits(start, end, None, false)?;
+        let bounds = limits(start, end, None)?;
         call(py, || self.tree.compact_range(bounds.range()))
     }
 
@@ -348,19 +312,8 @@ impl Tree {
         end: Option<Bytes>,
         durability: Option<&str>,
     ) -> PyResult<()> {
-        let (tree, bounds) = (self.with(durability)?, limits(start, end, None, false)?);
+        let (tree, bounds) = (self.with(durability)?, limits(start, end, None)?);
         call(py, || tree.delete_range(bounds.range()))
-    }
-
-    /// Set a missing key atomically; return the resulting value.
-    fn setdefault<'py>(
-        &self,
-        py: Python<'py>,
-        key: Bytes,
-        value: Bytes,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let before = call(py, || self.tree.insert_if_absent(&key, &value))?;
-        Ok(before.map_or_else(|| PyBytes::new(py, &value), |v| PyBytes::new(py, &v)))
     }
 
     /// Set a key with the value `old` to `new` atomically; None means no value. Return whether it
@@ -376,52 +329,23 @@ impl Tree {
             .map(|swapped| swapped.is_ok())
     }
 
-    fn first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        Ok(pair(py, call(py, || self.tree.first())?))
+    /// Return the values of keys, None for a missing one, faster than one by one.
+    fn multi_get<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bytes>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let found = call(py, || self.tree.multi_get(&keys))?;
+        Ok(found.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
     }
 
-    fn last<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
-        Ok(pair(py, call(py, || self.tree.last())?))
-    }
-
-    /// Remove the first entry atomically and return it.
+    /// Remove the first entry atomically and return it, or None.
     fn pop_first<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
         Ok(pair(py, call(py, || self.tree.pop_first())?))
     }
 
-    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
-    fn items(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes>,
-        end: Option<Bytes>,
-        prefix: Option<Bytes>,
-        reverse: bool,
-    ) -> PyResult<Items> {
-        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Items))
-    }
-
-    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
-    fn keys(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes>,
-        end: Option<Bytes>,
-        prefix: Option<Bytes>,
-        reverse: bool,
-    ) -> PyResult<Items> {
-        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Keys))
-    }
-
-    #[pyo3(signature = (start=None, end=None, *, prefix=None, reverse=false))]
-    fn values(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes>,
-        end: Option<Bytes>,
-        prefix: Option<Bytes>,
-        reverse: bool,
-    ) -> PyResult<Items> {
-        Ok(self.walk(py, &limits(start, end, prefix, reverse)?, Kind::Values))
+    /// Remove the last entry atomically and return it, or None.
+    fn pop_last<'py>(&self, py: Python<'py>) -> PyResult<Option<Pair<'py>>> {
+        Ok(pair(py, call(py, || self.tree.pop_last())?))
     }
 }

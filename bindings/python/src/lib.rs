@@ -7,20 +7,29 @@
 //! the interpreter's lock, or it is never held during a wait. PyO3 converts a panic to an
 //! exception.
 //!
-//!  module | content |
+//! | module | content |
 //! |---|---|
 //! | `error` | the exceptions |
 //! | `handle` | handles of the engine, which are dropped without the interpreter's lock |
 //! | `db` | stores and trees |
+//! | `mapping` | key ranges as ordered mappings |
+//! | `iterate` | key ranges and their iterators |
+//! | `batch` | batches |
 //! | `merge` | calls of the engine, and callbacks into Python: folding operands, pairs to load |
-//! | `read` | iterators, snapshots, transactions, batches |
+//! | `read` | snapshots, transactions |
 //! | `cql` | sessions, statements, rows |
 //! | `value` | conversion between Python's and CQL's values |
+//! | `arrow`, `columns` | results as Arrow record batches; columns of CQL values |
 
+mod arrow;
+mod batch;
+mod columns;
 mod cql;
 mod db;
 mod error;
 mod handle;
+mod iterate;
+mod mapping;
 mod merge;
 mod read;
 mod value;
@@ -32,15 +41,21 @@ fn _firn(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     error::add(module)?;
     module.add_class::<db::Db>()?;
+    module.add_class::<mapping::TreeRange>()?;
+    module.add_class::<mapping::MutableTreeRange>()?;
     module.add_class::<db::Tree>()?;
-    module.add_class::<read::Batch>()?;
-    module.add_class::<read::Items>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<batch::BatchTree>()?;
+    module.add_class::<iterate::Items>()?;
     module.add_class::<read::Snapshot>()?;
     module.add_class::<read::Transaction>()?;
+    module.add_class::<read::Savepoint>()?;
     module.add_class::<cql::Session>()?;
     module.add_class::<cql::Statement>()?;
     module.add_class::<cql::Rows>()?;
     module.add_class::<cql::Row>()?;
+    module.add_class::<arrow::ArrowReader>()?;
+    module.add_class::<arrow::ArrowBatch>()?;
     let ended = wrap_pyfunction!(merge::ended, module)?;
     module.py().import("atexit")?.call_method1("register", (ended,))?;
     Ok(())

@@ -78,7 +78,7 @@ def test_an_interrupt_in_a_merge_function_is_raised_by_the_call(tmp_path):
         calls(lambda: db.snapshot().get(t, b"3"))
         calls(lambda: db.transaction().get(t, b"3"))
         # Pairs before the interrupt are returned once; iteration continues after it.
-        walk, got = t.items(), []
+        walk, got = iter(t.items()), []
         for _ in range(3):
             try:
                 for key, _ in walk:

@@ -55,7 +55,7 @@ def test_walks_have_limits_and_directions(db):
     with pytest.raises(ValueError):
         t.keys(b"a", prefix=b"b")
     # An iterator shows the state at its creation.
-    walk = t.keys()
+    walk = iter(t.keys())
     assert next(walk) == b"000"
     t.delete_range()
     assert len(list(walk)) == 300
