@@ -37,8 +37,10 @@ def test_classes_and_methods_are_those_of_the_stubs():
 ALLOWED = "firn.Row.__getattr__\nfirn.TreeRange\nfirn._types.Durability\n"
 
 USE = """
-from typing import Mapping, MutableMapping, Optional, Tuple
+from typing import Any, Mapping, MutableMapping, Optional, Tuple
 import firn
+import firn.aio
+from firn import dbapi
 
 db = firn.Db("data", durability="power")
 tree: MutableMapping[bytes, bytes] = db.tree("t")
@@ -55,6 +57,24 @@ with db.snapshot() as snapshot, db.transaction() as tx, db.batch() as batch:
     batch[t].update({b"a": b"b"})
     del batch[t][b"a":]
 
+
+async def work() -> None:
+    async with firn.aio.open("data") as db:
+        tree = await db.tree("t")
+        got: Optional[bytes] = await tree.get(b"a")
+        async for key, value in tree.items():
+            key + value
+        n: int = await db.transact(count)
+    async with firn.aio.connect() as session:
+        row = await (await session.execute("SELECT")).one()
+
+
+async def count(tx: firn.aio.Transaction) -> int:
+    return 1
+
+
+connection = dbapi.connect("music", keyspace="m")
+row: Optional[Tuple[Any, ...]] = connection.cursor().execute("SELECT", (1,)).fetchone()
 """
 
 
