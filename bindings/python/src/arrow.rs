@@ -21,6 +21,7 @@ use crate::columns::{Column, field};
 use crate::error::{InvalidRequest, closed, of_cql, of_kv};
 use crate::handle::Handle;
 use crate::iterate::lock;
+use crate::merge::call_with;
 
 /// Maximum number of rows of a batch.
 const BATCH_ROWS: usize = 16_384;
@@ -217,7 +218,8 @@ impl ArrowReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        let next = py.detach(|| lock(&self.batches).as_mut().map_or(Ok(None), Batches::batch))?;
+        let batch = || lock(&self.batches).as_mut().map_or(Ok(None), Batches::batch);
+        let next = call_with(py, batch, PyErr::from)?;
         Ok(next.map(ArrowBatch))
     }
 

@@ -441,7 +441,7 @@ impl MutableTreeRange {
 
     /// Remove a key atomically and return its value. If it is missing, return the default or raise
     /// `KeyError`.
-    #[pyo3(signature = (key, *default))]
+    #[pyo3(signature = (key, /, *default))]
     fn pop<'py>(
         this: &Bound<'py, Self>,
         key: Bytes,

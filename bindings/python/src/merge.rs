@@ -52,11 +52,20 @@ impl Drop for Call {
 /// An exception of a merge function that is no `Exception`, even if the engine has succeeded;
 /// otherwise the engine's error.
 pub fn call<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    call_with(py, work, of_kv)
+}
+
+/// Like [`call`], for other errors than those of the engine.
+pub fn call_with<T: Send, E: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> std::result::Result<T, E> + Send,
+    convert: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
     CALLS.set(CALLS.get() + 1);
     let one = Call;
     let done = py.detach(work);
     drop(one);
-    RAISED.take().map_or_else(|| done.map_err(of_kv), Err)
+    RAISED.take().map_or_else(|| done.map_err(convert), Err)
 }
 
 /// Reports whether the current call has to raise an exception of a callback.

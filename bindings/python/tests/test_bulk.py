@@ -1,5 +1,6 @@
 """Options of trees, merge operands, loads, copies, flushes and compactions."""
 
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -75,6 +76,10 @@ def test_an_interrupt_in_a_merge_function_is_raised_by_the_call(tmp_path):
         calls(lambda: t[b"2"])
         calls(lambda: len(t))
         calls(lambda: list(t.items()))
+        calls(lambda: t[b"2":].popitem(last=False))
+        calls(lambda: list(t._arrow_reader()))
+        if importlib.util.find_spec("pyarrow"):
+            calls(t.to_arrow)
         calls(lambda: db.snapshot().get(t, b"3"))
         calls(lambda: db.transaction().get(t, b"3"))
         # Pairs before the interrupt are returned once; iteration continues after it.

@@ -1,6 +1,7 @@
 """Trees, ranges, snapshots and transactions as mappings."""
 
 import collections.abc
+import random
 
 import pytest
 
@@ -263,3 +264,82 @@ def test_locks_exclude_other_transactions(db, tree):
             with pytest.raises(ValueError, match="timeout"):
                 tx.lock(tree, b"00", timeout=wrong)
     assert tree[b"00"] == b"locked"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_calls_do_to_a_range_what_they_do_to_a_dict(db, seed):
+    chance = random.Random(seed)
+    tree = db.tree("t", memtable_size="1m")
+    model = {}
+
+    def key():
+        return bytes([chance.randrange(8) for _ in range(chance.randrange(1, 3))])
+
+    def bound():
+        return chance.choice([None, key()])
+
+    def inside(start, end, k):
+        return (start is None or start <= k) and (end is None or k < end)
+
+    def call(function):
+        try:
+            return function()
+        except KeyError as e:
+            return KeyError, e.args
+
+    for step in range(300):
+        if step % 60 == 59:
+            tree.flush()
+        start, end = bound(), bound()
+        tx = db.transaction() if chance.random() < 0.3 else None
+        part = (tree if tx is None else tx[tree])[start:end]
+        own = {k: v for k, v in sorted(model.items()) if inside(start, end, k)}
+        for _ in range(chance.randrange(1, 4)):
+            k, v, kind = key(), b"%d" % step, chance.randrange(9)
+            if kind < 3 and not inside(start, end, k):
+                with pytest.raises(ValueError):
+                    [lambda: part.__setitem__(k, v), lambda: part.setdefault(k, v), lambda: part.update({k: v})][kind]()
+                assert k not in part
+                continue
+            if kind == 0:
+                part[k] = own[k] = v
+            elif kind == 1:
+                assert part.setdefault(k, v) == own.setdefault(k, v)
+            elif kind == 2:
+                part.update({k: v})
+                own.update({k: v})
+            elif kind == 3:
+                assert call(lambda: part.__delitem__(k)) == call(lambda: own.__delitem__(k))
+            elif kind == 4:
+                assert part.pop(k, 7) == own.pop(k, 7)
+            elif kind == 5 and chance.random() < 0.3:
+                part[:k].clear()
+                own = {o: v for o, v in own.items() if not o < k}
+            elif kind == 6:
+                last = chance.random() < 0.5
+                expected = (max(own.items()) if last else min(own.items())) if own else None
+                if expected:
+                    assert part.popitem(last) == expected == (expected[0], own.pop(expected[0]))
+                else:
+                    with pytest.raises(KeyError):
+                        part.popitem(last)
+            elif kind == 7:
+                assert part.get(k) == own.get(k) and (k in part) == (k in own)
+            else:
+                del part[k:]
+                own = {o: v for o, v in own.items() if o < k}
+        own = dict(sorted(own.items()))
+        assert part == own and len(part) == len(own) and bool(part) == bool(own)
+        assert list(part.items()) == list(own.items()) and list(reversed(part.keys())) == list(reversed(own))
+        assert list(part.values(reverse=True)) == list(own.values())[::-1]
+        assert part.first() == next(iter(own.items()), None) and part.last() == next(reversed(own.items()), None)
+        lower, upper = bound(), bound()
+        assert list(part[lower:upper]) == [k for k in own if inside(lower, upper, k)]
+        if tx is not None and chance.random() < 0.3:
+            tx.rollback()
+            continue
+        if tx is not None:
+            tx.commit()
+        model = {k: v for k, v in model.items() if not inside(start, end, k)}
+        model.update(own)
+    assert tree == model
