@@ -108,6 +108,21 @@ static void trees(const char *dir) {
     firn_transaction_free(one);
     HOLDS(has(fruit, "kiwi", NULL) && has(fruit, "fig", "2") && has(fruit, "apple", "red"));
 
+    FirnSavepoint *savepoint;
+    OK(firn_db_transaction(db, &one));
+    OK(firn_db_transaction(db, &two));
+    OK(firn_transaction_lock(one, fruit, firn_str("fig"), 0));
+    EXPECT(firn_transaction_lock(two, fruit, firn_str("fig"), 1000), FIRN_CODE_LOCKED);
+    OK(firn_transaction_put(one, fruit, firn_str("fig"), firn_str("3")));
+    OK(firn_transaction_savepoint(one, &savepoint));
+    OK(firn_transaction_put(one, fruit, firn_str("kiwi"), firn_str("3")));
+    EXPECT(firn_transaction_rollback_to(two, savepoint), FIRN_CODE_INVALID_ARGUMENT);
+    OK(firn_transaction_rollback_to(one, savepoint));
+    firn_savepoint_free(savepoint);
+    firn_transaction_free(two);
+    OK(firn_transaction_commit(one));
+    HOLDS(has(fruit, "kiwi", NULL) && has(fruit, "fig", "3"));
+
     OK(firn_tree_delete_range(fruit, firn_str(NULL), firn_str(NULL), FIRN_DURABILITY_DEFAULT));
     OK(firn_tree_iter(fruit, firn_str(NULL), firn_str(NULL), &iter));
     EXPECT(firn_iter_next(iter, &key, &value), FIRN_CODE_NONE);
@@ -253,6 +268,8 @@ static void wrong_arguments(void) {
     EXPECT(firn_tree_delete(tree, huge, FIRN_DURABILITY_DEFAULT), FIRN_CODE_INVALID_ARGUMENT);
     EXPECT(firn_iter_next(NULL, NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
     EXPECT(firn_transaction_commit(NULL), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_transaction_rollback_to(NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+    firn_savepoint_free(NULL);
     firn_tree_free(NULL);
     firn_tree_free(tree);
     firn_db_free(db);

@@ -141,6 +141,11 @@ typedef struct FirnOwner FirnOwner;
 typedef struct FirnRows FirnRows;
 
 /**
+ * The pending writes of a transaction at one moment.
+ */
+typedef struct FirnSavepoint FirnSavepoint;
+
+/**
  * A CQL session with a database.
  */
 typedef struct FirnSession FirnSession;
@@ -566,6 +571,29 @@ FirnCode firn_transaction_delete(FirnTransaction *transaction, const FirnTree *t
  * Deletes all keys of a tree from `from` on, before `to`, at the commit.
  */
 FirnCode firn_transaction_delete_range(FirnTransaction *transaction, const FirnTree *tree, FirnSlice from, FirnSlice to);
+
+/**
+ * Locks a key until the transaction ends. Waits for at most `wait_micros` microseconds while another
+ * transaction holds the lock, and returns `FIRN_CODE_LOCKED` after that time, or
+ * `FIRN_CODE_CONFLICT` for a deadlock.
+ */
+FirnCode firn_transaction_lock(FirnTransaction *transaction, const FirnTree *tree, FirnSlice key, uint64_t wait_micros);
+
+/**
+ * Returns the pending writes of the transaction, for `firn_transaction_rollback_to`.
+ */
+FirnCode firn_transaction_savepoint(const FirnTransaction *transaction, FirnSavepoint **out);
+
+/**
+ * Restores the pending writes of a savepoint, which stays usable. Reads still count, and locks
+ * stay.
+ */
+FirnCode firn_transaction_rollback_to(FirnTransaction *transaction, const FirnSavepoint *savepoint);
+
+/**
+ * Frees a savepoint, before or after the end of its transaction.
+ */
+void firn_savepoint_free(FirnSavepoint *savepoint);
 
 /**
  * Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.

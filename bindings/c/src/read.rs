@@ -1,8 +1,9 @@
 //! Snapshots, transactions, iterators.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
-use firn_kv::{Range, Readable, Snapshot, Transaction, Value};
+use firn_kv::{Range, Readable, Savepoint, Snapshot, Transaction, Value};
 
 use crate::call::*;
 use crate::store::{FirnDb, FirnTree, range};
@@ -13,6 +14,9 @@ pub struct FirnSnapshot(Snapshot);
 /// Atomic reads and writes: the data read must be unchanged at the commit.
 pub struct FirnTransaction(Transaction);
 
+/// The pending writes of a transaction at one moment.
+pub struct FirnSavepoint(Savepoint);
+
 /// Entries of a key range, from both ends.
 pub struct FirnIter {
     range: Range,
@@ -20,7 +24,10 @@ pub struct FirnIter {
     shown: Option<(Value, Value)>,
 }
 
-handles! { FirnSnapshot "the snapshot", FirnTransaction "the transaction", FirnIter "the iterator" }
+handles! {
+    FirnSnapshot "the snapshot", FirnTransaction "the transaction", FirnSavepoint "the savepoint",
+    FirnIter "the iterator"
+}
 
 fn walk(range: Range) -> Box<FirnIter> {
     Box::new(FirnIter { range, shown: None })
@@ -198,6 +205,45 @@ pub extern "C" fn firn_transaction_delete_range(
     to: FirnSlice,
 ) -> FirnCode {
     done(|| Ok(handle(transaction)?.0.delete_range(&handle(tree)?.0, range(&from, &to)?)?))
+}
+
+/// Locks a key until the transaction ends. Waits for at most `wait_micros` microseconds while another
+/// transaction holds the lock, and returns `FIRN_CODE_LOCKED` after that time, or
+/// `FIRN_CODE_CONFLICT` for a deadlock.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_transaction_lock(
+    transaction: Option<&mut FirnTransaction>,
+    tree: Option<&FirnTree>,
+    key: FirnSlice,
+    wait_micros: u64,
+) -> FirnCode {
+    let wait = Duration::from_micros(wait_micros);
+    done(|| Ok(handle(transaction)?.0.lock(&handle(tree)?.0, key.bytes()?, wait)?))
+}
+
+/// Returns the pending writes of the transaction, for `firn_transaction_rollback_to`.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_transaction_savepoint(
+    transaction: Option<&FirnTransaction>,
+    out: Option<&mut MaybeUninit<Box<FirnSavepoint>>>,
+) -> FirnCode {
+    result(out, || Ok(Box::new(FirnSavepoint(handle(transaction)?.0.savepoint()))))
+}
+
+/// Restores the pending writes of a savepoint, which stays usable. Reads still count, and locks
+/// stay.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_transaction_rollback_to(
+    transaction: Option<&mut FirnTransaction>,
+    savepoint: Option<&FirnSavepoint>,
+) -> FirnCode {
+    done(|| Ok(handle(transaction)?.0.rollback_to(&handle(savepoint)?.0)?))
+}
+
+/// Frees a savepoint, before or after the end of its transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_savepoint_free(savepoint: Option<Box<FirnSavepoint>>) {
+    free(savepoint);
 }
 
 /// Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.
