@@ -90,9 +90,7 @@ impl Batches {
                 ));
             }
             for (i, (column, spec)) in columns.iter_mut().zip(specs).enumerate() {
-                let value = row.bytes(i);
-                bytes += value.map_or(0, <[u8]>::len);
-                column.append(value).map_err(|e| {
+                column.append(row.bytes(i), &mut bytes).map_err(|e| {
                     BatchError::Column(format!("column {} of type {}: {e}", spec.name, spec.of))
                 })?;
             }

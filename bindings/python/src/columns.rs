@@ -22,6 +22,28 @@ use firn_wide::internals::types::duration_parts;
 
 /// Maximum number of digits of a decimal column.
 const DIGITS: u8 = 38;
+/// Maximum number of elements of a vector column; longer vectors are binary. A null takes as much
+/// memory as a vector.
+const MAX_VECTOR: u64 = 1 << 16;
+/// Approximate memory of a null of most types.
+const NULL_BYTES: usize = 8;
+/// Maximum memory of a batch to which a null vector is added.
+const MAX_BYTES: usize = 1 << 28;
+
+/// Returns the number of elements that a null of a type takes.
+fn slots(of: &Type) -> u64 {
+    match of.unreversed() {
+        Type::Vector(e, n) => u64::from(*n).saturating_mul(slots(e)),
+        Type::Tuple(types) => types.iter().map(slots).fold(1, u64::saturating_add),
+        Type::Udt(user) => user.fields.iter().map(|f| slots(&f.1)).fold(1, u64::saturating_add),
+        _ => 1,
+    }
+}
+
+/// Returns the length of a vector that has a column of its elements.
+fn vector_length(of: &Type, n: u32) -> Option<i32> {
+    i32::try_from(n).ok().filter(|_| slots(of) <= MAX_VECTOR)
+}
 
 /// Returns the field of a value.
 pub fn field(name: &str, of: &Type, scale: i8) -> FieldRef {
@@ -71,9 +93,9 @@ fn data_type(of: &Type, scale: i8) -> DataType {
         Type::Time => DataType::Time64(TimeUnit::Nanosecond),
         Type::Duration => DataType::Interval(IntervalUnit::MonthDayNano),
         Type::List(e) | Type::Set(e) => DataType::List(field("item", e, scale)),
-        Type::Vector(e, n) => match i32::try_from(*n) {
-            Ok(n) => DataType::FixedSizeList(field("item", e, scale), n),
-            Err(_) => DataType::Binary,
+        of @ Type::Vector(e, n) => match vector_length(of, *n) {
+            Some(n) => DataType::FixedSizeList(field("item", e, scale), n),
+            None => DataType::Binary,
         },
         Type::Map(kv) => {
             let entries = DataType::Struct(entries(kv, scale));
@@ -120,6 +142,8 @@ pub struct Nested {
     fields: Fields,
     children: Vec<Column>,
     nulls: NullBufferBuilder,
+    /// Approximate memory of a null.
+    null_bytes: usize,
 }
 
 impl Nested {
@@ -130,29 +154,28 @@ impl Nested {
         scale: i8,
     ) -> Nested {
         let children = parts.into_iter().map(|of| Column::new(of, scale)).collect();
-        Nested { of: of.clone(), fields, children, nulls: NullBufferBuilder::new(0) }
+        let null_bytes =
+            usize::try_from(slots(of)).unwrap_or(usize::MAX).saturating_mul(NULL_BYTES);
+        let nulls = NullBufferBuilder::new(0);
+        Nested { of: of.clone(), fields, children, nulls, null_bytes }
     }
 
     /// Appends elements to the children in turn; returns their number.
-    fn append(&mut self, bytes: &[u8]) -> Result<usize, String> {
+    fn append(&mut self, bytes: &[u8], taken: &mut usize) -> Result<usize, String> {
         let parts = split(&self.of, bytes).map_err(|e| e.to_string())?;
         let count = self.children.len();
         for (i, part) in parts.iter().enumerate() {
-            self.children[i % count].append(*part)?;
+            self.children[i % count].append(*part, taken)?;
         }
         self.nulls.append(true);
         Ok(parts.len() / count)
     }
 }
 
-/// Reads a number of big-endian bytes. `None`: the empty value, which is no number.
-fn number<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Result<Option<T>, String> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let bytes =
-        bytes.try_into().map_err(|_| format!("{} bytes where {N} are expected", bytes.len()))?;
-    Ok(Some(read(bytes)))
+/// Reads a number of big-endian bytes.
+fn number<const N: usize, T>(bytes: &[u8], read: fn([u8; N]) -> T) -> Result<T, String> {
+    let bytes = bytes.try_into();
+    bytes.map(read).map_err(|_| format!("the value does not have {N} bytes"))
 }
 
 /// Returns an integer of the fewest bytes that fits 128 bits.
@@ -223,12 +246,12 @@ impl Column {
                 let fields = Fields::from(vec![field("item", e, scale)]);
                 Column::List(Nested::new(of, fields, [&**e], scale), vec![0])
             }
-            Type::Vector(e, n) => match i32::try_from(*n) {
-                Ok(n) => {
+            Type::Vector(e, n) => match vector_length(of, *n) {
+                Some(n) => {
                     let fields = Fields::from(vec![field("item", e, scale)]);
                     Column::Vector(Nested::new(of, fields, [&**e], scale), n)
                 }
-                Err(_) => Column::Binary(BinaryBuilder::new()),
+                None => Column::Binary(BinaryBuilder::new()),
             },
             Type::Map(kv) => {
                 let nested = Nested::new(of, entries(kv, scale), [&kv.0, &kv.1], scale);
@@ -245,65 +268,83 @@ impl Column {
         }
     }
 
-    /// Appends a value; `None` is null.
+    /// Appends a value; `None` is null. Adds its approximate memory to `taken`.
     ///
     /// # Errors
-    /// The reason if the bytes are not a value of the type, or a number does not fit.
-    pub fn append(&mut self, bytes: Option<&[u8]>) -> Result<(), String> {
-        let Some(bytes) = bytes else {
+    /// The reason if the bytes are not a value of the type, a number does not fit, or the batch
+    /// takes too much memory.
+    pub fn append(&mut self, bytes: Option<&[u8]>, taken: &mut usize) -> Result<(), String> {
+        // The empty value of types other than text and blob is null, as in Python.
+        let is_text = matches!(self, Column::Text(_) | Column::Binary(_));
+        let Some(bytes) = bytes.filter(|b| is_text || !b.is_empty()) else {
+            let null_bytes = self.null_bytes();
+            *taken = taken.saturating_add(null_bytes);
+            if null_bytes > NULL_BYTES && *taken > MAX_BYTES {
+                return Err(format!("the nulls of a batch take more than {MAX_BYTES} bytes"));
+            }
             self.append_null();
             return Ok(());
         };
+        *taken = taken.saturating_add(NULL_BYTES).saturating_add(match self {
+            Column::List(..) | Column::Map(..) | Column::Struct(_) | Column::Vector(..) => 0,
+            _ => bytes.len(),
+        });
         match self {
             Column::Text(c) => {
                 c.append_value(std::str::from_utf8(bytes).map_err(|e| e.to_string())?);
             }
             Column::Binary(c) => c.append_value(bytes),
-            // The empty value of other types is null, as in Python.
-            _ if bytes.is_empty() => self.append_null(),
-            Column::Boolean(c) => c.append_option(number(bytes, |[b]: [u8; 1]| b != 0)?),
-            Column::Int8(c) => c.append_option(number(bytes, i8::from_be_bytes)?),
-            Column::Int16(c) => c.append_option(number(bytes, i16::from_be_bytes)?),
-            Column::Int32(c) => c.append_option(number(bytes, i32::from_be_bytes)?),
-            Column::Int64(c) => c.append_option(number(bytes, i64::from_be_bytes)?),
-            Column::Float32(c) => c.append_option(number(bytes, f32::from_be_bytes)?),
-            Column::Float64(c) => c.append_option(number(bytes, f64::from_be_bytes)?),
+            Column::Boolean(c) => c.append_value(number(bytes, |[b]: [u8; 1]| b != 0)?),
+            Column::Int8(c) => c.append_value(number(bytes, i8::from_be_bytes)?),
+            Column::Int16(c) => c.append_value(number(bytes, i16::from_be_bytes)?),
+            Column::Int32(c) => c.append_value(number(bytes, i32::from_be_bytes)?),
+            Column::Int64(c) => c.append_value(number(bytes, i64::from_be_bytes)?),
+            Column::Float32(c) => c.append_value(number(bytes, f32::from_be_bytes)?),
+            Column::Float64(c) => c.append_value(number(bytes, f64::from_be_bytes)?),
             Column::Integer(c) => c.append_value(fitting(integer(bytes), 0)?),
             Column::Decimal(c, scale) => c.append_value(fitting(decimal(bytes, *scale), *scale)?),
             Column::Uuid(c) => c.append_value(bytes).map_err(|e| e.to_string())?,
             Column::Inet(c) => c.append_value(match bytes.len() {
-                4 => number(bytes, Ipv4Addr::from)?.map(|a| a.to_string()).unwrap_or_default(),
-                _ => number(bytes, Ipv6Addr::from)?
-                    .map(|a: Ipv6Addr| a.to_string())
-                    .unwrap_or_default(),
+                4 => number(bytes, |b: [u8; 4]| Ipv4Addr::from(b).to_string())?,
+                _ => number(bytes, |b: [u8; 16]| Ipv6Addr::from(b).to_string())?,
             }),
-            Column::Timestamp(c) => c.append_option(number(bytes, i64::from_be_bytes)?),
+            Column::Timestamp(c) => c.append_value(number(bytes, i64::from_be_bytes)?),
             // Day 2^31 is 1970-01-01.
-            Column::Date(c) => c.append_option(number(bytes, |b: [u8; 4]| {
+            Column::Date(c) => c.append_value(number(bytes, |b: [u8; 4]| {
                 (u32::from_be_bytes(b) ^ 1 << 31).cast_signed()
             })?),
-            Column::Time(c) => c.append_option(number(bytes, i64::from_be_bytes)?),
+            Column::Time(c) => c.append_value(number(bytes, i64::from_be_bytes)?),
             Column::Duration(c) => {
                 let (months, days, nanos) = duration_parts(bytes).map_err(|e| e.0)?;
                 let whole = |n: i64| i32::try_from(n).map_err(|e| e.to_string());
                 c.append_value(IntervalMonthDayNano::new(whole(months)?, whole(days)?, nanos));
             }
             Column::List(nested, offsets) | Column::Map(nested, offsets) => {
-                let count = nested.append(bytes)?;
+                let count = nested.append(bytes, taken)?;
                 let end = i32::try_from(count).ok().and_then(|n| offsets.last()?.checked_add(n));
                 offsets.push(end.ok_or("too many elements")?);
             }
-            Column::Vector(nested, _) => drop(nested.append(bytes)?),
+            Column::Vector(nested, _) => drop(nested.append(bytes, taken)?),
             Column::Struct(nested) => {
                 let parts = split(&nested.of, bytes).map_err(|e| e.to_string())?;
                 // Parts at the end may be missing.
                 for (i, child) in nested.children.iter_mut().enumerate() {
-                    child.append(parts.get(i).copied().flatten())?;
+                    child.append(parts.get(i).copied().flatten(), taken)?;
                 }
                 nested.nulls.append(true);
             }
         }
         Ok(())
+    }
+
+    fn null_bytes(&self) -> usize {
+        match self {
+            Column::List(nested, _)
+            | Column::Map(nested, _)
+            | Column::Struct(nested)
+            | Column::Vector(nested, _) => nested.null_bytes,
+            _ => NULL_BYTES,
+        }
     }
 
     fn append_null(&mut self) {

@@ -129,6 +129,23 @@ def test_batches_are_bounded_and_read_as_needed(session):
     assert [batch.num_rows for batch in reader] == [3, 3]
 
 
+def test_nulls_in_the_place_of_vectors_are_bounded(session):
+    arrow()
+    session.execute("CREATE TABLE t (k int PRIMARY KEY, v vector<float, 60000>, w vector<float, 2000000000>)")
+    for k in range(100):
+        session.execute("INSERT INTO t (k) VALUES (?)", (k,))
+    reader = session.execute("SELECT v, w FROM t").to_arrow_batches()
+    assert str(reader.schema.field("v").type).endswith("[60000]") and str(reader.schema.field("w").type) == "binary"
+    rows = [batch.num_rows for batch in reader]
+    assert sum(rows) == 100 and max(rows) == 35
+    session.execute("CREATE TABLE d (k int PRIMARY KEY, v frozen<list<frozen<tuple<int, vector<float, 60000>>>>>)")
+    session.execute("INSERT INTO d (k, v) VALUES (1, ?)", ([(1, None)] * 500,))
+    assert session.execute("SELECT v FROM d").to_arrow().num_rows == 1
+    session.execute("INSERT INTO d (k, v) VALUES (1, ?)", ([(1, None)] * 600,))
+    with pytest.raises(firn.InvalidRequest, match="take more than 268435456 bytes"):
+        session.execute("SELECT v FROM d").to_arrow()
+
+
 def test_errors_while_reading_are_of_firn(session):
     pa = arrow()
     session.execute("CREATE TABLE t (k int PRIMARY KEY, v int)")
