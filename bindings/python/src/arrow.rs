@@ -97,8 +97,12 @@ impl Batches {
             count += 1;
         }
         drop(walk);
-        let arrays = columns.iter_mut().map(Column::finish).collect::<Result<Vec<_>, _>>();
-        let arrays = arrays.map_err(BatchError::Column)?;
+        let arrays = columns.iter_mut().zip(specs).map(|(column, spec)| {
+            column.finish().map_err(|e| {
+                BatchError::Column(format!("column {} of type {}: {e}", spec.name, spec.of))
+            })
+        });
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
             .map_err(|e| BatchError::Column(e.to_string()))

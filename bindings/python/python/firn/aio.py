@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import random
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
@@ -623,8 +624,8 @@ class Db:
             except firn.ConflictError:
                 if attempt >= attempts:
                     raise
-                # Longer after each conflict, at most 10 ms.
-                await asyncio.sleep(min(50e-6 * 2**attempt, 10e-3))
+                # Random, so that two tasks do not collide again; longer after each conflict.
+                await asyncio.sleep(random.uniform(0, min(50e-6 * 2 ** min(attempt, 8), 10e-3)))
         raise AssertionError("the last attempt returns or raises")
 
     async def checkpoint(self, path: Path) -> None:
