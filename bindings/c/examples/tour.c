@@ -302,6 +302,97 @@ static void time_and_chance(void) {
     HOLDS(memcmp(one, two, 16) != 0);
 }
 
+static uint32_t number_at(const uint8_t *data) {
+    return data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+}
+
+/* Many entries, keys and rows with one call. */
+static void packed(void) {
+    FirnDb *db;
+    FirnTree *tree;
+    OK(firn_db_open_memory(&db));
+    OK(firn_db_tree(db, firn_str("t"), &tree));
+    for (char c = 'a'; c <= 'e'; c++) {
+        char key[2] = {c, 0};
+        OK(firn_tree_put(tree, firn_str(key), firn_str("value"), 0));
+    }
+    uint8_t buffer[5];
+    size_t len = 99;
+    OK(firn_tree_get_into(tree, firn_str("a"), buffer, sizeof buffer, &len));
+    HOLDS(is(buffer, len, "value"));
+    buffer[0] = 'x';
+    OK(firn_tree_get_into(tree, firn_str("a"), buffer, 4, &len));
+    HOLDS(len == 5 && buffer[0] == 'x');
+    OK(firn_tree_get_into(tree, firn_str("a"), NULL, 0, &len));
+    EXPECT(firn_tree_get_into(tree, firn_str("z"), buffer, sizeof buffer, &len), FIRN_CODE_NONE);
+    EXPECT(firn_tree_get_into(tree, firn_str("a"), NULL, 5, &len), FIRN_CODE_INVALID_ARGUMENT);
+
+    FirnSlice keys = {(const uint8_t *)"\1\0\0\0a\1\0\0\0z", 10};
+    FirnBytes values;
+    OK(firn_tree_get_many(tree, keys, &values));
+    HOLDS(values.len == 13 && number_at(values.data) == 5 && number_at(values.data + 9) == UINT32_MAX);
+    firn_bytes_free(values);
+    keys.len = 9;
+    EXPECT(firn_tree_get_many(tree, keys, &values), FIRN_CODE_INVALID_REQUEST);
+
+    FirnIter *iter;
+    FirnSlice entries, key;
+    OK(firn_tree_iter(tree, firn_str(NULL), firn_str(NULL), &iter));
+    OK(firn_iter_next_many(iter, false, 2, 1000, &entries));
+    HOLDS(entries.len == 28 && number_at(entries.data) == 1 && number_at(entries.data + 4) == 5);
+    HOLDS(is(entries.data + 8, 6, "avalue") && is(entries.data + 22, 6, "bvalue"));
+    OK(firn_iter_next_many(iter, true, 1000, 0, &entries));
+    HOLDS(entries.len == 14 && is(entries.data + 8, 6, "evalue"));
+    OK(firn_iter_next(iter, &key, NULL));
+    HOLDS(is(key.data, key.len, "c"));
+    OK(firn_iter_next_many(iter, false, 1000, 1000, &entries));
+    EXPECT(firn_iter_next_many(iter, false, 1000, 1000, &entries), FIRN_CODE_NONE);
+    firn_iter_free(iter);
+
+    FirnTransaction *transaction;
+    OK(firn_db_transaction(db, &transaction));
+    OK(firn_transaction_put(transaction, tree, firn_str("f"), firn_str("1")));
+    OK(firn_transaction_set_durability(transaction, FIRN_DURABILITY_POWER));
+    EXPECT(firn_transaction_set_durability(transaction, 7), FIRN_CODE_INVALID_ARGUMENT);
+    OK(firn_transaction_commit(transaction));
+    HOLDS(has(tree, "f", "1"));
+    firn_tree_free(tree);
+    firn_db_free(db);
+
+    FirnSession *session;
+    FirnStatement *insert;
+    FirnRows *rows;
+    FirnBytes type;
+    FirnSlice chunk, none = {NULL, 0};
+    OK(firn_session_open_memory(&session));
+    OK(firn_session_execute(session, firn_str("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")));
+    OK(firn_session_execute(session, firn_str("CREATE TABLE k.t (id int PRIMARY KEY, v text)")));
+    OK(firn_session_prepare(session, firn_str("INSERT INTO k.t (id, v) VALUES (?, :v)"), &insert));
+    OK(firn_statement_marker_name(insert, 1, &key));
+    HOLDS(is(key.data, key.len, "v"));
+    OK(firn_statement_marker_type(insert, 0, &type));
+    HOLDS(is(type.data, type.len, "int"));
+    firn_bytes_free(type);
+    EXPECT(firn_statement_marker_name(insert, 2, &key), FIRN_CODE_INVALID_ARGUMENT);
+    /* In order: an int and a text. */
+    FirnSlice parameters = {(const uint8_t *)"\0\2\0\0\0\5\7\0\0\0\13\1\0\0\0x", 16};
+    OK(firn_statement_query_packed(insert, parameters, 0, &rows));
+    firn_rows_free(rows);
+    EXPECT(firn_statement_query_packed(insert, none, 0, &rows), FIRN_CODE_INVALID_REQUEST);
+    firn_statement_free(insert);
+    /* By name. */
+    FirnSlice named = {(const uint8_t *)"\1\1\0\0\0\2\0\0\0id\5\7\0\0\0", 16};
+    OK(firn_session_query_packed(session, firn_str("SELECT id, v FROM k.t WHERE id = :id"), named, 0, &rows));
+    OK(firn_rows_next_many(rows, 10, 1000, &chunk));
+    /* The header has 30 bytes; then the mark of the last chunk, the number of rows, an int, a text. */
+    HOLDS(number_at(chunk.data) == 30 && number_at(chunk.data + 4) == 2 && is(chunk.data + 12, 2, "id"));
+    HOLDS(chunk.len == 50 && chunk.data[34] == 1 && number_at(chunk.data + 35) == 1);
+    HOLDS(chunk.data[39] == 5 && number_at(chunk.data + 40) == 7 && chunk.data[44] == 11 && chunk.data[49] == 'x');
+    EXPECT(firn_rows_next(rows), FIRN_CODE_NONE);
+    firn_rows_free(rows);
+    firn_session_free(session);
+}
+
 static void cql(void) {
     FirnSession *session, *other;
     OK(firn_session_open_memory(&session));
@@ -402,6 +493,7 @@ int main(int argc, char **argv) {
     merges_and_loads(argv[1]);
     wrong_arguments();
     cql();
+    packed();
     time_and_chance();
     if (failures == 0) {
         printf("firn %s: all is as it should be\n", firn_version());

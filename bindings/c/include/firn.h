@@ -373,6 +373,16 @@ void firn_statement_free(FirnStatement *statement);
 size_t firn_statement_markers(const FirnStatement *statement);
 
 /**
+ * Returns the name of a bind marker; valid until the statement is freed.
+ */
+FirnCode firn_statement_marker_name(const FirnStatement *statement, size_t index, FirnSlice *out);
+
+/**
+ * Returns the CQL type of a bind marker.
+ */
+FirnCode firn_statement_marker_type(const FirnStatement *statement, size_t index, FirnBytes *out);
+
+/**
  * Binds null to a marker; the first one is 0. Bound values stay bound for later runs.
  */
 FirnCode firn_statement_bind_null(FirnStatement *statement, size_t marker);
@@ -501,6 +511,44 @@ FirnCode firn_tree_merge(const FirnTree *tree, FirnSlice key, FirnSlice operand,
 FirnCode firn_batch_merge(FirnBatch *batch, const FirnTree *tree, FirnSlice key, FirnSlice operand);
 
 /**
+ * Copies the value of a key into `buffer`, if it fits into `capacity` bytes, and returns its
+ * length. If the length is larger than `capacity`, nothing was copied. `FIRN_CODE_NONE` if missing.
+ */
+FirnCode firn_tree_get_into(const FirnTree *tree, FirnSlice key, uint8_t *buffer, size_t capacity, size_t *len);
+
+/**
+ * Returns the values of keys, packed, in their order; see the README. `keys` is packed, too.
+ */
+FirnCode firn_tree_get_many(const FirnTree *tree, FirnSlice keys, FirnBytes *out);
+
+/**
+ * Returns the next entries, packed; see the README. At most `max_entries`, and none after
+ * `max_bytes` bytes, but one at least. From the other end if `back` is set. `FIRN_CODE_NONE` after
+ * the last one. The bytes are valid until the next call on the iterator.
+ */
+FirnCode firn_iter_next_many(FirnIter *iter, bool back, size_t max_entries, size_t max_bytes, FirnSlice *out);
+
+/**
+ * Runs a statement with packed parameters and returns its rows; see the README. No bytes are no
+ * parameters. `page_size` is the number of rows fetched at once; 0: 1000.
+ */
+FirnCode firn_session_query_packed(const FirnSession *session, FirnSlice cql, FirnSlice parameters, size_t page_size, FirnRows **out);
+
+/**
+ * As `firn_session_query_packed`, for a prepared statement. Its bound values are neither used nor
+ * changed, and several threads may call this at the same time.
+ */
+FirnCode firn_statement_query_packed(const FirnStatement *statement, FirnSlice parameters, size_t page_size, FirnRows **out);
+
+/**
+ * Returns the next rows, packed; see the README. At most `max_rows`, and none after `max_bytes`
+ * bytes, but one at least. The bytes are valid until the next call on the result, and
+ * `firn_rows_next` continues after these rows. A further call after the last chunk returns one
+ * without rows.
+ */
+FirnCode firn_rows_next_many(FirnRows *rows, size_t max_rows, size_t max_bytes, FirnSlice *out);
+
+/**
  * Iterates over the current keys of a tree from `from` on, before `to`.
  */
 FirnCode firn_tree_iter(const FirnTree *tree, FirnSlice from, FirnSlice to, FirnIter **out);
@@ -594,6 +642,11 @@ FirnCode firn_transaction_rollback_to(FirnTransaction *transaction, const FirnSa
  * Frees a savepoint, before or after the end of its transaction.
  */
 void firn_savepoint_free(FirnSavepoint *savepoint);
+
+/**
+ * Sets the durability of the commit; without a call it is the store's default.
+ */
+FirnCode firn_transaction_set_durability(FirnTransaction *transaction, FirnDurability durability);
 
 /**
  * Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.

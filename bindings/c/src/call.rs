@@ -263,6 +263,22 @@ impl FirnSlice {
     }
 }
 
+/// Copies bytes into memory of the caller, if they fit into `capacity`.
+///
+/// # Errors
+/// `buffer` is null, and the capacity is not 0.
+pub fn copy_out(bytes: &[u8], buffer: *mut u8, capacity: usize) -> Outcome<()> {
+    if buffer.is_null() && capacity > 0 {
+        return Err(Failure::argument("a buffer with a capacity is NULL"));
+    }
+    if !bytes.is_empty() && bytes.len() <= capacity {
+        // SAFETY: it is not null, as the capacity is not 0, and the header requires C to provide
+        // `capacity` writable bytes. They cannot overlap bytes that the library owns.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len()) };
+    }
+    Ok(())
+}
+
 /// Owner of bytes in memory.
 pub enum FirnOwner {
     /// A value of a store, which is not copied.

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use firn_cql::internals::values::{from_json, json};
 use firn_cql::{ColumnSpec, FromValue, OwnedRow, Prepared, Run, Session, Value, Walk};
+use firn_packed::rows::RowPacker;
 use firn_wide::Options;
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -12,19 +13,28 @@ use crate::call::*;
 use crate::store::FirnOptions;
 
 /// A CQL session with a database.
-pub struct FirnSession(Session);
+pub struct FirnSession(pub(crate) Session);
 
 /// A prepared statement with the values bound to its markers.
 pub struct FirnStatement {
-    session: Session,
-    prepared: Prepared,
+    pub(crate) session: Session,
+    pub(crate) prepared: Prepared,
     values: Vec<Value>,
 }
 
 /// The rows of a result, fetched a page at a time.
 pub struct FirnRows {
-    walk: Walk,
-    row: Option<OwnedRow>,
+    pub(crate) rows: RowPacker,
+    pub(crate) row: Option<OwnedRow>,
+    /// Packed rows lent to the caller.
+    pub(crate) chunk: Vec<u8>,
+}
+
+impl FirnRows {
+    /// Returns the rows before the first one.
+    pub(crate) fn new(walk: Walk) -> FirnRows {
+        FirnRows { rows: RowPacker::new(walk), row: None, chunk: vec![] }
+    }
 }
 
 handles! { FirnSession "the session", FirnStatement "the statement", FirnRows "the result" }
@@ -87,10 +97,7 @@ pub extern "C" fn firn_session_query(
     cql: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnRows>>>,
 ) -> FirnCode {
-    result(out, || {
-        let walk = handle(session)?.0.query(cql.text()?, ())?;
-        Ok(Box::new(FirnRows { walk, row: None }))
-    })
+    result(out, || Ok(Box::new(FirnRows::new(handle(session)?.0.query(cql.text()?, ())?))))
 }
 
 /// Prepares a statement about rows.
@@ -120,15 +127,42 @@ pub extern "C" fn firn_statement_markers(statement: Option<&FirnStatement>) -> u
     statement.map_or(0, |s| s.values.len())
 }
 
+fn marker(statement: Option<&FirnStatement>, marker: usize) -> Outcome<&ColumnSpec> {
+    let markers = handle(statement)?.prepared.markers();
+    markers.get(marker).ok_or_else(|| no_marker(marker, markers.len()))
+}
+
+fn no_marker(marker: usize, markers: usize) -> Failure {
+    Failure::argument(format!(
+        "there is no bind marker {marker}; there are {markers}, counted from 0"
+    ))
+}
+
+/// Returns the name of a bind marker; valid until the statement is freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_marker_name(
+    statement: Option<&FirnStatement>,
+    index: usize,
+    out: Option<&mut MaybeUninit<FirnSlice>>,
+) -> FirnCode {
+    result(out, || Ok(FirnSlice::lend(marker(statement, index)?.name.as_bytes())))
+}
+
+/// Returns the CQL type of a bind marker.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_statement_marker_type(
+    statement: Option<&FirnStatement>,
+    index: usize,
+    out: Option<&mut MaybeUninit<FirnBytes>>,
+) -> FirnCode {
+    result(out, || Ok(marker(statement, index)?.of.to_string().into()))
+}
+
 fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> Outcome {
     let statement = handle(statement)?;
     let markers = statement.values.len();
     let place = statement.values.get_mut(marker);
-    *place.ok_or_else(|| {
-        Failure::argument(format!(
-            "there is no bind marker {marker}; there are {markers}, counted from 0"
-        ))
-    })? = value;
+    *place.ok_or_else(|| no_marker(marker, markers))? = value;
     Ok(FirnCode::Ok)
 }
 
@@ -237,7 +271,7 @@ pub extern "C" fn firn_statement_query(
     result(out, || {
         let FirnStatement { session, prepared, values } = handle(statement)?;
         let how = Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() };
-        Ok(Box::new(FirnRows { walk: session.walk(prepared, values, &how)?, row: None }))
+        Ok(Box::new(FirnRows::new(session.walk(prepared, values, &how)?)))
     })
 }
 
@@ -263,7 +297,7 @@ pub extern "C" fn firn_rows_next(rows: Option<&mut FirnRows>) -> FirnCode {
     call(|| {
         let rows = handle(rows)?;
         rows.row = None;
-        rows.row = rows.walk.next().transpose()?;
+        rows.row = rows.rows.next_row()?;
         Ok(done_if(rows.row.is_some()))
     })
 }
@@ -275,7 +309,7 @@ fn spec(columns: &[ColumnSpec], column: usize) -> Outcome<&ColumnSpec> {
 /// Returns the number of columns; 0 for NULL, and for a result without rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_rows_columns(rows: Option<&FirnRows>) -> usize {
-    rows.map_or(0, |r| r.walk.page().columns().len())
+    rows.map_or(0, |r| r.rows.page().columns().len())
 }
 
 /// Returns the name of a column; valid until the next row.
@@ -286,7 +320,7 @@ pub extern "C" fn firn_rows_column_name(
     out: Option<&mut MaybeUninit<FirnSlice>>,
 ) -> FirnCode {
     result(out, || {
-        let spec = spec(handle(rows)?.walk.page().columns(), column)?;
+        let spec = spec(handle(rows)?.rows.page().columns(), column)?;
         Ok(FirnSlice::lend(spec.name.as_bytes()))
     })
 }
@@ -299,7 +333,7 @@ pub extern "C" fn firn_rows_column_type(
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
     result(out, || {
-        let spec = spec(handle(rows)?.walk.page().columns(), column)?;
+        let spec = spec(handle(rows)?.rows.page().columns(), column)?;
         Ok(spec.of.to_string().into())
     })
 }

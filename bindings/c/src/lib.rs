@@ -3,7 +3,7 @@
 //! Invariants: no panic leaves a call; null pointers are never dereferenced; a result is written
 //! only on success. Handles are boxes that C holds as pointers: `Option<&T>`, `Option<&mut T>` and
 //! `Option<Box<T>>` have the layout of nullable pointers. So the compiler enforces the null check,
-//! and `unsafe` is needed in one place only, where C lends bytes ([`FirnSlice`]). The caller must
+//! and `unsafe` is needed in two places only, where C lends bytes ([`FirnSlice`]) and a buffer. The caller must
 //! ensure that other pointers came from this library, are not used after they are freed, and not by
 //! two threads at once where the header forbids it.
 //!
@@ -15,11 +15,13 @@
 //! | `bulk` | loads, copies, flushes, compactions |
 //! | `read` | snapshots, transactions, iterators |
 //! | `cql` | sessions, statements, rows |
+//! | `packed` | many entries, keys or rows with one call |
 
 mod bulk;
 mod call;
 mod cql;
 mod merge;
+mod packed;
 mod read;
 mod store;
 
@@ -29,5 +31,6 @@ pub use call::{
 };
 pub use cql::*;
 pub use merge::*;
+pub use packed::*;
 pub use read::*;
 pub use store::*;

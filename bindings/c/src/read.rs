@@ -3,23 +3,28 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use firn_kv::{Range, Readable, Savepoint, Snapshot, Transaction, Value};
+use firn_kv::{Durability, Range, Readable, Savepoint, Snapshot, Transaction, Value};
 
 use crate::call::*;
-use crate::store::{FirnDb, FirnTree, range};
+use crate::store::{FirnDb, FirnDurability, FirnTree, durability_of, range};
 
 /// A snapshot of a store.
 pub struct FirnSnapshot(Snapshot);
 
 /// Atomic reads and writes: the data read must be unchanged at the commit.
-pub struct FirnTransaction(Transaction);
+pub struct FirnTransaction {
+    transaction: Transaction,
+    durability: Option<Durability>,
+}
 
 /// The pending writes of a transaction at one moment.
 pub struct FirnSavepoint(Savepoint);
 
 /// Entries of a key range, from both ends.
 pub struct FirnIter {
-    range: Range,
+    pub(crate) range: Range,
+    /// Packed entries lent to the caller.
+    pub(crate) chunk: Vec<u8>,
     /// The entry lent to the caller.
     shown: Option<(Value, Value)>,
 }
@@ -30,7 +35,7 @@ handles! {
 }
 
 fn walk(range: Range) -> Box<FirnIter> {
-    Box::new(FirnIter { range, shown: None })
+    Box::new(FirnIter { range, chunk: vec![], shown: None })
 }
 
 fn walk_at(
@@ -148,7 +153,10 @@ pub extern "C" fn firn_db_transaction(
     db: Option<&FirnDb>,
     out: Option<&mut MaybeUninit<Box<FirnTransaction>>>,
 ) -> FirnCode {
-    result(out, || Ok(Box::new(FirnTransaction(handle(db)?.0.transaction()))))
+    result(out, || {
+        let transaction = handle(db)?.0.transaction();
+        Ok(Box::new(FirnTransaction { transaction, durability: None }))
+    })
 }
 
 /// Returns the value of a key in the transaction, including its own writes; `FIRN_CODE_NONE` if
@@ -160,7 +168,7 @@ pub extern "C" fn firn_transaction_get(
     key: FirnSlice,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    optional_result(out, || get_at(&handle(transaction)?.0, tree, key))
+    optional_result(out, || get_at(&handle(transaction)?.transaction, tree, key))
 }
 
 /// Iterates over the keys of a tree in the transaction from `from` on, before `to`.
@@ -172,7 +180,7 @@ pub extern "C" fn firn_transaction_iter(
     to: FirnSlice,
     out: Option<&mut MaybeUninit<Box<FirnIter>>>,
 ) -> FirnCode {
-    result(out, || walk_at(&handle(transaction)?.0, tree, from, to))
+    result(out, || walk_at(&handle(transaction)?.transaction, tree, from, to))
 }
 
 /// Sets a key to a value at the commit.
@@ -183,7 +191,9 @@ pub extern "C" fn firn_transaction_put(
     key: FirnSlice,
     value: FirnSlice,
 ) -> FirnCode {
-    done(|| Ok(handle(transaction)?.0.put(&handle(tree)?.0, key.bytes()?, value.bytes()?)?))
+    done(|| {
+        Ok(handle(transaction)?.transaction.put(&handle(tree)?.0, key.bytes()?, value.bytes()?)?)
+    })
 }
 
 /// Deletes a key at the commit.
@@ -193,7 +203,7 @@ pub extern "C" fn firn_transaction_delete(
     tree: Option<&FirnTree>,
     key: FirnSlice,
 ) -> FirnCode {
-    done(|| Ok(handle(transaction)?.0.delete(&handle(tree)?.0, key.bytes()?)?))
+    done(|| Ok(handle(transaction)?.transaction.delete(&handle(tree)?.0, key.bytes()?)?))
 }
 
 /// Deletes all keys of a tree from `from` on, before `to`, at the commit.
@@ -204,7 +214,9 @@ pub extern "C" fn firn_transaction_delete_range(
     from: FirnSlice,
     to: FirnSlice,
 ) -> FirnCode {
-    done(|| Ok(handle(transaction)?.0.delete_range(&handle(tree)?.0, range(&from, &to)?)?))
+    done(|| {
+        Ok(handle(transaction)?.transaction.delete_range(&handle(tree)?.0, range(&from, &to)?)?)
+    })
 }
 
 /// Locks a key until the transaction ends. Waits for at most `wait_micros` microseconds while another
@@ -218,7 +230,7 @@ pub extern "C" fn firn_transaction_lock(
     wait_micros: u64,
 ) -> FirnCode {
     let wait = Duration::from_micros(wait_micros);
-    done(|| Ok(handle(transaction)?.0.lock(&handle(tree)?.0, key.bytes()?, wait)?))
+    done(|| Ok(handle(transaction)?.transaction.lock(&handle(tree)?.0, key.bytes()?, wait)?))
 }
 
 /// Returns the pending writes of the transaction, for `firn_transaction_rollback_to`.
@@ -227,7 +239,7 @@ pub extern "C" fn firn_transaction_savepoint(
     transaction: Option<&FirnTransaction>,
     out: Option<&mut MaybeUninit<Box<FirnSavepoint>>>,
 ) -> FirnCode {
-    result(out, || Ok(Box::new(FirnSavepoint(handle(transaction)?.0.savepoint()))))
+    result(out, || Ok(Box::new(FirnSavepoint(handle(transaction)?.transaction.savepoint()))))
 }
 
 /// Restores the pending writes of a savepoint, which stays usable. Reads still count, and locks
@@ -237,7 +249,7 @@ pub extern "C" fn firn_transaction_rollback_to(
     transaction: Option<&mut FirnTransaction>,
     savepoint: Option<&FirnSavepoint>,
 ) -> FirnCode {
-    done(|| Ok(handle(transaction)?.0.rollback_to(&handle(savepoint)?.0)?))
+    done(|| Ok(handle(transaction)?.transaction.rollback_to(&handle(savepoint)?.0)?))
 }
 
 /// Frees a savepoint, before or after the end of its transaction.
@@ -246,11 +258,30 @@ pub extern "C" fn firn_savepoint_free(savepoint: Option<Box<FirnSavepoint>>) {
     free(savepoint);
 }
 
+/// Sets the durability of the commit; without a call it is the store's default.
+#[unsafe(no_mangle)]
+pub extern "C" fn firn_transaction_set_durability(
+    transaction: Option<&mut FirnTransaction>,
+    durability: FirnDurability,
+) -> FirnCode {
+    done(|| {
+        handle(transaction)?.durability = durability_of(durability)?;
+        Ok(())
+    })
+}
+
 /// Executes all writes of the transaction, or none on `FIRN_CODE_CONFLICT` or another failure.
 /// Frees the handle in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransaction>>) -> FirnCode {
-    done(|| Ok(handle(transaction)?.0.commit()?))
+    done(|| {
+        let FirnTransaction { transaction, durability } = *handle(transaction)?;
+        match durability {
+            None => transaction.commit()?,
+            Some(durability) => transaction.with(durability).commit()?,
+        }
+        Ok(())
+    })
 }
 
 /// Aborts and frees a transaction.

@@ -66,7 +66,7 @@ impl FirnOptions {
 }
 
 /// Converts the durability; `None`: that of the store.
-fn durability_of(number: FirnDurability) -> Outcome<Option<Durability>> {
+pub(crate) fn durability_of(number: FirnDurability) -> Outcome<Option<Durability>> {
     match number {
         FIRN_DURABILITY_DEFAULT => Ok(None),
         FIRN_DURABILITY_PROCESS => Ok(Some(Durability::Process)),
