@@ -1,0 +1,3 @@
+module example.org/firn/bindings/go
+
+go 1.24
