@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -429,5 +431,97 @@ func TestErrors(t *testing.T) {
 	}
 	if errors.Is(err, firn.ErrConflict) || firn.Version() == "" {
 		t.Fatal(err)
+	}
+}
+
+// Random calls answer like a sorted map.
+func TestRandomCalls(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	db, tree := memory(t)
+	model := map[string]string{}
+	key := func() string {
+		return strings.Repeat(string(rune('a'+random.IntN(4))), 1+random.IntN(3)) + fmt.Sprint(random.IntN(10))
+	}
+	end := func() []byte {
+		if random.IntN(2) == 0 {
+			return nil
+		}
+		return []byte(key())
+	}
+	isIn := func(k string, r firn.Range) bool {
+		return k >= string(r.Start) && (r.End == nil || k < string(r.End)) && strings.HasPrefix(k, string(r.Prefix))
+	}
+	for step := range 4000 {
+		k, v := key(), fmt.Sprint(step)
+		switch random.IntN(8) {
+		case 0:
+			check(t, tree.Delete([]byte(k)))
+			delete(model, k)
+		case 1:
+			if random.IntN(20) > 0 {
+				continue
+			}
+			r := firn.Range{Start: end(), End: end()}
+			if r.Start != nil && r.End != nil && bytes.Compare(r.Start, r.End) > 0 {
+				r.Start, r.End = r.End, r.Start
+			}
+			check(t, tree.DeleteRange(r.Start, r.End))
+			for of := range model {
+				if isIn(of, r) {
+					delete(model, of)
+				}
+			}
+		case 2:
+			batch, other := firn.NewBatch(), key()
+			check(t, batch.Put(tree, []byte(k), []byte(v)))
+			check(t, batch.Delete(tree, []byte(other)))
+			check(t, db.Write(batch))
+			model[k] = v
+			delete(model, other)
+		case 3:
+			check(t, db.Transact(context.Background(), func(tx *firn.Tx) error { return tx.Put(tree, []byte(k), []byte(v)) }))
+			model[k] = v
+		case 4:
+			keys := [][]byte{[]byte(k), []byte(key())}
+			for at, found := range must(tree.GetMany(keys))(t) {
+				want, ok := model[string(keys[at])]
+				if ok != (found != nil) || want != string(found) {
+					t.Fatalf("%s has %s instead of %s", keys[at], found, want)
+				}
+			}
+		case 5:
+			r := firn.Range{Start: end(), End: end(), Reverse: random.IntN(2) == 0, Limit: random.IntN(30)}
+			if random.IntN(4) == 0 {
+				r.Prefix = []byte(key()[:1])
+			}
+			var want, got []string
+			for of, value := range model {
+				if isIn(of, r) {
+					want = append(want, of+"="+value)
+				}
+			}
+			slices.Sort(want)
+			if r.Reverse {
+				slices.Reverse(want)
+			}
+			if r.Limit > 0 && len(want) > r.Limit {
+				want = want[:r.Limit]
+			}
+			it := tree.Iter(r)
+			for of, value := range it.All() {
+				got = append(got, string(of)+"="+string(value))
+			}
+			check(t, it.Err())
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v: %v instead of %v", r, got, want)
+			}
+		default:
+			check(t, tree.Put([]byte(k), []byte(v)))
+			model[k] = v
+		}
+		value, err := tree.Get([]byte(k))
+		if want, ok := model[k]; ok != (err == nil) || want != string(value) {
+			t.Fatalf("%s has %s, %v instead of %s", k, value, err, want)
+		}
 	}
 }

@@ -297,3 +297,72 @@ test('arguments of other types are refused', async () => {
   await assert.rejects(db.tree(undefined), TypeError)
   assert.throws(() => tree.putSync(Buffer.alloc(1 << 20), ''), firn.InvalidArgumentError)
 })
+
+test('random calls answer like a sorted map', async () => {
+  let state = 42
+  const random = (n) => {
+    state = (state * 1103515245 + 12345) % 2147483648
+    return Math.floor(state / 65536) % n
+  }
+  const db = firn.openMemory()
+  const tree = db.treeSync('t')
+  const map = new Map()
+  const key = () => String.fromCharCode(97 + random(4)).repeat(1 + random(3)) + random(10)
+  const within = ({ gt, gte, lt, lte, prefix }) => (k) =>
+    (gt === undefined || k > gt) && (gte === undefined || k >= gte) && (lt === undefined || k < lt) &&
+    (lte === undefined || k <= lte) && (prefix === undefined || k.startsWith(prefix))
+  const bounds = () => {
+    const range = {}
+    if (random(2)) range[random(2) ? 'gt' : 'gte'] = key()
+    if (random(2)) range[random(2) ? 'lt' : 'lte'] = key()
+    if (random(4) === 0) range.prefix = key().slice(0, 1 + random(2))
+    return range
+  }
+  for (let step = 0; step < 4000; step++) {
+    const [k, v] = [key(), String(step)]
+    switch (random(9)) {
+      case 0:
+        tree.deleteSync(k)
+        map.delete(k)
+        break
+      case 1:
+        if (random(20) === 0) {
+          const range = bounds()
+          await tree.deleteRange(range)
+          for (const of of [...map.keys()].filter(within(range))) map.delete(of)
+        }
+        break
+      case 2: {
+        const other = key()
+        await db.batch().put(tree, k, v).delete(tree, other).write()
+        map.set(k, v).delete(other)
+        break
+      }
+      case 3:
+        await db.transact((tx) => tx.put(tree, k, v))
+        map.set(k, v)
+        break
+      case 4:
+        assert.equal(await tree.insertIfAbsent(k, v), !map.has(k))
+        if (!map.has(k)) map.set(k, v)
+        break
+      case 5: {
+        const keys = [k, key(), key()]
+        assert.deepEqual((await tree.getMany(keys)).map((of) => of && String(of)), keys.map((of) => map.get(of)))
+        break
+      }
+      case 6: {
+        const options = { ...bounds(), reverse: random(2) === 1, limit: random(2) ? random(30) : undefined }
+        let expected = [...map].filter(([of]) => within(options)(of)).sort(([a], [b]) => a < b ? -1 : 1)
+        if (options.reverse) expected.reverse()
+        expected = expected.slice(0, options.limit)
+        assert.deepEqual(strings(random(2) ? tree.range(options).allSync() : await tree.range(options).all()), expected, JSON.stringify(options))
+        break
+      }
+      default:
+        tree.putSync(k, v)
+        map.set(k, v)
+    }
+    assert.equal(tree.getSync(k)?.toString(), map.get(k))
+  }
+})
