@@ -24,6 +24,8 @@ def _seal(b, at, number, offset, *parts):
 def _table(rng, b, number):
     """Changes the content of a block that is stored as it is; of every kind as often."""
     at, blocks = 0, {}
+    if not bytes(b).endswith(b"FirnSST\n"):
+        return False
     while at < len(b) - 72:
         size = 24 + u32(b, at + 8)
         if b[at + 5] == 0 and size > 24:
@@ -38,6 +40,8 @@ def _table(rng, b, number):
 
 
 def _log(rng, b, number):
+    if len(b) < 80:
+        return False
     records, at = [], 80
     generation = (reader.u64(b, 64) + number) & 0xFFFFFFFF
     while at + 32 <= len(b) and u32(b, at + 8) == generation and u32(b, at + 12):

@@ -284,6 +284,8 @@ class Manifest:
                 a, b = sums.get(file, (0, 0))
                 sums[file] = a + values, b + size
         need(sums.keys() == there.keys(), "blob files that are not those that tables refer to")
+        for v in there.values():
+            need(v["bytes"] <= v["size"] and max(v["size"], v["raw_bytes"]) <= MAX_NUMBER, "sizes of a blob file")
         for file, (values, size) in sums.items():
             need(values <= there[file]["values"] and size <= there[file]["bytes"], "tables refer to more than a blob file has")
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use firn_kv::Env;
 use firn_kv::OsEnv;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::wal::format::record_size;
 use firn_kv::internals::wal::{Wal, recover};
 use firn_micro::{BenchDir, BenchFill, memory};
@@ -19,7 +20,7 @@ const SEGMENT: u64 = 16 << 20;
 fn open(env: Arc<dyn Env>, dir: &Path) -> Wal {
     env.create_dir_all(dir).unwrap();
     let empty = recover(&*env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    Wal::create(env, dir, 1, &empty, SEGMENT).unwrap()
+    Wal::create(env, dir, 1, FormatVersion::OLDEST, &empty, SEGMENT).unwrap()
 }
 
 /// Releases full segments and prepares the next one, as the engine's workers do while writers run.

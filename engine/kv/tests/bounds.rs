@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ};
 use firn_kv::internals::base::ops::{Op, encode};
 use firn_kv::internals::manifest::Manifest;
@@ -33,8 +34,15 @@ fn a_record_that_runs_over_the_last_sequence_number() {
             encode(&mut ops, 1, Op::Point { kind: Kind::Put, key, value: b"" });
         }
         let end = recover(&env, Path::new("/db"), 0, &mut |_, _, _| Ok(())).unwrap();
-        let mut wal =
-            Wal::create(Arc::new(env.clone()), Path::new("/db"), 300, &end, 64 << 10).unwrap();
+        let mut wal = Wal::create(
+            Arc::new(env.clone()),
+            Path::new("/db"),
+            300,
+            FormatVersion::OLDEST,
+            &end,
+            64 << 10,
+        )
+        .unwrap();
         let (mut state, number) = Manifest::load(&env, Path::new("/db")).unwrap().unwrap();
         state.writers.push(wal.writer());
         Manifest::create(&env, Path::new("/db"), number + 1, &state).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use firn_crash::CrashEnv;
 use firn_kv::Env as _;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::internals::sstable::format::FOOTER;
@@ -161,7 +162,15 @@ fn an_opening_that_came_to_nothing_leaves_a_segment_that_does_not_count() {
         let found = recover(&env, Path::new(DIR), known.wal_floor, &mut |_, _, _| Ok(())).unwrap();
         // The process dies between the new segment and the new manifest.
         drop(
-            Wal::create(Arc::new(env.clone()), Path::new(DIR), known.id, &found, 64 << 10).unwrap(),
+            Wal::create(
+                Arc::new(env.clone()),
+                Path::new(DIR),
+                known.id,
+                FormatVersion::OLDEST,
+                &found,
+                64 << 10,
+            )
+            .unwrap(),
         );
         assert_eq!(value(&env.fork(), "b").as_deref(), Some(&b"2"[..]), "{round}");
     }

@@ -23,6 +23,7 @@ mod faults;
 mod filter_allocation;
 mod floors;
 mod forked;
+mod formats;
 mod gaps;
 mod golden;
 mod history;

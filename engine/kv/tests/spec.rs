@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader, encode};
@@ -54,7 +55,7 @@ fn the_log_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10)
+    Wal::create(Arc::new(env.clone()), dir, 300, FormatVersion::OLDEST, &end, 64 << 10)
         .unwrap()
         .append(5, &[&ops()])
         .unwrap();
@@ -74,7 +75,9 @@ fn the_mark_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
     env.create_dir_all(dir).unwrap();
     let end = recover(&env, dir, 0, &mut |_, _, _| Ok(())).unwrap();
-    let mut wal = Wal::create(Arc::new(env.clone()), dir, 300, &end, 64 << 10).unwrap();
+    let mut wal =
+        Wal::create(Arc::new(env.clone()), dir, 300, FormatVersion::OLDEST, &end, 64 << 10)
+            .unwrap();
     wal.append(5, &[&ops()]).unwrap();
     wal.close().unwrap();
     let bytes = env.read_file(&dir.join("00000001.wal")).unwrap();

@@ -130,6 +130,9 @@ enum FirnCommand {
     /// Compact trees down to one run
     #[command(after_help = whole::COMPACT_EXAMPLES)]
     Compact(whole::CompactArgs),
+    /// Raise the store to the newest format version that this program writes
+    #[command(after_help = whole::UPGRADE_EXAMPLES)]
+    Upgrade(whole::UpgradeArgs),
     /// Run cassandra-cli statements against a store of keyspaces and column families
     #[command(after_help = cassandra_cli::EXAMPLES)]
     Cli(cassandra_cli::CliArgs),
@@ -231,6 +234,7 @@ fn main() -> ExitCode {
         FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),
         FirnCommand::Backup(args) => backup::run(global, args),
         FirnCommand::Compact(args) => whole::compact(global, args),
+        FirnCommand::Upgrade(args) => whole::upgrade(global, args),
         FirnCommand::Cli(args) => cassandra_cli::run(global, args),
         FirnCommand::Cql(args) => cql::run(global, args),
         FirnCommand::Serve(args) => serve::run(global, args),

@@ -74,7 +74,7 @@ impl Ran {
     }
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "load",
     "get",
     "scan",
@@ -86,6 +86,7 @@ const COMMANDS: [&str; 13] = [
     "verify",
     "checkpoint",
     "compact",
+    "upgrade",
     "cli",
     "bench",
 ];
@@ -218,6 +219,7 @@ fn reading_a_missing_store_creates_none() {
         &["trees"],
         &["delete", "k"],
         &["compact"],
+        &["upgrade"],
         &["checkpoint", "c"],
     ] {
         let ran = t.firn_bytes(args);
@@ -350,6 +352,9 @@ fn deletes_and_compactions_keep_the_rest() {
     assert_eq!(stats["trees"][0]["runs"][0]["entries"], left.lines().count());
     t.firn_bytes(&["checkpoint", "copy"]).said(0, &["copy holds 1 table"]);
     t.firn_bytes(&["checkpoint", "copy"]).said(2, &["not empty"]);
+    t.firn_bytes(&["upgrade"]).said(0, &["format version 1", "nothing to do"]);
+    let versions = t.firn_bytes(&["upgrade", "--json"]).json();
+    assert_eq!(versions, serde_json::json!({"format_version_before": 1, "format_version": 1}));
     t.firn_bytes(&["delete", "--prefix", "k", "-y"]).good();
     assert_eq!(t.firn_bytes(&["scan"]).text(), "");
     assert_eq!(t.firn_on("copy", &["scan"], b"").text(), left);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::Result;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::{Op, OpReader, encode};
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
@@ -60,7 +61,8 @@ impl Log {
         let (env, dir) = (MemEnv::new(seed), PathBuf::from("/log"));
         env.create_dir_all(&dir)?;
         let end = recover(&env, &dir, 0, &mut |_, _, _| Ok(()))?;
-        let wal = Wal::create(Arc::new(env.clone()), &dir, STORE, &end, SEGMENT)?;
+        let wal =
+            Wal::create(Arc::new(env.clone()), &dir, STORE, FormatVersion::OLDEST, &end, SEGMENT)?;
         Ok(Log { env, dir, wal: Some(wal), rng: Rng::new(seed), seq: 1, records: vec![] })
     }
 
@@ -94,7 +96,14 @@ impl Log {
     /// Opens the log again with a new writer.
     pub fn reopen(&mut self) -> Result<()> {
         let end = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?;
-        self.wal = Some(Wal::create(Arc::new(self.env.clone()), &self.dir, STORE, &end, SEGMENT)?);
+        self.wal = Some(Wal::create(
+            Arc::new(self.env.clone()),
+            &self.dir,
+            STORE,
+            FormatVersion::OLDEST,
+            &end,
+            SEGMENT,
+        )?);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use firn_kv::OsEnv;
 use firn_kv::{Error, Result};
 
 mod damage;
+mod interrupted;
 mod logs;
 mod made;
 mod manifests;

@@ -7,6 +7,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobUse};
 use firn_kv::internals::base::facts::TableFacts;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{
     AddedTable, Edit, Manifest, ManifestState, PersistedOptions, TableMeta, TreeState,
@@ -193,6 +194,7 @@ impl Case {
         let (dir, number) = (Path::new("/man"), 1 + rng.below(2_000_000));
         env.create_dir_all(dir)?;
         let mut state = ManifestState {
+            format: FormatVersion::OLDEST,
             id: rng.next_u64(),
             parent: number.is_multiple_of(2).then_some(1 << 63 | number),
             writers: writers(number),

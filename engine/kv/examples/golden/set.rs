@@ -4,7 +4,7 @@ use firn_kv::Result;
 use serde_json::{Value, json};
 
 use super::made::Made;
-use super::{damage, logs, manifests, stores, tables};
+use super::{damage, interrupted, logs, manifests, stores, tables};
 
 /// Returns every shape with every option, and damaged forms of them.
 pub fn all() -> Result<Made> {
@@ -17,6 +17,7 @@ pub fn all() -> Result<Made> {
     (0..4).try_for_each(|i| manifests::blob_files(i, &mut made))?;
     (0..6).try_for_each(|i| stores::make(i, 300 + 400 * i, &mut made))?;
     (0..4).try_for_each(|i| stores::blobs(i, 300 + 800 * i, &mut made))?;
+    (0..3).try_for_each(|i| interrupted::make(i, 40 + 20 * i, &mut made))?;
     damage::make(&recipes, 14, &mut made)?;
     (0..10).try_for_each(|i| logs::damaged(i, &mut made))?;
     (0..5).try_for_each(|i| logs::sealed_damage(i, &mut made))?;
@@ -32,6 +33,7 @@ pub fn golden() -> Result<Made> {
     tables::zstd().iter().try_for_each(|r| r.make(&mut made))?;
     stores::make(7, 120, &mut made)?;
     stores::blobs(8, 300, &mut made)?;
+    interrupted::make(9, 40, &mut made)?;
     manifests::blob_files(1, &mut made)?;
     let mut others = Made::default();
     logs::sound(1, &mut others)?;

@@ -31,7 +31,7 @@ impl MergeOperator for Append {
     }
 }
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Returns the options with which the stores are opened.
 pub fn db_options() -> DbOptions {
@@ -92,7 +92,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Applies one random change to the tree and to the map.
-fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
+pub fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     let (k, mut v) = (key(rng), format!("value {}", rng.next_u64()).into_bytes());
     if tree.name() == "blobs" && rng.one_in(2) {
         let len = v.len();
@@ -199,6 +199,12 @@ fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Re
     Ok(())
 }
 
+/// Returns the keys and values of a tree.
+pub fn pairs(tree: &Tree) -> Result<Value> {
+    let pairs = tree.iter().map(|i| i.map(|(k, v)| json!([hex(&k), hex(&v)])));
+    Ok(pairs.collect::<Result<Vec<_>>>()?.into())
+}
+
 /// Returns the contents of a store as the engine reads it.
 #[allow(dead_code)] // see `tables::read`
 pub fn read(env: Arc<dyn Env>, dir: &Path) -> Result<Value> {
@@ -206,8 +212,7 @@ pub fn read(env: Arc<dyn Env>, dir: &Path) -> Result<Value> {
     let mut out = serde_json::Map::new();
     for name in db.tree_names() {
         let tree = db.tree(&name, tree_options(&name))?;
-        let pairs = tree.iter().map(|i| i.map(|(k, v)| json!([hex(&k), hex(&v)])));
-        out.insert(name, pairs.collect::<Result<Vec<_>>>()?.into());
+        out.insert(name, pairs(&tree)?);
     }
     Ok(out.into())
 }

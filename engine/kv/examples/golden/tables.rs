@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
 use firn_kv::internals::block_cache::Cache;
@@ -258,6 +259,7 @@ impl Recipe {
     pub fn table(&self) -> Result<Vec<u8>> {
         let (env, path) = (MemEnv::new(0), Path::new("/table"));
         let options = WriterOptions {
+            version: FormatVersion::OLDEST,
             identity: TableIdentity { store: 1 << 63 | 5, unique: self.id },
             tree: 3,
             // Some tables do not have these values.

@@ -163,9 +163,9 @@ impl Error {
 
     /// Creates an error for a file whose format version is newer than this program. `what` begins
     /// the message, for example "the manifest".
-    pub fn newer(what: &str, found: u32, known: u32) -> Self {
+    pub fn newer(what: &str, found: u32, newest: u32) -> Self {
         let words = format!(
-            "{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build"
+            "{what} has format version {found}, of a newer version; this build reads version {newest}: use a newer build"
         );
         Self::new(ErrorKind::Incompatible, words)
     }

@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod error;
 pub mod events;
 pub mod facts;
+pub mod format_version;
 pub mod hooks;
 pub mod identity;
 pub mod key;

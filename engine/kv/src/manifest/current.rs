@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
+use super::format::{CURRENT, CURRENT_NEW, manifest_name, manifest_number};
 use super::log::read;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::env::Env;
 
 pub(super) fn current_text(version: u32, name: &str) -> String {
@@ -14,30 +15,35 @@ pub(super) fn current_text(version: u32, name: &str) -> String {
 }
 
 /// Writes the next `CURRENT` under a temporary name.
-pub(super) fn write_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
+pub(super) fn write_current(
+    env: &dyn Env,
+    dir: &Path,
+    version: FormatVersion,
+    number: u64,
+) -> Result<()> {
     let mut file = env.create(&dir.join(CURRENT_NEW))?;
-    file.append(current_text(VERSION, &manifest_name(number)).as_bytes())?;
+    file.append(current_text(version.number(), &manifest_name(number)).as_bytes())?;
     file.sync()
 }
 
-/// Returns the number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
+/// Returns what `CURRENT` says; `None` without a `CURRENT`.
 ///
 /// # Errors
 /// `Corruption` for a damaged `CURRENT`; `Incompatible` for a newer format version.
-pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
+pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<CurrentFile>> {
     let path = dir.join(CURRENT);
     let bytes = match env.read_all(&path, 4096) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    CurrentFile::decode(&bytes)
-        .map(|c| Some(c.manifest))
-        .map_err(|e| e.at(&path, 0).block("current"))
+    CurrentFile::decode(&bytes).map(Some).map_err(|e| e.at(&path, 0).block("current"))
 }
 
 /// Content of a `CURRENT` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentFile {
+    /// Version of the store's files.
+    pub version: FormatVersion,
     /// Number of the manifest in use.
     pub manifest: u64,
     /// Checksum on the last line.
@@ -67,14 +73,14 @@ impl CurrentFile {
             .next()
             .and_then(|l| l.strip_prefix("firn format ")?.parse::<u32>().ok())
             .ok_or_else(damaged)?;
-        if version != VERSION {
-            return Err(Error::newer("the store", version, VERSION));
-        }
+        let known = FormatVersion::known(version);
+        let version = known
+            .ok_or_else(|| Error::newer("the store", version, FormatVersion::newest().number()))?;
         let manifest = lines.next().and_then(manifest_number).ok_or_else(damaged)?;
-        if text != current_text(version, &manifest_name(manifest)) {
+        if text != current_text(version.number(), &manifest_name(manifest)) {
             return Err(damaged());
         }
-        Ok(CurrentFile { manifest, checksum })
+        Ok(CurrentFile { version, manifest, checksum })
     }
 }
 

@@ -1,8 +1,5 @@
 //! Sizes and names of a manifest's file.
 
-/// Format version that this code writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
-
 /// Name of the file that names the manifest in use.
 pub const CURRENT: &str = "CURRENT";
 

@@ -13,6 +13,7 @@ use super::edit::{Edit, Used};
 use super::state::ManifestState;
 use super::tree::TreeState;
 use crate::base::error::Result;
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
@@ -89,6 +90,11 @@ impl LiveFiles {
     /// Sets the newest sequence number that was found in the log.
     pub fn set_last_seq(&mut self, seq: Seq) {
         self.state.last_seq = seq;
+    }
+
+    /// Sets the version of the store's files. The next manifest has it.
+    pub fn set_format(&mut self, format: FormatVersion) {
+        self.state.format = format;
     }
 
     /// Sets the position from which the log is needed. The next edits write it to the manifest.

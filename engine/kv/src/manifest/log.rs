@@ -5,12 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use super::edit::{self, Edit};
-use super::format::{
-    CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name, manifest_number,
-};
+use super::format::{CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, manifest_name, manifest_number};
 use super::live_files::LiveFiles;
 use super::state::ManifestState;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::env::Env;
 use crate::util::checksum::checksum;
 use crate::util::coding::u32_at;
@@ -36,6 +35,8 @@ pub struct ManifestFrame {
 pub struct Log {
     /// Path of the file.
     pub path: PathBuf,
+    /// Format version of the file; the oldest if the header is damaged.
+    pub version: FormatVersion,
     /// Frames, without marks.
     pub frames: Vec<ManifestFrame>,
     /// Marks.
@@ -65,7 +66,7 @@ impl Log {
         for f in &self.frames {
             f.edits.iter().try_for_each(|e| live.apply(e)).map_err(place(f.offset))?;
         }
-        let state = live.into_state();
+        let state = ManifestState { format: self.version, ..live.into_state() };
         state.check().map_err(place(self.end))?;
         Ok(state)
     }
@@ -79,7 +80,7 @@ impl Log {
 pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
+    let version = check_header(&bytes, number).map_err(|e| e.at(&path, 0).block("manifest"))?;
     let (mut at, mut frames, mut marks, mut mark_is_due) = (HEADER, vec![], vec![], false);
     loop {
         let Some(payload) = frame(&bytes, number, at) else {
@@ -113,7 +114,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         ));
         return Err(e.at(&path, at as u64).block("manifest"));
     }
-    Ok(Log { path, frames, marks, end: at as u64, len: bytes.len() as u64 })
+    Ok(Log { path, version, frames, marks, end: at as u64, len: bytes.len() as u64 })
 }
 
 /// Range of bytes of a manifest that is not a valid frame.
@@ -135,11 +136,18 @@ pub struct ManifestGap {
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<ManifestGap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut gaps) =
-        (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
+    let mut log = Log {
+        path,
+        version: FormatVersion::OLDEST,
+        frames: vec![],
+        marks: vec![],
+        end: 0,
+        len: bytes.len() as u64,
+    };
+    let mut gaps = vec![];
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
-        Ok(()) => log.end = HEADER as u64,
+        Ok(version) => (log.version, log.end) = (version, HEADER as u64),
         Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
         Err(_) => gaps.push(ManifestGap { offset: 0, len: at as u64 }),
     }
@@ -169,7 +177,8 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<M
     Ok((log, gaps))
 }
 
-fn check_header(bytes: &[u8], number: u64) -> Result<()> {
+/// Returns the format version in the header of a manifest.
+fn check_header(bytes: &[u8], number: u64) -> Result<FormatVersion> {
     let header = bytes
         .get(..HEADER)
         .filter(|h| h[..8] == MAGIC && u32_at(h, 12) == checksum(number, 0, &[&h[..12]]));
@@ -178,10 +187,9 @@ fn check_header(bytes: &[u8], number: u64) -> Result<()> {
             "the header of the manifest is damaged; restore it from a copy, or rebuild it with `sstable-dump repair`",
         )
     })?;
-    match u32_at(header, 8) {
-        VERSION => Ok(()),
-        other => Err(Error::newer("the manifest", other, VERSION)),
-    }
+    let version = u32_at(header, 8);
+    let newest = FormatVersion::newest().number();
+    FormatVersion::known(version).ok_or_else(|| Error::newer("the manifest", version, newest))
 }
 
 /// Finds the number of the manifest that begins with `bytes`, regardless of its file name. It tries

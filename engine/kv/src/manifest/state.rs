@@ -18,6 +18,7 @@ use super::fields::{Field, FieldDef, FieldValue, FieldWriter, Message, field};
 use super::format::MAX_NUMBER;
 use super::tree::{TreeState, check_uses, unfit};
 use crate::base::error::Result;
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::TreeId;
@@ -26,6 +27,8 @@ use crate::util::sorted_map::{SortedMap, SortedSet};
 /// State of a Db, except for data that is only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManifestState {
+    /// Version of the Db's files. Not a field of the message: it is in the header of the manifest.
+    pub format: FormatVersion,
     /// Id of the Db, drawn at random when it was created, also when it was created as a copy.
     pub id: u64,
     /// Id of the Db from which it was created as a checkpoint.

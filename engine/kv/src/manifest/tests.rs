@@ -14,6 +14,7 @@ use super::*;
 use crate::base::blob_ref::{BlobFileMeta, BlobUse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
@@ -269,7 +270,7 @@ proptest! {
             }
             if let Ok(edits) = edit::decode_edits(&payload) {
                 let frame = ManifestFrame { offset: 16, len: 0, checksum: 0, edits };
-                let log = Log { path: path(), frames: vec![frame], marks: vec![], end: 0, len: 0 };
+                let log = Log { path: path(), version: FormatVersion::OLDEST, frames: vec![frame], marks: vec![], end: 0, len: 0 };
                 let _ = log.replay();
             }
         }

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use super::clean_end::CleanEnd;
-use super::current::{current, lost_current, write_current};
+use super::current::{CurrentFile, current, lost_current, write_current};
 use super::edit::{self, Edit};
-use super::format::{CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name};
+use super::format::{CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, manifest_name};
 use super::log::read;
 use super::state::ManifestState;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -77,7 +77,7 @@ impl Manifest {
         state: &ManifestState,
     ) -> Result<NewManifest> {
         let made = Manifest::write(env, dir, number, state).and_then(|m| {
-            write_current(env, dir, number)?;
+            write_current(env, dir, state.format, number)?;
             Ok(NewManifest(m))
         });
         made.inspect_err(|_| {
@@ -91,7 +91,7 @@ impl Manifest {
         let mut file = env.create(&path)?;
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&MAGIC);
-        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[8..12].copy_from_slice(&state.format.number().to_le_bytes());
         let crc = checksum(number, 0, &[&header[..12]]);
         header[12..].copy_from_slice(&crc.to_le_bytes());
         file.append(&header)?;
@@ -172,7 +172,7 @@ impl Manifest {
     ///   without a `CURRENT`, always with file and offset.
     /// - `Incompatible` for a newer format version, or newer required fields.
     pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<FoundManifest>> {
-        let Some(number) = current(env, dir)? else {
+        let Some(CurrentFile { version, manifest: number, .. }) = current(env, dir)? else {
             return lost_current(env, dir).map(|()| None);
         };
         let path = dir.join(manifest_name(number));
@@ -184,7 +184,15 @@ impl Manifest {
             .block("manifest"),
             _ => e,
         })?;
-        Ok(Some(FoundManifest { state: log.replay()?, number, end: log.clean_end() }))
+        let state = log.replay()?;
+        if state.format != version {
+            let words = format!(
+                "the manifest has format version {}, and CURRENT has {version}; restore both from one copy, or rebuild them with `sstable-dump repair`",
+                state.format
+            );
+            return Err(Error::corruption(words).at(&path, 0).block("manifest"));
+        }
+        Ok(Some(FoundManifest { state, number, end: log.clean_end() }))
     }
 
     /// Returns the length in bytes.

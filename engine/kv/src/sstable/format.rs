@@ -46,6 +46,7 @@
 use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::{Compression, NO_MEMORY, NO_ZSTD};
@@ -54,8 +55,6 @@ use crate::util::coding::{u32_at, u64_at};
 
 use super::{lz4, zstd};
 
-/// Format version that this code writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
 /// Length of a block header in bytes.
 pub const BLOCK_HEADER: usize = 24;
 /// Length of the footer in bytes.
@@ -358,6 +357,8 @@ impl Packer {
 /// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
+    /// Format version of the file.
+    pub version: FormatVersion,
     /// File id.
     pub id: u64,
     /// Bytes of all data blocks together.
@@ -413,7 +414,7 @@ impl Footer {
         }
         f[32..40].copy_from_slice(&(self.offset() + FOOTER as u64).to_le_bytes());
         f[40..56].copy_from_slice(&self.identity.encode());
-        f[60..64].copy_from_slice(&VERSION.to_le_bytes());
+        f[60..64].copy_from_slice(&self.version.number().to_le_bytes());
         f[64..].copy_from_slice(&FILE_MAGIC);
         let crc = checksum(self.id, self.offset(), &[&f[..56], &f[60..]]);
         f[56..60].copy_from_slice(&crc.to_le_bytes());
@@ -438,13 +439,20 @@ impl Footer {
             return Err(bad("not a table file, or one that is cut off"));
         }
         let version = u32_at(f, 60);
-        if version > VERSION {
-            return Err(Error::newer("the table", version, VERSION)
+        let newest = FormatVersion::newest().number();
+        if version > newest {
+            return Err(Error::newer("the table", version, newest)
                 .at(path, offset)
                 .block("footer"));
         }
+        let own_id = u64_at(f, 0);
+        if checksum(own_id, offset, &[&f[..56], &f[60..]]) != u32_at(f, 56) {
+            return Err(bad("checksum mismatch"));
+        }
+        let known = FormatVersion::known(version);
         let footer = Footer {
-            id: u64_at(f, 0),
+            version: known.ok_or_else(|| bad("a footer that does not fit together"))?,
+            id: own_id,
             data_len: u64_at(f, 8),
             filter_len: u32_at(f, 16),
             tombstones_len: u32_at(f, 20),
@@ -452,12 +460,6 @@ impl Footer {
             properties_len: u32_at(f, 28),
             identity: TableIdentity { store: u64_at(f, 40), unique: u64_at(f, 48) },
         };
-        if checksum(footer.id, offset, &[&f[..56], &f[60..]]) != u32_at(f, 56) {
-            return Err(bad("checksum mismatch"));
-        }
-        if version != VERSION {
-            return Err(bad("a footer that does not fit together"));
-        }
         if footer.id != id {
             return Err(bad(&format!("this is table {}, not table {id}", footer.id)));
         }

@@ -32,6 +32,7 @@ use super::properties::Properties;
 use super::search::{Block, prefetch};
 use super::tombstones;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
@@ -65,6 +66,7 @@ pub struct Table {
     tombstones: Arc<Fragments>,
     lift: Seq,
     properties: Properties,
+    format: FormatVersion,
     identity: TableIdentity,
     /// Blocks copied unchanged from other tables, until [`inherit`](Self::inherit).
     heritage: Mutex<Vec<InheritedBlock>>,
@@ -211,6 +213,7 @@ impl Table {
             filter_forgotten: false,
             tombstones,
             properties,
+            format: footer.version,
             identity: footer.identity,
             heritage: Mutex::default(),
             reads: Arc::default(),
@@ -674,6 +677,11 @@ impl Table {
     /// Returns the table's properties.
     pub fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    /// Returns the format version of the file.
+    pub fn format(&self) -> FormatVersion {
+        self.format
     }
 
     /// Returns the table's identity, which does not depend on the file's path.

@@ -32,6 +32,7 @@ use super::properties::Properties;
 use super::stream::BlobStreams;
 use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::error::{Error, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer};
 use crate::base::options::{Compression, FilterKind};
@@ -46,6 +47,8 @@ const HEAD: usize = 12;
 /// Options for writing a blob file.
 #[derive(Clone, Debug, Default)]
 pub struct BlobOptions {
+    /// Format version of the file.
+    pub version: FormatVersion,
     /// Identity of the file.
     pub identity: TableIdentity,
     /// Id of the tree that its values belong to.
@@ -64,6 +67,7 @@ pub struct BlobOptions {
 pub struct BlobWriter {
     output: BlockOutput,
     path: PathBuf,
+    version: FormatVersion,
     id: u64,
     identity: TableIdentity,
     compression: Compression,
@@ -91,6 +95,7 @@ impl BlobWriter {
         BlobWriter {
             output: BlockOutput::new(file, id),
             path: path.to_path_buf(),
+            version: options.version,
             id,
             identity: options.identity,
             compression: options.compression,
@@ -158,6 +163,7 @@ impl BlobWriter {
         let raw = self.props.encode();
         let (properties_len, _) = self.output.put(BlockKind::Properties, self.compression, &raw)?;
         let footer = Footer {
+            version: self.version,
             id: self.id,
             data_len,
             filter_len: 0,

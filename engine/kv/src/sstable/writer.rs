@@ -27,6 +27,7 @@ use super::tombstones;
 use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
+use crate::base::format_version::FormatVersion;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
@@ -41,6 +42,8 @@ use crate::util::sorted_map::SortedMap;
 /// Options for writing a table.
 #[derive(Clone)]
 pub struct WriterOptions {
+    /// Format version of the file.
+    pub version: FormatVersion,
     /// Identity of the table: its store, and a number unique to the table.
     pub identity: TableIdentity,
     /// Tree that the table belongs to.
@@ -88,6 +91,7 @@ impl WriterOptions {
 impl Default for WriterOptions {
     fn default() -> Self {
         WriterOptions {
+            version: FormatVersion::default(),
             identity: TableIdentity::default(),
             tree: 0,
             tree_name: String::new(),
@@ -452,6 +456,7 @@ impl TableWriter {
         let properties_len =
             self.put(BlockKind::Properties, self.options.compression, &properties)?;
         let footer = Footer {
+            version: self.options.version,
             id: self.id,
             data_len,
             filter_len,

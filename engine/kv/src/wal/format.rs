@@ -40,13 +40,12 @@
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{NO_TREE, Op, encode};
 use crate::util::checksum::checksum;
 use crate::util::coding::{u32_at, u64_at};
 
-/// Format version that this code writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
 /// Length of a segment's header in bytes.
 pub const SEGMENT_HEADER: u64 = 80;
 /// Length of a record's header in bytes.
@@ -63,6 +62,8 @@ pub(super) const MAX_LSN: Lsn = 1 << 62;
 /// The content of a segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// Format version of the segment.
+    pub version: FormatVersion,
     /// The segment's number.
     pub number: u64,
     /// Position of the first record.
@@ -94,7 +95,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
         let mut b = [0; SEGMENT_HEADER as usize];
         b[..8].copy_from_slice(&MAGIC);
-        b[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        b[8..12].copy_from_slice(&self.version.number().to_le_bytes());
         b[12..16].copy_from_slice(&(SEGMENT_HEADER as u32).to_le_bytes());
         b[16..24].copy_from_slice(&self.number.to_le_bytes());
         b[24..32].copy_from_slice(&self.base.to_le_bytes());
@@ -125,11 +126,11 @@ impl SegmentHeader {
             return Ok(None);
         }
         let version = u32_at(b, 8);
-        if version != VERSION {
-            return Err(
-                Error::newer("the log segment", version, VERSION).block("wal segment header")
-            );
-        }
+        let known = FormatVersion::known(version);
+        let version = known.ok_or_else(|| {
+            let newest = FormatVersion::newest().number();
+            Error::newer("the log segment", version, newest).block("wal segment header")
+        })?;
         let base = u64_at(b, 24);
         let len = u64::from(u32_at(b, 12));
         if len != SEGMENT_HEADER
@@ -141,6 +142,7 @@ impl SegmentHeader {
             return Ok(None);
         }
         Ok(Some(SegmentHeader {
+            version,
             number,
             base,
             synced: u64_at(b, 32),
@@ -269,6 +271,7 @@ mod tests {
         let large = (LARGEST_FILLER - 40..LARGEST_FILLER + 80)
             .chain(3 * LARGEST_FILLER..3 * LARGEST_FILLER + 80);
         let segment = SegmentHeader {
+            version: FormatVersion::OLDEST,
             number: 7,
             base: 0,
             synced: 0,

@@ -12,6 +12,7 @@ use super::testenv::TestEnv;
 use super::writer::{MAX_SPARES, YOUNG};
 use super::*;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::key::Seq;
 use crate::env::Env;
 
@@ -39,7 +40,7 @@ fn replay(env: &TestEnv, from: Lsn) -> Result<(RecoveredLog, Seen)> {
 
 fn open(env: &TestEnv, from: Lsn) -> Wal {
     let (r, _) = replay(env, from).unwrap();
-    Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap()
+    Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &r, SEGMENT).unwrap()
 }
 
 fn flip(env: &TestEnv, path: &Path, at: usize, bit: u8) {
@@ -244,7 +245,7 @@ proptest! {
         let env = TestEnv::default();
         let mut file = bytes;
         if head {
-            let h = format::SegmentHeader { number, base: 8, synced: 0, previous: 0, capacity: 1, store: STORE, writer: 5 };
+            let h = format::SegmentHeader { version: FormatVersion::OLDEST, number, base: 8, synced: 0, previous: 0, capacity: 1, store: STORE, writer: 5 };
             file.splice(..file.len().min(80), h.encode());
             // Bytes of the right generation and kind, so that the reader treats them as candidates.
             for at in (80..file.len().saturating_sub(32)).step_by(24) {
@@ -317,7 +318,10 @@ fn a_closed_log_has_no_reserve_and_nothing_is_read_twice() {
     // A new writer syncs only its own segment. If it writes nothing, its close needs no sync.
     let (r, _) = replay(&env, 0).unwrap();
     let syncs = env.syncs.load(Ordering::Relaxed);
-    Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap().close().unwrap();
+    Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &r, SEGMENT)
+        .unwrap()
+        .close()
+        .unwrap();
     assert_eq!(env.syncs.load(Ordering::Relaxed), syncs + 1);
     assert_eq!(
         env.bytes(&dir().join(segment_name(2))).len() as u64,
@@ -491,7 +495,9 @@ fn segments_are_recycled_and_the_rest_removed() {
 fn a_segment_is_made_ready_in_several_goes() {
     let env = TestEnv::default();
     let begun = replay(&env, 0).unwrap().0;
-    let mut wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    let mut wal =
+        Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &begun, 4 << 20)
+            .unwrap();
     for seq in 1..=1500 {
         wal.append(seq, &[&payload(seq, 1500)]).unwrap();
     }
@@ -519,7 +525,9 @@ fn a_segment_is_made_ready_in_several_goes() {
 fn a_segment_is_taken_while_its_pages_are_touched() {
     let env = TestEnv::default();
     let begun = replay(&env, 0).unwrap().0;
-    let wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    let wal =
+        Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &begun, 4 << 20)
+            .unwrap();
     let (wal, seq) = (RefCell::new(wal), Cell::new(0));
     let append = || {
         seq.set(seq.get() + 1);
@@ -546,7 +554,9 @@ fn a_segment_is_taken_while_its_pages_are_touched() {
 fn a_segment_that_was_made_too_late_is_put_by() {
     let env = TestEnv::default();
     let begun = replay(&env, 0).unwrap().0;
-    let mut wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    let mut wal =
+        Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &begun, 4 << 20)
+            .unwrap();
     for seq in 1..=1500 {
         wal.append(seq, &[&payload(seq, 1500)]).unwrap();
     }
@@ -640,9 +650,15 @@ fn many_threads_share_syncs_across_segments() {
 fn arguments_and_versions_are_checked() {
     let env = TestEnv::default();
     for (from, size) in [(4, SEGMENT), (8, 100)] {
-        let e =
-            Wal::create(Arc::new(env.clone()), &dir(), STORE, &replay(&env, from).unwrap().0, size)
-                .err();
+        let e = Wal::create(
+            Arc::new(env.clone()),
+            &dir(),
+            STORE,
+            FormatVersion::OLDEST,
+            &replay(&env, from).unwrap().0,
+            size,
+        )
+        .err();
         assert_eq!(e.map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
     }
     let (mut wal, _) = written(&env, &[10]);

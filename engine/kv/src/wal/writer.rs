@@ -23,6 +23,7 @@ use super::recovery::{RecoveredLog, SegmentInfo, live_bytes, retained_size};
 use super::tail::{LogHold, SegmentPlace};
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
 use crate::env::{Env, LogFile};
@@ -72,6 +73,8 @@ pub struct Wal {
     dir: PathBuf,
     segment_size: u64,
     next_number: u64,
+    /// Format version of the next segment.
+    format: FormatVersion,
     store: u64,
     /// This writer's random id, its first segment and its start position.
     writer: LogWriter,
@@ -282,6 +285,7 @@ impl Wal {
         env: Arc<dyn Env>,
         dir: &Path,
         store: u64,
+        format: FormatVersion,
         after: &RecoveredLog,
         segment_size: u64,
     ) -> Result<Wal> {
@@ -308,7 +312,8 @@ impl Wal {
         let ready = source.open()?;
         let syncer = Arc::new(Syncer::new(start));
         let writer = LogWriter { from: number, id: env.random(), base: start };
-        let current = begin(ready, start, 0, (store, writer.id), &syncer)?;
+        let owner = SegmentOwner { format, store, writer: writer.id };
+        let current = begin(ready, start, 0, owner, &syncer)?;
         current.file.sync()?;
         Ok(Wal {
             recycle,
@@ -322,6 +327,7 @@ impl Wal {
             segment_size,
             next_number: number.saturating_add(1),
             end: start,
+            format,
             store,
             writer,
             current,
@@ -456,7 +462,7 @@ impl Wal {
             ready,
             self.end,
             self.current.number,
-            (self.store, self.writer.id),
+            SegmentOwner { format: self.format, store: self.store, writer: self.writer.id },
             &self.syncer,
         )?;
         let full = std::mem::replace(&mut self.current, next);
@@ -551,6 +557,11 @@ impl Wal {
     /// [`PrepareJob`]. It must not call the log.
     pub fn call_when_it_grows(&mut self, f: Box<dyn Fn() + Send>) {
         self.grows = Some(f);
+    }
+
+    /// Sets the format version of later segments. The store's manifest must have it already.
+    pub fn set_format(&mut self, format: FormatVersion) {
+        self.format = format;
     }
 
     /// Releases the reserve if nothing has been appended since the last call. Call it now and then
@@ -718,18 +729,26 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
     log.sync()
 }
 
+/// What a segment's header says of its log.
+struct SegmentOwner {
+    format: FormatVersion,
+    store: u64,
+    writer: u64,
+}
+
 /// Writes a segment's header and registers the file with the syncer.
 fn begin(
     ready: Ready,
     base: Lsn,
     previous: u64,
-    (store, writer): (u64, u64),
+    owner: SegmentOwner,
     syncer: &Syncer,
 ) -> Result<CurrentSegment> {
     let Ready { number, file, prepared, dirty } = ready;
     let capacity = file.capacity();
-    let header =
-        SegmentHeader { number, base, synced: syncer.synced(), previous, capacity, store, writer };
+    let SegmentOwner { format: version, store, writer } = owner;
+    let synced = syncer.synced();
+    let header = SegmentHeader { version, number, base, synced, previous, capacity, store, writer };
     file.write_at(0, &header.encode())?;
     syncer.add(number, base, file.clone());
     Ok(CurrentSegment {

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use firn_kv::fs::WriteFile;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, Trailer};
 use firn_kv::internals::compaction::whole_bits;
@@ -73,6 +74,7 @@ pub fn counted_table(
 /// Creates a writer of a counted blob file, with the options that the engine would use.
 pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> BlobWriter {
     let o = BlobOptions {
+        version: FormatVersion::OLDEST,
         identity: TableIdentity::default(),
         tree: 1,
         level,

@@ -1,4 +1,4 @@
-//! Commands that work on a whole store: `firn compact`, `firn checkpoint`.
+//! Commands that work on a whole store: `firn compact`, `firn checkpoint`, `firn upgrade`.
 
 use std::path::PathBuf;
 
@@ -111,5 +111,35 @@ pub fn checkpoint(global: &Global, args: &CheckpointArgs) -> Done {
         output::bytes(stats.table_bytes()),
         things(stats.trees.len() as u64, "tree", "trees"),
     );
+    Ok(())
+}
+
+pub const UPGRADE_EXAMPLES: &str = "\
+A store keeps its format version until this command raises it, so that the previous version of firn can still open it. There is no way
+back: afterwards older versions refuse the store. New files get the new version at once; `firn compact` converts the tables. If the store
+has the newest version already, nothing changes.
+
+Examples:
+  firn checkpoint before-upgrade && firn upgrade
+  firn upgrade firn-data --json | jq .format_version";
+
+/// Arguments of `firn upgrade`.
+#[derive(Args, Clone, Debug)]
+pub struct UpgradeArgs {}
+
+/// Runs `firn upgrade`.
+pub fn upgrade(global: &Global, _: &UpgradeArgs) -> Done {
+    let db = global.open_to_write(false, 0)?;
+    let before = db.format_version();
+    let now = db.upgrade_format()?;
+    global.print_json(json!({"format_version_before": before, "format_version": now}))?;
+    if before == now {
+        eprintln!("the store has format version {now}, the newest of this program: nothing to do");
+    } else {
+        eprintln!(
+            "raised the store from format version {before} to {now}: older versions of firn refuse it now; \
+             `firn compact` converts its tables"
+        );
+    }
     Ok(())
 }

@@ -273,7 +273,7 @@ pub fn run(screen: &mut Screen<'_>, args: &ManifestArgs) -> Done {
                 Error::new(ErrorKind::NotFound, "there is no CURRENT file in this directory")
                     .in_file(&args.path)
             };
-            (args.path.clone(), manifest::current(&*env, &args.path)?.ok_or_else(none)?)
+            (args.path.clone(), manifest::current(&*env, &args.path)?.ok_or_else(none)?.manifest)
         }
         _ => {
             return Err(Failure::with_next(

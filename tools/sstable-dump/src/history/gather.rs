@@ -67,7 +67,7 @@ fn read_manifests(
 ) -> Result<()> {
     let mut numbers = names.numbers(manifest_number)?;
     let named = match manifest::current(names, names.dir()) {
-        Ok(n) => n,
+        Ok(current) => current.map(|c| c.manifest),
         Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Io) => {
             history.notes.push(format!("CURRENT cannot be read: {}", e.message()));
             None

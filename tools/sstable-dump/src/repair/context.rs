@@ -34,8 +34,8 @@ impl RepairContext<'_> {
     /// As [`take`].
     pub fn take(&self, path: &Path, id: u64, tree: TreeId) -> firn_kv::Result<TakenTable> {
         let options = match self.history.trees.get(&tree).and_then(|t| t.options.as_ref()) {
-            Some(o) => options_of(tree, o),
-            None => WriterOptions { tree, ..WriterOptions::default() },
+            Some(o) => options_of(self.old.format, tree, o),
+            None => WriterOptions { version: self.old.format, tree, ..WriterOptions::default() },
         };
         take(path, self.old.out, id, self.history.ingested_seq(id), &options, self.old.files)
     }

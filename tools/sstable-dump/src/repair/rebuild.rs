@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::Env as _;
 use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::ops::{NO_TREE, TreeId};
 use firn_kv::internals::db::new_id;
 use firn_kv::internals::manifest::{ManifestState, TreeState};
@@ -39,7 +40,12 @@ pub fn rebuild(
 ) -> Done<ManifestState> {
     let log = &LogContents::read(names)?;
     let files = &StoreBlobs::of(names);
-    let c = &mut RepairContext { old: OldStore { names, out, files }, history, log, report };
+    let c = &mut RepairContext {
+        old: OldStore { names, out, format: FormatVersion::newest(), files },
+        history,
+        log,
+        report,
+    };
     let taken = take_all(c, owner)?;
     let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
     for t in &taken.tables {
@@ -100,6 +106,7 @@ fn new_state(c: &RepairContext<'_>, owner: &StoreOwner, taken: &TakenFiles) -> M
         id: owner.id.unwrap_or_else(|| new_id(&*env())),
         created_micros: created.unwrap_or_else(|| env().wall_micros()),
         last_seq: last_seq.max(c.log.seqs.end - 1),
+        format: c.old.format,
         ..ManifestState::default()
     }
 }

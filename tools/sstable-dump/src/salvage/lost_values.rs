@@ -239,7 +239,7 @@ impl ValueRecovery<'_> {
         let options = WriterOptions {
             identity: TableIdentity { store: self.store, unique: env().random() },
             created_micros: env().wall_micros(),
-            ..options_of(self.tree.id, &self.tree.options)
+            ..options_of(self.old.format, self.tree.id, &self.tree.options)
         };
         let mut w = TableWriter::new(env().create(&path)?, &path, id, options);
         for v in &unreferenced {

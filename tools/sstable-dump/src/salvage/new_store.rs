@@ -150,7 +150,7 @@ fn take_listed(
             old.out,
             m.id,
             m.ingested_seq,
-            &options_of(tree.id, &tree.options),
+            &options_of(old.format, tree.id, &tree.options),
             old.files,
         ),
         _ => missing,
@@ -250,7 +250,7 @@ pub fn write(
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;
     let files = &StoreBlobs::with_metas(names, &state);
-    let old = OldStore { names, out, files };
+    let old = OldStore { names, out, format: state.format, files };
     let known = (state.wal_floor, state.id);
     for tree in state.trees.values_mut() {
         *tree = take_tree(old, tree, known, &mut state.next_file, report, &mut |n| {

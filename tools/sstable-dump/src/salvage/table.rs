@@ -12,6 +12,7 @@ use std::sync::Arc;
 use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::facts::TableFacts;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer};
 use firn_kv::internals::base::ops::TreeId;
@@ -51,9 +52,10 @@ pub struct SalvagedTable {
 
 /// Returns options for a table of a tree with these options, if the table's own properties are
 /// lost.
-pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
+pub fn options_of(version: FormatVersion, tree: u32, o: &PersistedOptions) -> WriterOptions {
     let name = |n: &Option<String>| n.clone().unwrap_or_default();
     WriterOptions {
+        version,
         tree,
         block_size: usize::try_from(o.block_size).unwrap_or(4096).clamp(512, 65_536),
         compression: o.compression.first().copied().unwrap_or_default(),
@@ -75,6 +77,7 @@ fn options_from(p: &Properties) -> WriterOptions {
             as Arc<dyn Summary>
     };
     WriterOptions {
+        version: FormatVersion::default(),
         identity: TableIdentity::default(),
         tree: p.tree,
         tree_name: p.tree_name.clone(),
@@ -215,6 +218,8 @@ pub fn salvage_table(
     let s = survey(file.clone(), path, id)?;
     let mut notes = vec![];
     let mut options = s.properties.as_ref().map_or_else(|| fallback.clone(), options_from);
+    // A damaged footer does not tell the version; then it is that of the new store.
+    options.version = s.footer.as_ref().map_or(fallback.version, |f| f.version);
     // The new table differs from the damaged one, so it gets a new identity. It retains the store's
     // id, if that is readable.
     let store = s.footer.as_ref().map_or(fallback.identity.store, |f| f.identity.store);

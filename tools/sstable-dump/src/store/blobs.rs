@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::sstable::Table;
@@ -35,6 +36,8 @@ pub struct OldStore<'a> {
     pub names: &'a FileNames,
     /// Directory of the new store.
     pub out: &'a Path,
+    /// Format version of the new store.
+    pub format: FormatVersion,
     /// Blob files of the old store.
     pub files: &'a StoreBlobs<'a>,
 }

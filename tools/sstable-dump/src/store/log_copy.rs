@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use firn_kv::Env;
 use firn_kv::fs::{ReadFile, WriteFile};
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::wal::format::{
@@ -91,6 +92,8 @@ struct LogCopier<'a> {
     synced: u64,
     /// Store and writer of the last segment.
     owner: (u64, u64),
+    /// Format version of the last segment.
+    version: FormatVersion,
     current: Option<OutputSegment>,
     /// A mark that a close may have written. Such a mark takes no position in the log. It is
     /// written if something follows it in its segment, or if nothing follows at all.
@@ -227,6 +230,7 @@ impl<'a> LogCopier<'a> {
             next_seq: None,
             synced: 0,
             owner: (0, 0),
+            version: FormatVersion::OLDEST,
             current: None,
             closing: None,
             cut: None,
@@ -340,7 +344,8 @@ impl<'a> LogCopier<'a> {
             writer = u64::from(r.generation.wrapping_sub(info.number as u32));
         }
         let (number, synced, capacity) = (info.number, self.synced, info.capacity);
-        Ok(SegmentHeader { number, base, synced, previous: 0, capacity, store, writer })
+        let version = self.version;
+        Ok(SegmentHeader { version, number, base, synced, previous: 0, capacity, store, writer })
     }
 
     /// Returns the position at which a segment without a header began, from its records and its
@@ -382,7 +387,7 @@ impl<'a> LogCopier<'a> {
             (self.done.start, self.done.first_number) = (header.base, header.number);
         }
         self.pos = header.base;
-        self.owner = (header.store, header.writer);
+        (self.owner, self.version) = ((header.store, header.writer), header.version);
         self.current = Some(OutputSegment { header, path, out });
         Ok(())
     }

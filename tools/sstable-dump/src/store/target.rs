@@ -8,10 +8,11 @@ use firn_cassandra::NodeFolder;
 use firn_kv::Env;
 use firn_kv::OsEnv;
 use firn_kv::fs::ReadFile;
+use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, manifest_number};
-use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
 use firn_kv::internals::sstable::{BlobFile, Maps, Table};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
 use firn_kv::{Error, ErrorKind, Result};
@@ -170,7 +171,7 @@ pub fn footer(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Foo
             f[60..64].copy_from_slice(&version.to_le_bytes());
             Footer::own_id(&f, offset).is_some()
         };
-        match (1..=VERSION).find(is_of) {
+        match (1..=FormatVersion::newest().number()).find(is_of) {
             Some(version) if e.kind() == ErrorKind::Incompatible => {
                 let words =
                     format!("the version is damaged: the checksum is right for version {version}");

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::db::jobs::background;
 use crate::db::jobs::workers;
@@ -12,6 +13,7 @@ use crate::db::open::checkpoint;
 use crate::db::open::trees;
 use crate::db::report::stats;
 use crate::db::write;
+use crate::db::write::durable;
 use crate::db::write::reserve;
 use crate::env::Env;
 use crate::wal::TornTail;
@@ -117,6 +119,40 @@ impl Db {
     /// [in memory](Db::in_memory).
     pub fn dir(&self) -> &Path {
         self.inner().versions.dir()
+    }
+
+    /// Returns the format version of the store's files.
+    ///
+    /// A store keeps the version with which it was created, or to which it was last
+    /// [upgraded](Db::upgrade_format). Programs that know only earlier versions refuse to open it.
+    pub fn format_version(&self) -> u32 {
+        self.inner().versions.format().number()
+    }
+
+    /// Raises the format version of the store to the newest that this program writes, and returns
+    /// that version. There is no way back: programs that know only earlier versions refuse the
+    /// store from then on, and change nothing in it. If the store has the newest version already,
+    /// nothing changes.
+    ///
+    /// New files are written in the new version. The existing ones stay as they are, and remain
+    /// readable: tables until compactions replace them, blob files until their garbage is
+    /// collected, log segments until they are released. [`compact`](Tree::compact) replaces all
+    /// tables of a tree at once. A power cut during the call leaves a store of the old or of the
+    /// new version.
+    ///
+    /// ```
+    /// use firn_kv::Db;
+    ///
+    /// let db = Db::in_memory()?;
+    /// let before = db.format_version();
+    /// assert_eq!(db.upgrade_format()?, before, "a new store has the newest version");
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ReadOnly` for a store opened read-only, `NoSpace` and other I/O errors.
+    pub fn upgrade_format(&self) -> Result<u32> {
+        durable::upgrade_format(self.inner()).map(FormatVersion::number)
     }
 
     /// Opens the tree `name`, and creates it with these options if it does not exist.

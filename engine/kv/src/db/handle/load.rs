@@ -118,6 +118,7 @@ impl Tree {
             vec![],
         );
         let options = WriterOptions {
+            version: inner.versions.format(),
             identity: inner.versions.new_identity(),
             created_micros: inner.env.wall_micros(),
             ..WriterOptions::default()

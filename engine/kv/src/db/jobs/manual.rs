@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::{Blocked, CompactionJob, LsmShape, TableShape, manual};
 use crate::db::jobs::background;
@@ -33,7 +34,8 @@ pub fn compact_range(
         let mut blocked = false;
         open_all(tree, range);
         let claimed = compact::claim_by(db, tree, Holder::Caller, |options, shape, _| {
-            let job = whole(options, shape, range, &tree.view.load_full().version);
+            let job =
+                whole(options, shape, range, &tree.view.load_full().version, db.versions.format());
             blocked = job.is_err();
             Ok(job.unwrap_or(None))
         })?;
@@ -63,7 +65,7 @@ fn is_blocked_by_pause(db: &DbInner, tree: &TreeInner, range: Option<&VisibleRan
     let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
     shape.change(of_callers, |t| t.busy = false);
     db.scheduler.throttle().is_stopped()
-        && whole(&view.options, &shape, range, &view.version).is_err()
+        && whole(&view.options, &shape, range, &view.version, db.versions.format()).is_err()
 }
 
 /// Opens the tables whose contents the job choice may check, because it checks them under a lock.
@@ -80,12 +82,13 @@ fn open_all(tree: &TreeInner, range: Option<&VisibleRange>) {
 }
 
 /// Chooses the job that merges everything that may hold keys of a range, or of its end, into one
-/// run.
+/// run. Tables of an earlier format version than `format` are written again.
 fn whole(
     options: &TreeOptions,
     shape: &LsmShape,
     range: Option<&VisibleRange>,
     version: &TreeVersion,
+    format: FormatVersion,
 ) -> Result<Option<CompactionJob>, Blocked> {
     let greatest = shape.tables().map(|t| &*t.last).max().unwrap_or_default();
     let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
@@ -96,7 +99,7 @@ fn whole(
         let handle = handles.get(&t.id).filter(|_| options.compaction_filter.is_none());
         // An unreadable table is merged, and the compaction reports the error.
         let table = handle.and_then(|handle| handle.table().ok());
-        table.is_some_and(|table| is_up_to_date(table, options, level))
+        table.is_some_and(|table| is_up_to_date(table, options, format, level))
     };
     manual(&options.policy, shape, range, &up_to_date)
 }
@@ -104,10 +107,11 @@ fn whole(
 /// Reports whether a compaction into `level` would write this table unchanged. The table must
 /// overlap no other, in a tree without a compaction filter. Sequence numbers that the compaction
 /// would zero do not count.
-fn is_up_to_date(table: &Table, options: &TreeOptions, level: u8) -> bool {
+fn is_up_to_date(table: &Table, options: &TreeOptions, format: FormatVersion, level: u8) -> bool {
     let (p, level) = (table.properties(), usize::from(level));
     let name = |hook: Option<&str>| hook.unwrap_or_default().to_owned();
-    p.compaction_filter.is_empty()
+    table.format() == format
+        && p.compaction_filter.is_empty()
         && p.range_deletes == 0
         && p.block_size == options.block_size as u64
         && p.compression == options.compression_at(level)

@@ -49,6 +49,7 @@ impl Outputs for PendingOutputs<'_> {
         let o = &self.options;
         let (filter, filter_dropped) = self.filter(id);
         let options = WriterOptions {
+            version: self.inner.versions.format(),
             identity: self.inner.versions.new_identity(),
             tree: self.tree.id,
             tree_name: self.tree.name.to_string(),
@@ -94,6 +95,7 @@ impl Outputs for PendingOutputs<'_> {
     fn create_blob_file(&mut self) -> Result<BlobWriter> {
         let (file, path, id) = self.new_file()?;
         let options = BlobOptions {
+            version: self.inner.versions.format(),
             identity: self.inner.versions.new_identity(),
             tree: self.tree.id,
             level: self.level,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind};
+use crate::base::format_version::FormatVersion;
 use crate::base::key::Seq;
 use crate::env::Env;
 use crate::manifest::{CleanEnd, Edit, FoundManifest, LiveFiles, Manifest, manifest_name};
@@ -134,6 +135,14 @@ impl TreeCatalog {
             self.state.undo(undo);
         }
         renewed
+    }
+
+    /// Begins a new manifest with this format version of the store's files. After a failure that
+    /// is not final, the version is unchanged.
+    pub fn set_format(&mut self, format: FormatVersion) -> Edited {
+        let before = self.state.format;
+        self.state.set_format(format);
+        self.renew().inspect_err(|_| self.state.set_format(before))
     }
 
     /// Begins a new manifest if a frame of the current one could not be written in full.

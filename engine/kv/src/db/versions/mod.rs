@@ -14,6 +14,7 @@ pub mod view;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::format_version::{AtomicFormatVersion, FormatVersion};
 use crate::base::identity::TableIdentity;
 use crate::base::ops::TreeId;
 use crate::env::{Env, FileLock};
@@ -32,6 +33,8 @@ pub struct VersionSet {
     /// Id of the store, which never changes. It is copied here because the lock of the catalog is
     /// held over syncs.
     store: u64,
+    /// Format version of new files, as in the current manifest.
+    format: AtomicFormatVersion,
     opener: Arc<TableOpener>,
     catalog: Mutex<TreeCatalog, rank::Catalog>,
     trees: RwLock<OpenTrees, rank::Trees>,
@@ -58,6 +61,7 @@ impl VersionSet {
             env: tree_parts.env.clone(),
             dir,
             store: catalog.state().id,
+            format: AtomicFormatVersion::new(catalog.state().format),
             opener,
             catalog: Mutex::new(catalog),
             trees: RwLock::new(trees),
@@ -75,6 +79,16 @@ impl VersionSet {
     /// Returns the id of the store.
     pub fn store(&self) -> u64 {
         self.store
+    }
+
+    /// Returns the format version of new files.
+    pub fn format(&self) -> FormatVersion {
+        self.format.get()
+    }
+
+    /// Sets the format version of new files. The current manifest has it.
+    pub fn set_format(&self, format: FormatVersion) {
+        self.format.set(format);
     }
 
     /// Returns the opener of tables.

@@ -5,6 +5,7 @@
 //! be lost.
 
 use crate::base::error::{Error, Result};
+use crate::base::format_version::FormatVersion;
 use crate::base::identity::{LogWriter, writer_of};
 use crate::manifest::{Edit, ManifestState};
 use crate::wal::{RecoveredLog, Wal};
@@ -50,6 +51,7 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
         db.env.clone(),
         db.versions.dir(),
         db.versions.store(),
+        c.state().format,
         &found,
         db.options.wal_segment,
     )
@@ -62,6 +64,23 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
         .map_err(|e| edit_failed(&db.gate, e))?;
     db.commit.begin(wal);
     Ok(())
+}
+
+/// Raises the format version of the store's files to the newest.
+pub fn upgrade_format(db: &DbInner) -> Result<FormatVersion> {
+    let mut c = db.versions.lock_catalog();
+    make_manifest_ready(db, &mut c)?;
+    let newest = FormatVersion::newest();
+    if c.state().format < newest {
+        c.set_format(newest).map_err(|e| edit_failed(&db.gate, e))?;
+        // Only now may files have the new version: an older program that opens the store
+        // refuses it at its first file.
+        db.versions.set_format(newest);
+        if let Some(log) = db.commit.lock().log() {
+            log.set_format(newest);
+        }
+    }
+    Ok(c.state().format)
 }
 
 /// Makes the store read-only if a failed edit leaves the contents of the manifest unknown.

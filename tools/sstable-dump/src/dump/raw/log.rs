@@ -5,7 +5,7 @@ use std::path::Path;
 use firn_kv::Env;
 use firn_kv::internals::base::ops::{Op, OpReader};
 use firn_kv::internals::util::coding::u32_at;
-use firn_kv::internals::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
+use firn_kv::internals::wal::format::{DATA, MARK, SEGMENT_HEADER};
 use firn_kv::internals::wal::{LogItem, SegmentReader, WalRecord};
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
         }
     }
     let header = json!({
-        "version": VERSION, "len_header": SEGMENT_HEADER, "number": h.number, "base": h.base, "synced": h.synced,
+        "version": h.version.number(), "len_header": SEGMENT_HEADER, "number": h.number, "base": h.base, "synced": h.synced,
         "previous": h.previous, "capacity": h.capacity, "store": h.store, "writer": h.writer, "checksum": u32_at(&h.encode(), 76),
     });
     Ok(Map::from_iter([

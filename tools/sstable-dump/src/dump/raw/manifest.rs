@@ -7,7 +7,7 @@ use firn_kv::internals::base::blob_ref::{BlobFileMeta, encode_uses};
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
     self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions, TableMeta,
-    TreeState, VERSION, manifest_name,
+    TreeState, manifest_name,
 };
 use firn_kv::internals::util::coding::u32_at;
 use firn_kv::policy::{self, ParameterKind, Policy};
@@ -20,7 +20,7 @@ pub fn current(env: &dyn Env, path: &Path) -> Result<Map<String, Value>> {
     let c = CurrentFile::decode(&env.read_all(path, 4096)?)
         .map_err(|e| e.at(path, 0).block("current"))?;
     Ok(Map::from_iter([
-        ("version".into(), VERSION.to_string().into()),
+        ("version".into(), c.version.to_string().into()),
         ("manifest".into(), manifest_name(c.manifest).into()),
         ("checksum".into(), format!("{:08x}", c.checksum).into()),
     ]))
@@ -40,7 +40,10 @@ pub fn fields(env: &dyn Env, dir: &Path, number: u64) -> Result<Map<String, Valu
     let mut frames: Vec<&ManifestFrame> = log.frames.iter().chain(&log.marks).collect();
     frames.sort_by_key(|f| f.offset);
     Ok(Map::from_iter([
-        ("header".into(), json!({"version": VERSION, "checksum": u32_at(&header, 12)})),
+        (
+            "header".into(),
+            json!({"version": log.version.number(), "checksum": u32_at(&header, 12)}),
+        ),
         ("frames".into(), frames.into_iter().map(frame).collect()),
         ("end".into(), log.end.into()),
     ]))

@@ -5,7 +5,7 @@ use std::path::Path;
 use firn_kv::fs::ReadFile;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
-    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION, block_error,
+    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, block_error,
 };
 use firn_kv::internals::sstable::values;
 use firn_kv::internals::util::coding::u32_at;
@@ -83,7 +83,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         json!({
             "at": at, "file_id": footer.id, "len_data": footer.data_len, "len_filter": footer.filter_len,
             "len_tombstones": footer.tombstones_len, "len_index": footer.index_len, "len_properties": footer.properties_len,
-            "len_file": at + FOOTER as u64, "store": footer.identity.store, "unique": footer.identity.unique, "checksum": u32_at(&bytes, 56), "version": VERSION,
+            "len_file": at + FOOTER as u64, "store": footer.identity.store, "unique": footer.identity.unique, "checksum": u32_at(&bytes, 56), "version": footer.version.number(),
         }),
     );
     Ok(out)
