@@ -10,6 +10,7 @@ mod families;
 mod floors;
 #[cfg(feature = "rhai")]
 mod functions;
+mod golden;
 mod histories;
 mod indexes_random;
 mod keys_only;

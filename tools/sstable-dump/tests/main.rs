@@ -10,6 +10,7 @@ mod damage;
 mod floors;
 mod foreign_files;
 mod golden;
+mod golden_stores;
 #[path = "../examples/health.rs"]
 #[allow(dead_code, reason = "a program, of which the tests are run here")]
 mod health;
