@@ -729,7 +729,7 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
     log.sync()
 }
 
-/// What a segment's header says of its log.
+/// Fields of a segment header that are the same for the whole log.
 struct SegmentOwner {
     format: FormatVersion,
     store: u64,
