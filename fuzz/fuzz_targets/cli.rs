@@ -28,7 +28,10 @@ fn session(strict: bool) -> CliSession {
         ..DbOptions::default()
     };
     let clock = Arc::new(ManualClock::new(1_600_000_000_000_000));
-    let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: Some(clock), ..StoreOptions::default() },
+        ..Options::default()
+    };
     let wide = Wide::open_in(Arc::new(env.clone()), "db", options).expect("a fresh database opens");
     CliSession::new(wide, Arc::new(env), strict)
 }

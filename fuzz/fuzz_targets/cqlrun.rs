@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use firn_cql::internals::catalog::Catalog;
-use firn_cql::{Bound, Class, Error, Rows, Run, Script, Session};
+use firn_cql::{BoundValue, Error, ErrorClass, Rows, RunOptions, Script, Session};
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 use libfuzzer_sys::fuzz_target;
@@ -230,22 +230,22 @@ fn open(env: &MemEnv) -> Session {
 }
 
 /// Returns values for the markers: null, unset, or the next bytes of the program.
-fn values(count: usize, mut bytes: &[u8]) -> Vec<Bound> {
+fn values(count: usize, mut bytes: &[u8]) -> Vec<BoundValue> {
     let each = |_| {
         let (&head, rest) = bytes.split_first()?;
         let len = usize::from(head % 18).min(rest.len());
         bytes = &rest[len..];
         Some(match head {
-            250.. => Bound::Unset,
-            240..250 => Bound::Null,
-            _ => Bound::Bytes(rest[..len].to_vec()),
+            250.. => BoundValue::Unset,
+            240..250 => BoundValue::Null,
+            _ => BoundValue::Bytes(rest[..len].to_vec()),
         })
     };
-    (0..count).map(each).map(|b| b.unwrap_or(Bound::Null)).collect()
+    (0..count).map(each).map(|b| b.unwrap_or(BoundValue::Null)).collect()
 }
 
 fn check(error: Error, statement: &str) {
-    assert!(error.class() != Class::Server, "{statement}\n{error}");
+    assert!(error.class() != ErrorClass::Server, "{statement}\n{error}");
     assert!(!error.to_string().is_empty(), "{statement}");
 }
 
@@ -253,12 +253,12 @@ fn check(error: Error, statement: &str) {
 fn paged(
     session: &Session,
     statement: &str,
-    values: &[Bound],
+    values: &[BoundValue],
     page: usize,
     most: usize,
 ) -> Result<usize, Error> {
     let prepared = session.prepare(statement)?;
-    let (mut rows, mut run) = (0, Run { page_size: Some(page), ..Run::default() });
+    let (mut rows, mut run) = (0, RunOptions { page_size: Some(page), ..RunOptions::default() });
     loop {
         let answer: Rows = session.run(&prepared, values.to_vec(), &run)?;
         assert!(answer.len() <= page, "{statement}: a page of {} rows", answer.len());
@@ -277,7 +277,7 @@ fn execute(session: &Session, statement: &str, bytes: &[u8]) {
         Err(_) => return session.execute(statement, ()).map_or_else(|e| check(e, statement), drop),
     };
     let values = values(prepared.markers().len(), bytes);
-    match session.run(&prepared, values.clone(), &Run::default()) {
+    match session.run(&prepared, values.clone(), &RunOptions::default()) {
         // Pages include rows of groups and conditions, too, but only reads can run twice.
         Ok(all)
             if statement

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, ReadMode,
+    Batch, Compression, Db, DbOptions, FilterKind, MergeOperator, MergeResult, Policy, ReadMode,
     Result, Snapshot, Tree, TreeOptions,
 };
 
@@ -127,11 +127,11 @@ impl MergeOperator for Join {
         "join"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some([older, newer].concat())
     }
 }
@@ -141,10 +141,10 @@ impl MergeOperator for Sum {
         "sum"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         Ok(match sum(base, operands) {
-            0 => Folded::Absent,
-            s => Folded::Value(vec![s]),
+            0 => MergeResult::Absent,
+            s => MergeResult::Value(vec![s]),
         })
     }
 }
@@ -271,12 +271,12 @@ impl Run {
                 let map = &mut self.now[t as usize];
                 let base = map.get(&k.bytes()).cloned();
                 let folded = if t {
-                    Sum.fold(&[], base.as_deref(), &[&[n]])
+                    Sum.full_merge(&[], base.as_deref(), &[&[n]])
                 } else {
-                    Join.fold(&[], base.as_deref(), &[&[n]])
+                    Join.full_merge(&[], base.as_deref(), &[&[n]])
                 };
                 match folded {
-                    Ok(Folded::Value(v)) => map.insert(k.bytes(), v),
+                    Ok(MergeResult::Value(v)) => map.insert(k.bytes(), v),
                     _ => map.remove(&k.bytes()),
                 };
             }
@@ -368,7 +368,7 @@ impl Run {
             }
             .filter(|&i| i < keys.len());
             let want = at.map(|i| (&keys[i].0[..], &keys[i].1[..]));
-            assert_eq!(c.valid().then(|| (c.key(), c.value())), want, "{m:?}");
+            assert_eq!(c.is_valid().then(|| (c.key(), c.value())), want, "{m:?}");
         }
     }
 

@@ -81,15 +81,28 @@ fn policies(c: &mut Criterion) {
                 ratio: 8,
                 base: 512 * MIB,
                 movement: Movement::default(),
+                ..Leveled::default()
             }),
         ),
-        ("lazy-leveled", Policy::LazyLeveled(LazyLeveled { ratio: 4 })),
+        ("lazy-leveled", Policy::LazyLeveled(LazyLeveled { ratio: 4, ..LazyLeveled::default() })),
         (
             "unified",
-            Policy::Unified(Unified { scaling: vec![2], target_table: 64 * MIB, base_shards: 4 }),
+            Policy::Unified(Unified {
+                scaling: vec![2],
+                target_table: 64 * MIB,
+                base_shards: 4,
+                ..Unified::default()
+            }),
         ),
-        ("time-window", Policy::TimeWindow(TimeWindow { window_secs: 3_600, min_runs: 4 })),
-        ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0 })),
+        (
+            "time-window",
+            Policy::TimeWindow(TimeWindow {
+                window_secs: 3_600,
+                min_runs: 4,
+                ..TimeWindow::default()
+            }),
+        ),
+        ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0, ..Fifo::default() })),
     ];
     for (question, ask) in [
         ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &LsmShape) -> u64),

@@ -111,7 +111,7 @@ pub fn store_for_writes() -> Result<BenchStore> {
     let dir = BenchDir::new();
     let options = DbOptions { memory_budget: 1 << 30, event_log: false, ..DbOptions::default() };
     let db = Db::open_in(OsEnv::new(), dir.path(), options)?;
-    let policy = Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 });
+    let policy = Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0, ..Fifo::default() });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() })?;
     Ok(BenchStore { db, tree, dir })
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::{Db, DbOptions, Durability, Folded, MergeOperator, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, Durability, MergeOperator, MergeResult, Tree, TreeOptions};
 
 use crate::cliffs::Subject;
 use crate::embedding::Embedded;
@@ -38,7 +38,7 @@ impl Store for FirnStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         Ok(if sync {
-            self.tree.with(Durability::Power).put(key, value)
+            self.tree.with_durability(Durability::Power).put(key, value)
         } else {
             self.tree.put(key, value)
         }?)
@@ -85,14 +85,14 @@ impl Store for FirnStore {
             Some(key) => {
                 cursor.seek(key)?;
                 // A reverse scan begins at the key itself, if it exists, otherwise before it.
-                let stands_on_it = cursor.valid() && cursor.key() == key;
+                let stands_on_it = cursor.is_valid() && cursor.key() == key;
                 if !forward && !stands_on_it {
                     cursor.seek_before(key)?;
                 }
             }
         }
         let mut seen = 0;
-        while seen < limit && cursor.valid() {
+        while seen < limit && cursor.is_valid() {
             f(cursor.key(), cursor.value());
             seen += 1;
             if seen == limit {
@@ -128,11 +128,16 @@ impl MergeOperator for StoreSums {
         "firn.bench.sums"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
-        Ok(Folded::Value(fold(base, operands.iter().copied()).to_vec()))
+    fn full_merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
+        Ok(MergeResult::Value(fold(base, operands.iter().copied()).to_vec()))
     }
 
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(fold(None, [older, newer]).to_vec())
     }
 }

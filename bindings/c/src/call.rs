@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_kv::{ErrorKind, Value};
 
 /// Result of a call.
@@ -101,12 +101,12 @@ impl From<firn_kv::Error> for Failure {
 impl From<firn_cql::Error> for Failure {
     fn from(e: firn_cql::Error) -> Failure {
         let code = match e.class() {
-            Class::Syntax => FirnCode::Syntax,
-            Class::Invalid => FirnCode::InvalidRequest,
-            Class::Unauthorized => FirnCode::Unauthorized,
-            Class::Configuration => FirnCode::Configuration,
-            Class::AlreadyExists => FirnCode::AlreadyExists,
-            Class::FunctionFailure => FirnCode::FunctionFailure,
+            ErrorClass::Syntax => FirnCode::Syntax,
+            ErrorClass::Invalid => FirnCode::InvalidRequest,
+            ErrorClass::Unauthorized => FirnCode::Unauthorized,
+            ErrorClass::Configuration => FirnCode::Configuration,
+            ErrorClass::AlreadyExists => FirnCode::AlreadyExists,
+            ErrorClass::FunctionFailure => FirnCode::FunctionFailure,
             _ => FirnCode::Server,
         };
         match e {

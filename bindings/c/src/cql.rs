@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use firn_cql::internals::values::{from_json, json};
-use firn_cql::{ColumnSpec, FromValue, OwnedRow, Prepared, Run, Session, Value, Walk};
+use firn_cql::{ColumnSpec, FromValue, OwnedRow, PagedRows, Prepared, RunOptions, Session, Value};
 use firn_packed::rows::RowPacker;
 use firn_wide::Options;
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ pub struct FirnRows {
 
 impl FirnRows {
     /// Returns the rows before the first one.
-    pub(crate) fn new(walk: Walk) -> FirnRows {
+    pub(crate) fn new(walk: PagedRows) -> FirnRows {
         FirnRows { rows: RowPacker::new(walk), row: None, chunk: vec![] }
     }
 }
@@ -155,7 +155,7 @@ pub extern "C" fn firn_statement_marker_type(
     index: usize,
     out: Option<&mut MaybeUninit<FirnBytes>>,
 ) -> FirnCode {
-    result(out, || Ok(marker(statement, index)?.of.to_string().into()))
+    result(out, || Ok(marker(statement, index)?.column_type.to_string().into()))
 }
 
 fn bind(statement: Option<&mut FirnStatement>, marker: usize, value: Value) -> Outcome {
@@ -253,7 +253,10 @@ pub extern "C" fn firn_statement_bind_json(
         let raw: Box<RawValue> = serde_json::from_str(value.text()?)
             .map_err(|e| Failure::argument(format!("no JSON: {e}")))?;
         let value = match statement.prepared.markers().get(marker) {
-            Some(spec) => Value::decode(&spec.of.of, from_json(&spec.of.of, &raw)?.bytes())?,
+            Some(spec) => Value::decode(
+                &spec.column_type.value_type,
+                from_json(&spec.column_type.value_type, &raw)?.bytes(),
+            )?,
             None => Value::Null,
         };
         bind(Some(statement), marker, value)
@@ -270,8 +273,9 @@ pub extern "C" fn firn_statement_query(
 ) -> FirnCode {
     result(out, || {
         let FirnStatement { session, prepared, values } = handle(statement)?;
-        let how = Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() };
-        Ok(Box::new(FirnRows::new(session.walk(prepared, values, &how)?)))
+        let how =
+            RunOptions { page_size: (page_size > 0).then_some(page_size), ..RunOptions::default() };
+        Ok(Box::new(FirnRows::new(session.query_prepared(prepared, values, &how)?)))
     })
 }
 
@@ -280,7 +284,7 @@ pub extern "C" fn firn_statement_query(
 pub extern "C" fn firn_statement_execute(statement: Option<&FirnStatement>) -> FirnCode {
     done(|| {
         let FirnStatement { session, prepared, values } = handle(statement)?;
-        session.walk(prepared, values, &Run::default())?;
+        session.query_prepared(prepared, values, &RunOptions::default())?;
         Ok(())
     })
 }
@@ -334,7 +338,7 @@ pub extern "C" fn firn_rows_column_type(
 ) -> FirnCode {
     result(out, || {
         let spec = spec(handle(rows)?.rows.page().columns(), column)?;
-        Ok(spec.of.to_string().into())
+        Ok(spec.column_type.to_string().into())
     })
 }
 
@@ -402,6 +406,7 @@ pub extern "C" fn firn_rows_json(
     result(out, || {
         let row = row(rows)?.row();
         let spec = spec(row.columns(), column)?;
-        Ok(FirnOwner::Bytes(json(&spec.of.of, row.bytes(column)).into_bytes()).into())
+        Ok(FirnOwner::Bytes(json(&spec.column_type.value_type, row.bytes(column)).into_bytes())
+            .into())
     })
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use firn_kv::{Error, Folded, MergeOperator};
+use firn_kv::{Error, MergeOperator, MergeResult};
 
 use crate::call::*;
 use crate::store::{FirnBatch, FirnDb, FirnDurability, FirnTree, with};
@@ -56,7 +56,12 @@ impl MergeOperator for Function {
         &self.name
     }
 
-    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+    fn full_merge(
+        &self,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
         let base = base.map_or(FirnSlice::NOTHING, FirnSlice::lend);
         let operands: Vec<FirnSlice> = operands.iter().map(|o| FirnSlice::lend(o)).collect();
         let mut result = FirnFold(None);
@@ -64,7 +69,7 @@ impl MergeOperator for Function {
         let fold =
             required(self.fold, "the merge function").map_err(|e| Error::invalid(e.text()))?;
         match fold(context, key, base, operands.as_ptr(), operands.len(), &mut result) {
-            0 => Ok(result.0.map_or(Folded::Absent, Folded::Value)),
+            0 => Ok(result.0.map_or(MergeResult::Absent, MergeResult::Value)),
             code => Err(Error::invalid(format!("the merge function {} gave {code}", self.name))),
         }
     }

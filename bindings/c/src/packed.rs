@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use firn_cql::Run;
+use firn_cql::RunOptions;
 use firn_packed::entries;
 use firn_packed::params::{self, Params};
 
@@ -98,8 +98,8 @@ pub extern "C" fn firn_statement_query_packed(
     })
 }
 
-fn paged(page_size: usize) -> Run {
-    Run { page_size: (page_size > 0).then_some(page_size), ..Run::default() }
+fn paged(page_size: usize) -> RunOptions {
+    RunOptions { page_size: (page_size > 0).then_some(page_size), ..RunOptions::default() }
 }
 
 /// Returns the next rows, packed; see the README. At most `max_rows`, and none after `max_bytes`

@@ -278,7 +278,7 @@ pub extern "C" fn firn_transaction_commit(transaction: Option<Box<FirnTransactio
         let FirnTransaction { transaction, durability } = *handle(transaction)?;
         match durability {
             None => transaction.commit()?,
-            Some(durability) => transaction.with(durability).commit()?,
+            Some(durability) => transaction.with_durability(durability).commit()?,
         }
         Ok(())
     })

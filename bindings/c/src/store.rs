@@ -84,7 +84,7 @@ pub(crate) fn with<T>(
     let tree = &handle(tree)?.0;
     match durability_of(durability)? {
         None => work(tree),
-        Some(durability) => work(&tree.with(durability)),
+        Some(durability) => work(&tree.with_durability(durability)),
     }
 }
 
@@ -165,7 +165,7 @@ pub extern "C" fn firn_db_write(
         let (db, durability) = (&handle(db)?.0, durability_of(durability)?);
         match durability {
             None => db.write(batch)?,
-            Some(durability) => db.with(durability).write(batch)?,
+            Some(durability) => db.with_durability(durability).write(batch)?,
         }
         Ok(())
     })

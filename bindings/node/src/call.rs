@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_kv::{ErrorKind, Value};
 use napi::bindgen_prelude::*;
 use napi::{Env, Task, ValueType, sys};
@@ -43,12 +43,12 @@ impl From<firn_kv::Error> for Failure {
 impl From<firn_cql::Error> for Failure {
     fn from(e: firn_cql::Error) -> Failure {
         let code = match e.class() {
-            Class::Syntax => "SYNTAX",
-            Class::Invalid => "INVALID_REQUEST",
-            Class::Unauthorized => "UNAUTHORIZED",
-            Class::Configuration => "CONFIGURATION",
-            Class::AlreadyExists => "ALREADY_EXISTS",
-            Class::FunctionFailure => "FUNCTION_FAILURE",
+            ErrorClass::Syntax => "SYNTAX",
+            ErrorClass::Invalid => "INVALID_REQUEST",
+            ErrorClass::Unauthorized => "UNAUTHORIZED",
+            ErrorClass::Configuration => "CONFIGURATION",
+            ErrorClass::AlreadyExists => "ALREADY_EXISTS",
+            ErrorClass::FunctionFailure => "FUNCTION_FAILURE",
             _ => "SERVER",
         };
         match e {

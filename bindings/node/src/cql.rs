@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use firn_cql::{Prepared, Run, Session, Walk};
+use firn_cql::{PagedRows, Prepared, RunOptions, Session};
 use firn_packed::params::{self, Params};
 use firn_packed::rows::RowPacker;
 use firn_wide::Options;
@@ -43,11 +43,11 @@ pub struct NativeRun {
 }
 
 impl NativeRun {
-    fn read(&self) -> Run {
-        Run {
+    fn read(&self) -> RunOptions {
+        RunOptions {
             page_size: self.page_size.map(|n| n as usize),
             timestamp: self.timestamp,
-            ..Run::default()
+            ..RunOptions::default()
         }
     }
 }
@@ -134,7 +134,7 @@ pub struct NativeRows {
 }
 
 impl NativeRows {
-    fn of(walk: Walk) -> Outcome<NativeRows> {
+    fn of(walk: PagedRows) -> Outcome<NativeRows> {
         let mut rows = RowPacker::new(walk);
         let first = rows.next_chunk(MAX_ROWS, MAX_BYTES)?;
         Ok(NativeRows { rows: Arc::new(Mutex::new(rows)), first: Mutex::new(Some(first)) })

@@ -211,7 +211,7 @@ impl NativeTransaction {
             let open = open.ok_or_else(|| Failure::closed("transaction"))?;
             match durability(durable) {
                 None => open.commit()?,
-                Some(durability) => open.with(durability).commit()?,
+                Some(durability) => open.with_durability(durability).commit()?,
             }
             Ok(())
         })

@@ -99,7 +99,7 @@ impl NativeDb {
         run(wait, move || {
             match durability(durable) {
                 None => db.write(batch)?,
-                Some(durability) => db.with(durability).write(batch)?,
+                Some(durability) => db.with_durability(durability).write(batch)?,
             }
             Ok(())
         })
@@ -162,7 +162,7 @@ pub struct NativeTree(pub(crate) firn_kv::Tree);
 
 impl NativeTree {
     fn with(&self, durable: u32) -> firn_kv::Tree {
-        durability(durable).map_or_else(|| self.0.clone(), |d| self.0.with(d))
+        durability(durable).map_or_else(|| self.0.clone(), |d| self.0.with_durability(d))
     }
 }
 
@@ -206,7 +206,7 @@ impl NativeTree {
         call(|| {
             match durability(durable) {
                 None => self.0.put(key, value)?,
-                Some(durability) => self.0.with(durability).put(key, value)?,
+                Some(durability) => self.0.with_durability(durability).put(key, value)?,
             }
             Ok(())
         })

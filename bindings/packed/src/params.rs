@@ -1,6 +1,6 @@
 //! Parameters of a statement.
 
-use firn_cql::{Named, Prepared, Result, Run, Session, ToValue, Value, Walk};
+use firn_cql::{Named, PagedRows, Prepared, Result, RunOptions, Session, ToValue, Value};
 use firn_wide::Type;
 
 use crate::value::value;
@@ -33,7 +33,10 @@ impl Params {
                 Ok(Params::InOrder(vec![Value::Null; count.min(packed.remaining())]))
             }
             0 => {
-                let values = markers.iter().take(count).map(|m| value(&mut packed, &m.of.of));
+                let values = markers
+                    .iter()
+                    .take(count)
+                    .map(|m| value(&mut packed, &m.column_type.value_type));
                 Ok(Params::InOrder(values.collect::<Result<_>>()?))
             }
             1 => {
@@ -45,7 +48,7 @@ impl Params {
                         named.push((name, Value::Null));
                         break;
                     };
-                    named.push((name, value(&mut packed, &marker.of.of)?));
+                    named.push((name, value(&mut packed, &marker.column_type.value_type)?));
                 }
                 Ok(Params::ByName(named))
             }
@@ -57,13 +60,18 @@ impl Params {
     ///
     /// # Errors
     /// Those of [`Session::walk`].
-    pub fn run(&self, session: &Session, prepared: &Prepared, how: &Run) -> Result<Walk> {
+    pub fn run(
+        &self,
+        session: &Session,
+        prepared: &Prepared,
+        how: &RunOptions,
+    ) -> Result<PagedRows> {
         match self {
-            Params::InOrder(values) => session.walk(prepared, values, how),
+            Params::InOrder(values) => session.query_prepared(prepared, values, how),
             Params::ByName(named) => {
                 let named: Vec<(&str, &dyn ToValue)> =
                     named.iter().map(|(n, v)| (n.as_str(), v as &dyn ToValue)).collect();
-                session.walk(prepared, Named(&named), how)
+                session.query_prepared(prepared, Named(&named), how)
             }
         }
     }
@@ -73,11 +81,11 @@ impl Params {
 ///
 /// # Errors
 /// Those of [`Session::query_as`] and [`Params::read`].
-pub fn execute(session: &Session, cql: &str, packed: &[u8], how: &Run) -> Result<Walk> {
+pub fn execute(session: &Session, cql: &str, packed: &[u8], how: &RunOptions) -> Result<PagedRows> {
     // No values by name differ from none in order: markers without a value are not set.
     match packed {
-        [] | [0, 0, 0, 0, 0] => session.query_as(cql, (), how),
-        [1, 0, 0, 0, 0] => session.query_as(cql, Named(&[]), how),
+        [] | [0, 0, 0, 0, 0] => session.query_with(cql, (), how),
+        [1, 0, 0, 0, 0] => session.query_with(cql, Named(&[]), how),
         _ => {
             let prepared = session.prepare(cql)?;
             Params::read(packed, &prepared)?.run(session, &prepared, how)
@@ -87,5 +95,9 @@ pub fn execute(session: &Session, cql: &str, packed: &[u8], how: &Run) -> Result
 
 /// Returns the name and the CQL type of each marker.
 pub fn markers(prepared: &Prepared) -> Vec<(&str, String)> {
-    prepared.markers().iter().map(|m| (m.name.as_str(), Type::cql_name(&m.of.of))).collect()
+    prepared
+        .markers()
+        .iter()
+        .map(|m| (m.name.as_str(), Type::cql_name(&m.column_type.value_type)))
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_cql::{OwnedRow, Result, Rows, Value, Walk};
+use firn_cql::{OwnedRow, PagedRows, Result, Rows, Value};
 
 use crate::value::put_value;
 use crate::{put_bytes, put_len};
@@ -10,7 +10,7 @@ use crate::{put_bytes, put_len};
 /// Rows of a statement, packed a chunk at a time.
 #[derive(Debug)]
 pub struct RowPacker {
-    walk: Walk,
+    walk: PagedRows,
     /// A row with other columns than the chunk that was packed last.
     held: Option<OwnedRow>,
     /// Whether the last chunk was packed.
@@ -19,7 +19,7 @@ pub struct RowPacker {
 
 impl RowPacker {
     /// Packs the rows that `walk` returns.
-    pub fn new(walk: Walk) -> RowPacker {
+    pub fn new(walk: PagedRows) -> RowPacker {
         RowPacker { walk, held: None, has_ended: false }
     }
 
@@ -67,7 +67,7 @@ impl RowPacker {
         put_len(&mut columns, header.len());
         for column in header.iter() {
             put_bytes(&mut columns, column.name.as_bytes());
-            put_bytes(&mut columns, column.of.to_string().as_bytes());
+            put_bytes(&mut columns, column.column_type.to_string().as_bytes());
         }
         put_bytes(&mut out, &columns);
         out.push(u8::from(self.has_ended));
@@ -79,7 +79,7 @@ impl RowPacker {
 
 #[cfg(test)]
 mod tests {
-    use firn_cql::{Run, Session};
+    use firn_cql::{RunOptions, Session};
 
     use super::*;
     use crate::Unpacker;
@@ -94,8 +94,8 @@ mod tests {
         );
         run("CREATE TABLE k.t (p int, c int, PRIMARY KEY (p, c))");
         (0..25).for_each(|n| run(&format!("INSERT INTO k.t (p, c) VALUES (1, {n})")));
-        let how = Run { page_size: Some(7), ..Run::default() };
-        let mut rows = RowPacker::new(session.query_as("SELECT c FROM k.t", (), &how).unwrap());
+        let how = RunOptions { page_size: Some(7), ..RunOptions::default() };
+        let mut rows = RowPacker::new(session.query_with("SELECT c FROM k.t", (), &how).unwrap());
         let mut read = vec![];
         loop {
             let chunk = rows.next_chunk(10, 1 << 20).unwrap();

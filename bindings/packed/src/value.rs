@@ -28,9 +28,9 @@
 //! numbers, a text for a type with a text form, a list for a set or tuple, a user type for a map
 //! with text keys. [`value`] converts it to the type of the marker.
 
+use firn_cql::VarInt;
 use firn_cql::{Error, Result, Value};
 use firn_wide::Type;
-use num_bigint::BigInt;
 use uuid::Uuid;
 
 use crate::{Unpacker, invalid, put_bytes, put_len};
@@ -127,7 +127,7 @@ pub fn value(packed: &mut Unpacker<'_>, of: &Type) -> Result<Value> {
         5 => whole(i64::from(i32::from_le_bytes(packed.array()?)), of),
         6 => whole(i64::from_le_bytes(packed.array()?), of),
         7 => {
-            let n = BigInt::from_signed_bytes_be(packed.bytes()?);
+            let n = VarInt::from_signed_bytes_be(packed.bytes()?);
             match (i64::try_from(&n), of) {
                 (Ok(n), _) => whole(n, of),
                 (Err(_), Type::Decimal) => Value::Decimal(n.to_string()),
@@ -297,8 +297,8 @@ mod tests {
         round_trip(Value::SmallInt(300), &Type::Short);
         round_trip(Value::Int(i32::MIN), &Type::Int32);
         round_trip(Value::BigInt(i64::MIN), &Type::Long);
-        round_trip(Value::VarInt(BigInt::from(i64::MAX) * 12345), &Type::Integer);
-        round_trip(Value::VarInt(BigInt::from(-5)), &Type::Integer);
+        round_trip(Value::VarInt(VarInt::from(i128::from(i64::MAX) * 12345)), &Type::Integer);
+        round_trip(Value::VarInt(VarInt::from(-5)), &Type::Integer);
         round_trip(Value::Decimal("-1.250".into()), &Type::Decimal);
         round_trip(Value::Float(1.5), &Type::Float);
         round_trip(Value::Double(f64::MIN_POSITIVE), &Type::Double);

@@ -13,7 +13,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use firn_cql::{ColumnSpec, Walk};
+use firn_cql::{ColumnSpec, PagedRows};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -60,7 +60,7 @@ impl From<BatchError> for PyErr {
 
 /// The source of batches.
 enum BatchSource {
-    Rows(Arc<Handle<Mutex<Walk>>>, Arc<[ColumnSpec]>, i8),
+    Rows(Arc<Handle<Mutex<PagedRows>>>, Arc<[ColumnSpec]>, i8),
     Entries(Box<Handle<Mutex<firn_kv::Range>>>),
 }
 
@@ -73,17 +73,20 @@ struct Batches {
 impl Batches {
     fn rows(
         &self,
-        walk: &Mutex<Walk>,
+        walk: &Mutex<PagedRows>,
         specs: &[ColumnSpec],
         scale: i8,
     ) -> Result<RecordBatch, BatchError> {
-        let mut columns: Vec<Column> = specs.iter().map(|s| Column::new(&s.of.of, scale)).collect();
+        let mut columns: Vec<Column> =
+            specs.iter().map(|s| Column::new(&s.column_type.value_type, scale)).collect();
         let (mut count, mut bytes) = (0, 0);
         let mut walk = lock(walk);
         while count < BATCH_ROWS && bytes < BATCH_BYTES {
             let Some(row) = walk.next().transpose().map_err(BatchError::Cql)? else { break };
             let row = row.row();
-            let same = |(a, b): (&ColumnSpec, &ColumnSpec)| a.name == b.name && a.of == b.of;
+            let same = |(a, b): (&ColumnSpec, &ColumnSpec)| {
+                a.name == b.name && a.column_type == b.column_type
+            };
             if row.columns().len() != specs.len() || !row.columns().iter().zip(specs).all(same) {
                 return Err(BatchError::Column(
                     "the columns of the table have changed: run the statement again".into(),
@@ -91,7 +94,10 @@ impl Batches {
             }
             for (i, (column, spec)) in columns.iter_mut().zip(specs).enumerate() {
                 column.append(row.bytes(i), &mut bytes).map_err(|e| {
-                    BatchError::Column(format!("column {} of type {}: {e}", spec.name, spec.of))
+                    BatchError::Column(format!(
+                        "column {} of type {}: {e}",
+                        spec.name, spec.column_type
+                    ))
                 })?;
             }
             count += 1;
@@ -99,7 +105,10 @@ impl Batches {
         drop(walk);
         let arrays = columns.iter_mut().zip(specs).map(|(column, spec)| {
             column.finish().map_err(|e| {
-                BatchError::Column(format!("column {} of type {}: {e}", spec.name, spec.of))
+                BatchError::Column(format!(
+                    "column {} of type {}: {e}",
+                    spec.name, spec.column_type
+                ))
             })
         });
         let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
@@ -188,11 +197,11 @@ impl ArrowReader {
 
     /// Reads the rows of a statement.
     pub fn of_rows(
-        walk: Arc<Handle<Mutex<Walk>>>,
+        walk: Arc<Handle<Mutex<PagedRows>>>,
         specs: Arc<[ColumnSpec]>,
         scale: i8,
     ) -> ArrowReader {
-        let fields = specs.iter().map(|s| field(&s.name, &s.of.of, scale));
+        let fields = specs.iter().map(|s| field(&s.name, &s.column_type.value_type, scale));
         ArrowReader::new(
             Schema::new(fields.collect::<Vec<_>>()),
             BatchSource::Rows(walk, specs, scale),

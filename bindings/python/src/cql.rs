@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use firn_cql::{ColumnSpec, Named, OwnedRow, Prepared, Run, ToValue, Value, Walk};
+use firn_cql::{ColumnSpec, Named, OwnedRow, PagedRows, Prepared, RunOptions, ToValue, Value};
 use firn_wide::Options;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -81,14 +81,14 @@ impl Session {
         page_size: Option<usize>,
         timestamp: Option<i64>,
     ) -> PyResult<Rows> {
-        let how = Run { page_size, timestamp, ..Run::default() };
+        let how = RunOptions { page_size, timestamp, ..RunOptions::default() };
         // Definitions accept no values, and are not prepared: an empty dict, list or tuple counts
         // as none.
         match values.filter(|v| !v.len().is_ok_and(|n| n == 0)) {
             None if values.is_some_and(|v| v.is_instance_of::<PyDict>()) => {
-                self.with(py, |s| s.query_as(cql, Named(&[]), &how))
+                self.with(py, |s| s.query_with(cql, Named(&[]), &how))
             }
-            None => self.with(py, |s| s.query_as(cql, (), &how)),
+            None => self.with(py, |s| s.query_with(cql, (), &how)),
             Some(values) => {
                 let prepared = self.with(py, |s| s.prepare(cql))?;
                 return run(py, &*self.0.get()?, &prepared, Some(values), &how);
@@ -131,7 +131,11 @@ impl Statement {
     /// Name and type of each marker.
     #[getter]
     fn markers(&self) -> Vec<(String, String)> {
-        self.prepared.markers().iter().map(|m| (m.name.clone(), m.of.to_string())).collect()
+        self.prepared
+            .markers()
+            .iter()
+            .map(|m| (m.name.clone(), m.column_type.to_string()))
+            .collect()
     }
 
     /// Run it with these values, in the form of `Session.execute`.
@@ -148,7 +152,7 @@ impl Statement {
             &self.session,
             &self.prepared,
             values,
-            &Run { page_size, timestamp, ..Run::default() },
+            &RunOptions { page_size, timestamp, ..RunOptions::default() },
         )
     }
 }
@@ -158,7 +162,7 @@ fn run(
     session: &firn_cql::Session,
     prepared: &Prepared,
     values: Option<&Bound<'_, PyAny>>,
-    how: &Run,
+    how: &RunOptions,
 ) -> PyResult<Rows> {
     let markers = prepared.markers();
     if let Some(Ok(dict)) = values.map(|v| v.cast::<PyDict>()) {
@@ -167,7 +171,10 @@ fn run(
             let name: String = name.extract()?;
             // A name without a marker is refused by name, regardless of its value.
             let of = markers.iter().find(|m| m.name == name);
-            named.push((name, of.map_or(Ok(Value::Null), |m| of_python(&value, &m.of.of))?));
+            named.push((
+                name,
+                of.map_or(Ok(Value::Null), |m| of_python(&value, &m.column_type.value_type))?,
+            ));
         }
         let named: Vec<(&str, &(dyn ToValue + Sync))> =
             named.iter().map(|(n, v)| (n.as_str(), v as _)).collect();
@@ -175,7 +182,7 @@ fn run(
             .detach(|| {
                 let named: Vec<(&str, &dyn ToValue)> =
                     named.iter().map(|(n, v)| (*n, *v as &dyn ToValue)).collect();
-                session.walk(prepared, Named(&named), how)
+                session.query_prepared(prepared, Named(&named), how)
             })
             .map(Rows::of)
             .map_err(of_cql);
@@ -183,9 +190,13 @@ fn run(
     let mut in_order: Vec<Value> = vec![];
     for (at, value) in values.map(|v| v.try_iter()).transpose()?.into_iter().flatten().enumerate() {
         // Too many values are refused by their number.
-        in_order.push(markers.get(at).map_or(Ok(Value::Null), |m| of_python(&value?, &m.of.of))?);
+        in_order.push(
+            markers
+                .get(at)
+                .map_or(Ok(Value::Null), |m| of_python(&value?, &m.column_type.value_type))?,
+        );
     }
-    py.detach(|| session.walk(prepared, in_order, how)).map(Rows::of).map_err(of_cql)
+    py.detach(|| session.query_prepared(prepared, in_order, how)).map(Rows::of).map_err(of_cql)
 }
 
 /// Bytes of values after which `Rows.take` ends.
@@ -194,13 +205,13 @@ const TAKE_BYTES: usize = 1 << 20;
 /// The rows of a statement: an iterator that fetches pages on demand.
 #[pyclass(frozen, module = "firn")]
 pub struct Rows {
-    walk: Arc<Handle<Mutex<Walk>>>,
+    walk: Arc<Handle<Mutex<PagedRows>>>,
     columns: Arc<[String]>,
     specs: Arc<[ColumnSpec]>,
 }
 
 impl Rows {
-    fn of(walk: Walk) -> Rows {
+    fn of(walk: PagedRows) -> Rows {
         let specs = walk.page().columns().clone();
         let columns = specs.iter().map(|c| c.name.clone()).collect();
         Rows { walk: Arc::new(Handle::new(Mutex::new(walk))), columns, specs }
@@ -223,7 +234,7 @@ impl Rows {
     /// Types of the columns, in CQL.
     #[getter]
     fn types(&self) -> Vec<String> {
-        self.specs.iter().map(|c| c.of.to_string()).collect()
+        self.specs.iter().map(|c| c.column_type.to_string()).collect()
     }
 
     fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -54,7 +54,7 @@ impl Db {
     /// Returns the store with this durability.
     fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Db> {
         let (durability, db) = (durability(name)?, self.0.get()?);
-        Ok(durability.map_or_else(|| db.clone(), |d| db.with(d)))
+        Ok(durability.map_or_else(|| db.clone(), |d| db.with_durability(d)))
     }
 }
 
@@ -231,7 +231,7 @@ impl Tree {
 
     /// Returns the tree with this durability.
     fn with(&self, name: Option<&str>) -> PyResult<firn_kv::Tree> {
-        Ok(durability(name)?.map_or_else(|| (*self.tree).clone(), |d| self.tree.with(d)))
+        Ok(durability(name)?.map_or_else(|| (*self.tree).clone(), |d| self.tree.with_durability(d)))
     }
 }
 

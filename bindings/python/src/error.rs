@@ -1,6 +1,6 @@
 //! The exceptions; `Error` is the base class.
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_kv::ErrorKind;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -67,12 +67,12 @@ pub fn of_cql(e: firn_cql::Error) -> PyErr {
     };
     match (e.class(), e) {
         (_, firn_cql::Error::Wide(firn_wide::Error::Store(e))) => of_kv(e),
-        (Class::Syntax, _) => SyntaxException::new_err(text),
-        (Class::Invalid, _) => InvalidRequest::new_err(text),
-        (Class::Unauthorized, _) => Unauthorized::new_err(text),
-        (Class::Configuration, _) => ConfigurationException::new_err(text),
-        (Class::AlreadyExists, _) => AlreadyExists::new_err(text),
-        (Class::FunctionFailure, _) => FunctionFailure::new_err(text),
+        (ErrorClass::Syntax, _) => SyntaxException::new_err(text),
+        (ErrorClass::Invalid, _) => InvalidRequest::new_err(text),
+        (ErrorClass::Unauthorized, _) => Unauthorized::new_err(text),
+        (ErrorClass::Configuration, _) => ConfigurationException::new_err(text),
+        (ErrorClass::AlreadyExists, _) => AlreadyExists::new_err(text),
+        (ErrorClass::FunctionFailure, _) => FunctionFailure::new_err(text),
         _ => ServerError::new_err(text),
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use firn_kv::{Error, Folded, MergeOperator, Result};
+use firn_kv::{Error, MergeOperator, MergeResult, Result};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes as Bytes;
@@ -135,14 +135,19 @@ impl MergeOperator for Function {
         &self.name
     }
 
-    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        let fold = |py: Python<'_>| -> PyResult<Folded> {
+    fn full_merge(
+        &self,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<MergeResult> {
+        let fold = |py: Python<'_>| -> PyResult<MergeResult> {
             let operands = PyList::new(py, operands.iter().map(|o| PyBytes::new(py, o)))?;
             let value = self
                 .function
                 .call1(py, (PyBytes::new(py, key), base.map(|b| PyBytes::new(py, b)), operands))?;
             let value: Option<Bytes> = value.extract(py)?;
-            Ok(value.map_or(Folded::Absent, |v| Folded::Value(v.to_vec())))
+            Ok(value.map_or(MergeResult::Absent, |v| MergeResult::Value(v.to_vec())))
         };
         let _folding = Folding::begin();
         if is_interrupted() {

@@ -88,7 +88,7 @@ pub fn to_python<'py>(
         Value::SmallInt(n) => n.into_pyobject(py)?.into_any(),
         Value::Int(n) => n.into_pyobject(py)?.into_any(),
         Value::BigInt(n) | Value::Counter(n) => n.into_pyobject(py)?.into_any(),
-        Value::VarInt(n) => n.into_pyobject(py)?.into_any(),
+        Value::VarInt(n) => BigInt::from(n.clone()).into_pyobject(py)?.into_any(),
         Value::Decimal(text) => k.decimal.bind(py).call1((text,))?,
         Value::Float(n) => PyFloat::new(py, f64::from(*n)).into_any(),
         Value::Double(n) => PyFloat::new(py, *n).into_any(),
@@ -173,7 +173,7 @@ pub fn of_python(object: &Bound<'_, PyAny>, of: &Type) -> PyResult<Value> {
             (Err(_), Type::Decimal) => {
                 object.extract::<BigInt>().map(|n| Value::Decimal(n.to_string()))
             }
-            (Err(_), _) => object.extract::<BigInt>().map(Value::VarInt),
+            (Err(_), _) => object.extract::<BigInt>().map(|n| Value::VarInt(n.into())),
         };
     }
     if object.is_instance_of::<PyFloat>() {

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeSet;
 
-use firn_cql::{FromRow, Prepared, Result, Rows, Run, Session, Values, Walk};
+use firn_cql::{FromRow, PagedRows, Prepared, Result, Rows, RunOptions, Session, Values};
 use uuid::Uuid;
 
 const SCHEMA: [&str; 10] = [
@@ -133,7 +133,7 @@ impl Site {
     }
 
     fn run(&self, statement: &Prepared, values: impl Values) -> Result<Rows> {
-        self.session.run(statement, values, &Run::default())
+        self.session.run(statement, values, &RunOptions::default())
     }
 
     /// Returns the first row, if there is one.
@@ -248,7 +248,7 @@ impl Site {
         }
     }
 
-    fn playlist(&self, user: &str, list: &str) -> Result<Walk> {
+    fn playlist(&self, user: &str, list: &str) -> Result<PagedRows> {
         self.session.query("SELECT song FROM playlists WHERE user = ? AND name = ?", (user, list))
     }
 

@@ -16,11 +16,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Class of an error.
 ///
-/// The classes in [`ALL`](Class::ALL) are those of the native protocol. An embedded database
+/// The classes in [`ALL`](ErrorClass::ALL) are those of the native protocol. An embedded database
 /// returns the first ten; a cluster can fail in more ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Class {
+pub enum ErrorClass {
     /// The store failed, or holds bytes that cannot be decoded.
     Server,
     /// A read passes more tombstones than its limit allows.
@@ -63,96 +63,96 @@ pub enum Class {
     CasWriteUnknown,
     /// No answer arrived: no server was reachable, the connection broke, or the time limit passed.
     /// It is not known whether the statement was executed. No server sends this class; its code is
-    /// that of [`Server`](Class::Server).
+    /// that of [`Server`](ErrorClass::Server).
     Unanswered,
 }
 
-impl Class {
+impl ErrorClass {
     /// All classes that servers send.
-    pub const ALL: [Class; 20] = [
-        Class::Server,
-        Class::Protocol,
-        Class::BadCredentials,
-        Class::Unavailable,
-        Class::Overloaded,
-        Class::IsBootstrapping,
-        Class::Truncate,
-        Class::WriteTimeout,
-        Class::ReadTimeout,
-        Class::ReadFailure,
-        Class::FunctionFailure,
-        Class::WriteFailure,
-        Class::CdcWriteFailure,
-        Class::CasWriteUnknown,
-        Class::Syntax,
-        Class::Unauthorized,
-        Class::Invalid,
-        Class::Configuration,
-        Class::AlreadyExists,
-        Class::Unprepared,
+    pub const ALL: [ErrorClass; 20] = [
+        ErrorClass::Server,
+        ErrorClass::Protocol,
+        ErrorClass::BadCredentials,
+        ErrorClass::Unavailable,
+        ErrorClass::Overloaded,
+        ErrorClass::IsBootstrapping,
+        ErrorClass::Truncate,
+        ErrorClass::WriteTimeout,
+        ErrorClass::ReadTimeout,
+        ErrorClass::ReadFailure,
+        ErrorClass::FunctionFailure,
+        ErrorClass::WriteFailure,
+        ErrorClass::CdcWriteFailure,
+        ErrorClass::CasWriteUnknown,
+        ErrorClass::Syntax,
+        ErrorClass::Unauthorized,
+        ErrorClass::Invalid,
+        ErrorClass::Configuration,
+        ErrorClass::AlreadyExists,
+        ErrorClass::Unprepared,
     ];
 
     /// Returns the class with this code of the native protocol.
     ///
     /// ```
-    /// use firn_cql::Class;
-    /// assert_eq!(Class::of_code(0x2200), Some(Class::Invalid));
-    /// assert!(Class::ALL.iter().all(|c| Class::of_code(c.code().into()) == Some(*c)));
+    /// use firn_cql::ErrorClass;
+    /// assert_eq!(ErrorClass::of_code(0x2200), Some(ErrorClass::Invalid));
+    /// assert!(ErrorClass::ALL.iter().all(|c| ErrorClass::of_code(c.code().into()) == Some(*c)));
     /// ```
-    pub fn of_code(code: i32) -> Option<Class> {
-        Class::ALL.into_iter().find(|class| i32::from(class.code()) == code)
+    pub fn of_code(code: i32) -> Option<ErrorClass> {
+        ErrorClass::ALL.into_iter().find(|class| i32::from(class.code()) == code)
     }
 
     /// Returns the code of the native protocol.
     pub const fn code(self) -> u16 {
         match self {
-            Class::Server | Class::Unanswered => 0x0000,
-            Class::Protocol => 0x000a,
-            Class::BadCredentials => 0x0100,
-            Class::Unavailable => 0x1000,
-            Class::Overloaded => 0x1001,
-            Class::IsBootstrapping => 0x1002,
-            Class::Truncate => 0x1003,
-            Class::WriteTimeout => 0x1100,
-            Class::ReadTimeout => 0x1200,
-            Class::ReadFailure => 0x1300,
-            Class::FunctionFailure => 0x1400,
-            Class::WriteFailure => 0x1500,
-            Class::CdcWriteFailure => 0x1600,
-            Class::CasWriteUnknown => 0x1700,
-            Class::Syntax => 0x2000,
-            Class::Unauthorized => 0x2100,
-            Class::Invalid => 0x2200,
-            Class::Configuration => 0x2300,
-            Class::AlreadyExists => 0x2400,
-            Class::Unprepared => 0x2500,
+            ErrorClass::Server | ErrorClass::Unanswered => 0x0000,
+            ErrorClass::Protocol => 0x000a,
+            ErrorClass::BadCredentials => 0x0100,
+            ErrorClass::Unavailable => 0x1000,
+            ErrorClass::Overloaded => 0x1001,
+            ErrorClass::IsBootstrapping => 0x1002,
+            ErrorClass::Truncate => 0x1003,
+            ErrorClass::WriteTimeout => 0x1100,
+            ErrorClass::ReadTimeout => 0x1200,
+            ErrorClass::ReadFailure => 0x1300,
+            ErrorClass::FunctionFailure => 0x1400,
+            ErrorClass::WriteFailure => 0x1500,
+            ErrorClass::CdcWriteFailure => 0x1600,
+            ErrorClass::CasWriteUnknown => 0x1700,
+            ErrorClass::Syntax => 0x2000,
+            ErrorClass::Unauthorized => 0x2100,
+            ErrorClass::Invalid => 0x2200,
+            ErrorClass::Configuration => 0x2300,
+            ErrorClass::AlreadyExists => 0x2400,
+            ErrorClass::Unprepared => 0x2500,
         }
     }
 
     /// Returns the name that drivers show.
     pub const fn name(self) -> &'static str {
         match self {
-            Class::Server => "ServerError",
-            Class::Protocol => "ProtocolException",
-            Class::BadCredentials => "BadCredentials",
-            Class::Unavailable => "Unavailable",
-            Class::Overloaded => "Overloaded",
-            Class::IsBootstrapping => "IsBootstrapping",
-            Class::Truncate => "TruncateError",
-            Class::WriteTimeout => "WriteTimeout",
-            Class::ReadTimeout => "ReadTimeout",
-            Class::ReadFailure => "ReadFailure",
-            Class::FunctionFailure => "FunctionFailure",
-            Class::WriteFailure => "WriteFailure",
-            Class::CdcWriteFailure => "CDCWriteFailure",
-            Class::CasWriteUnknown => "CASWriteUnknown",
-            Class::Syntax => "SyntaxException",
-            Class::Unauthorized => "Unauthorized",
-            Class::Invalid => "InvalidRequest",
-            Class::Configuration => "ConfigurationException",
-            Class::AlreadyExists => "AlreadyExists",
-            Class::Unprepared => "Unprepared",
-            Class::Unanswered => "Unanswered",
+            ErrorClass::Server => "ServerError",
+            ErrorClass::Protocol => "ProtocolException",
+            ErrorClass::BadCredentials => "BadCredentials",
+            ErrorClass::Unavailable => "Unavailable",
+            ErrorClass::Overloaded => "Overloaded",
+            ErrorClass::IsBootstrapping => "IsBootstrapping",
+            ErrorClass::Truncate => "TruncateError",
+            ErrorClass::WriteTimeout => "WriteTimeout",
+            ErrorClass::ReadTimeout => "ReadTimeout",
+            ErrorClass::ReadFailure => "ReadFailure",
+            ErrorClass::FunctionFailure => "FunctionFailure",
+            ErrorClass::WriteFailure => "WriteFailure",
+            ErrorClass::CdcWriteFailure => "CDCWriteFailure",
+            ErrorClass::CasWriteUnknown => "CASWriteUnknown",
+            ErrorClass::Syntax => "SyntaxException",
+            ErrorClass::Unauthorized => "Unauthorized",
+            ErrorClass::Invalid => "InvalidRequest",
+            ErrorClass::Configuration => "ConfigurationException",
+            ErrorClass::AlreadyExists => "AlreadyExists",
+            ErrorClass::Unprepared => "Unprepared",
+            ErrorClass::Unanswered => "Unanswered",
         }
     }
 }
@@ -168,7 +168,7 @@ pub enum Error {
     /// Any other error.
     #[allow(missing_docs)]
     Refused {
-        class: Class,
+        class: ErrorClass,
         /// Error message. It is Cassandra's, if Cassandra refuses the statement too.
         text: String,
         /// How to correct it, if that is known.
@@ -188,25 +188,25 @@ pub enum Error {
     },
     /// Error of the data model or of the engine.
     Wide(firn_wide::Error),
-    /// Another thread stopped the statement ([`Run::stop`](crate::session::Run::stop)).
+    /// Another thread stopped the statement ([`RunOptions::stop`](crate::session::RunOptions::stop)).
     Stopped,
 }
 
 impl Error {
     /// Returns the class of the error.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Syntax(_) => Class::Syntax,
+            Error::Syntax(_) => ErrorClass::Syntax,
             Error::Refused { class, .. } => *class,
-            Error::AlreadyExists { .. } => Class::AlreadyExists,
-            Error::FunctionFailed { .. } => Class::FunctionFailure,
-            Error::Wide(firn_wide::Error::InvalidRequest(_)) => Class::Invalid,
-            Error::Wide(firn_wide::Error::Configuration(_)) => Class::Configuration,
+            Error::AlreadyExists { .. } => ErrorClass::AlreadyExists,
+            Error::FunctionFailed { .. } => ErrorClass::FunctionFailure,
+            Error::Wide(firn_wide::Error::InvalidRequest(_)) => ErrorClass::Invalid,
+            Error::Wide(firn_wide::Error::Configuration(_)) => ErrorClass::Configuration,
             // A key or a value is too long for the engine.
             Error::Wide(firn_wide::Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
-                Class::Invalid
+                ErrorClass::Invalid
             }
-            Error::Wide(_) | Error::Stopped => Class::Server,
+            Error::Wide(_) | Error::Stopped => ErrorClass::Server,
         }
     }
 
@@ -238,7 +238,7 @@ impl Error {
     }
 
     /// Creates an error of this class, without help.
-    pub fn refused(class: Class, text: impl Into<String>) -> Error {
+    pub fn refused(class: ErrorClass, text: impl Into<String>) -> Error {
         Error::Refused { class, text: text.into(), help: None }
     }
 
@@ -306,24 +306,24 @@ impl From<TypeError> for Error {
     }
 }
 
-/// Creates an error of the class [`Class::Invalid`].
+/// Creates an error of the class [`ErrorClass::Invalid`].
 pub fn invalid(text: impl Into<String>) -> Error {
-    Error::refused(Class::Invalid, text)
+    Error::refused(ErrorClass::Invalid, text)
 }
 
-/// Creates an error of the class [`Class::Configuration`].
+/// Creates an error of the class [`ErrorClass::Configuration`].
 pub fn configuration(text: impl Into<String>) -> Error {
-    Error::refused(Class::Configuration, text)
+    Error::refused(ErrorClass::Configuration, text)
 }
 
-/// Creates an error of the class [`Class::Server`] for stored bytes that cannot be decoded.
+/// Creates an error of the class [`ErrorClass::Server`] for stored bytes that cannot be decoded.
 pub fn corrupt(text: impl Into<String>) -> Error {
     Error::Wide(firn_wide::Error::Corrupt(text.into()))
 }
 
-/// Creates an error of the class [`Class::Unauthorized`].
+/// Creates an error of the class [`ErrorClass::Unauthorized`].
 pub fn unauthorized(text: impl Into<String>) -> Error {
-    Error::refused(Class::Unauthorized, text)
+    Error::refused(ErrorClass::Unauthorized, text)
 }
 
 /// Returns nothing if the statement allows it (`IF EXISTS`, `IF NOT EXISTS`), and else the error.

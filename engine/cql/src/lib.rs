@@ -18,8 +18,8 @@
 //! ```
 //!
 //! - [`Session`]: runs statements, prepares them ([`Prepared`]) and holds the current keyspace.
-//!   [`Run`] has the options of one execution, such as page size and timestamp.
-//! - [`Rows`], [`Row`]: a result, or one page of a result. [`Walk`]: iterates over any number of
+//!   [`RunOptions`] has the options of one execution, such as page size and timestamp.
+//! - [`Rows`], [`Row`]: a result, or one page of a result. [`PagedRows`]: iterates over any number of
 //!   rows, one page at a time. [`FromRow`] converts rows to structs.
 //! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: convert Rust types to CQL values and back.
 //!   [`Value`] is a value of a type that is not known at compile time.
@@ -27,7 +27,18 @@
 //! - [`Script`] splits a text into statements. [`quote_if_needed`] writes a name so that the parser
 //!   reads it back.
 //!
-//! The API here is stable. The modules in [`internals`] have no stability promise.
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `derive` (on by default) | `#[derive(FromRow)]` |
+//! | `passwords` | hashes and checks passwords of roles, as servers and shells need |
+//! | `rhai` | user-defined functions, with bodies in rhai |
+//! | `time-zones` | timestamps with names of time zones, such as `Europe/Berlin` |
+//! | `num-bigint-04` | conversions of [`VarInt`] from and to `BigInt` of `num-bigint` 0.4 |
+//!
+//! The API here is stable. The hidden module `internals` is for the tools of this workspace and has
+//! no stability promise.
 
 #![warn(missing_debug_implementations)]
 
@@ -35,6 +46,7 @@ mod analysis;
 mod catalog;
 mod error;
 mod exec;
+#[doc(hidden)]
 pub mod internals;
 mod script;
 mod session;
@@ -42,21 +54,26 @@ mod syntax;
 mod values;
 
 pub use catalog::ColumnType;
-pub use error::{Class, Error, Result};
+pub use error::{Error, ErrorClass, Result};
 pub use exec::{
-    BatchLimits, ChangeKind, FromRow, Kind, PagingState, ResultBudget, ResultShare, Row, Rows,
-    SchemaChange, TableAccess, TombstoneLimits,
+    BatchLimits, FromRow, PagingState, ResultBudget, ResultKind, Row, Rows, SchemaChange,
+    TombstoneLimits,
 };
+#[doc(hidden)]
+pub use exec::{ChangeKind, ResultShare, TableAccess};
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
 pub use script::with_scripts;
 pub use session::{
-    LoggedSize, LoggedStatement, OwnedRow, Prepared, RanStatement, Run, Session, StatementLog,
-    StatementStart, Typed, Walk,
+    LoggedSize, LoggedStatement, OwnedRow, PagedRows, Prepared, RunOptions, Session, StatementLog,
+    Typed,
 };
+#[doc(hidden)]
+pub use session::{RanStatement, StatementStart};
 pub use syntax::ast::BatchKind;
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
-pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
+pub use uuid::Uuid;
+pub use values::{BoundValue, ColumnSpec, FromValue, Named, ToValue, Value, Values, VarInt};
 
 /// Runs the examples of the pages as tests.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_cql::internals::values::{from_plain, literal};
-use firn_cql::{Bound, Class, Kind, Rows, Run, Script, Session};
+use firn_cql::{BoundValue, ErrorClass, ResultKind, Rows, RunOptions, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -24,14 +24,14 @@ struct World {
 }
 
 fn shown(rows: &Rows) -> String {
-    if *rows.kind() != Kind::Rows {
+    if *rows.kind() != ResultKind::Rows {
         return "ok".into();
     }
     let columns = rows.columns();
     let conditional = columns.first().is_some_and(|c| c.name == "[applied]");
     let line = |row: firn_cql::Row<'_>| {
         let each = columns.iter().enumerate().map(|(i, c)| {
-            let text = literal(&c.of.of, row.bytes(i));
+            let text = literal(&c.column_type.value_type, row.bytes(i));
             if conditional && i > 0 { format!("{} {text}", c.name) } else { text }
         });
         each.collect::<Vec<_>>().join(" | ")
@@ -51,12 +51,14 @@ impl World {
             let values =
                 line.split(';').map(str::trim).zip(prepared.markers()).map(|(text, marker)| {
                     match text {
-                        "null" => Bound::Null,
-                        "unset" => Bound::Unset,
-                        text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
+                        "null" => BoundValue::Null,
+                        "unset" => BoundValue::Unset,
+                        text => BoundValue::Bytes(
+                            from_plain(&marker.column_type.value_type, text).unwrap(),
+                        ),
                     }
                 });
-            match self.session.run(&prepared, values.collect::<Vec<_>>(), &Run::default()) {
+            match self.session.run(&prepared, values.collect::<Vec<_>>(), &RunOptions::default()) {
                 Ok(rows) => shown(&rows),
                 Err(e) => format!("{}: {e}", e.class().name()),
             }
@@ -161,7 +163,7 @@ fn what_is_too_long_is_refused() {
         (&*conditional, "k", "c", vec![element.clone()]),
     ] {
         let e = session.execute(text, (k, c, s)).unwrap_err();
-        assert_eq!(e.class(), Class::Invalid, "{e}");
+        assert_eq!(e.class(), ErrorClass::Invalid, "{e}");
     }
     assert!(session.execute("SELECT * FROM t", ()).unwrap().is_empty());
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_cql::{Run, Session};
+use firn_cql::{RunOptions, Session};
 use firn_crash::{CrashEnv, Cut};
 use firn_testkit::rng::Rng;
 use firn_wide::{CfDef, ManualClock, Wide};
@@ -332,15 +332,15 @@ fn a_table_that_could_not_be_written_anew_is_as_it_was() {
         both.ask(&format!("INSERT INTO t (k, c, v) VALUES ({}, {n}, 'v')", n % 3));
     }
     let stop = Arc::new(AtomicBool::new(true));
-    let how = Run { stop: Some(stop.clone()), ..Run::default() };
+    let how = RunOptions { stop: Some(stop.clone()), ..RunOptions::default() };
     let change = "ALTER TABLE t DROP COMPACT STORAGE";
-    let stopped = both.session.execute_as(change, (), &how);
+    let stopped = both.session.execute_with(change, (), &how);
     assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{stopped:?}");
     both.ask("INSERT INTO t (k, c, v) VALUES (1, 99, 'v')");
     let key = 1i32.to_be_bytes().to_vec();
     assert_eq!(both.family("t").row(key).slice().count().unwrap(), 18);
     stop.store(false, Ordering::Relaxed);
-    both.session.execute_as(change, (), &how).unwrap();
+    both.session.execute_with(change, (), &how).unwrap();
     assert_eq!(both.rows("SELECT * FROM t").len(), 51);
     assert!(both.wide.keyspace("rec").unwrap().family("t").is_err());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-use firn_cql::{BatchKind, Kind, Run, Session, Values};
+use firn_cql::{BatchKind, ResultKind, RunOptions, Session, Values};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -158,7 +158,8 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             let mut seen = 0;
             while !done.load(Ordering::Relaxed) {
                 // A batch is complete in a page.
-                let rows = session.walk(&all, (), &Run::default()).unwrap().typed();
+                let rows =
+                    session.query_prepared(&all, (), &RunOptions::default()).unwrap().typed();
                 let rows: Vec<(i32, i32)> = rows.collect::<Result<_, _>>().unwrap();
                 assert!(
                     rows.iter().all(|(_, v)| *v == rows[0].1) && [0, 3].contains(&rows.len()),
@@ -193,13 +194,13 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
             for i in 0..60 {
                 let (k, c) = (rng.below(3) as i32, rng.below(4) as i32);
                 let at = clock.fetch_add(1, Ordering::Relaxed);
-                let how = Run { timestamp: Some(at), ..Run::default() };
+                let how = RunOptions { timestamp: Some(at), ..RunOptions::default() };
                 let value = (i % 5 != 4).then_some(thread * 100 + i);
                 match value {
                     Some(v) => drop(session.run(&put, (k, c, v), &how).unwrap()),
                     None => drop(
                         session
-                            .execute_as("DELETE v FROM t WHERE k = ? AND c = ?", (k, c), &how)
+                            .execute_with("DELETE v FROM t WHERE k = ? AND c = ?", (k, c), &how)
                             .unwrap(),
                     ),
                 }
@@ -208,7 +209,7 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
                 *newest = if at > newest.0 { (at, value) } else { *newest };
                 drop(all);
                 if i % 2 == 0 {
-                    session.execute_as(batch, (i, i, i), &how).unwrap();
+                    session.execute_with(batch, (i, i, i), &how).unwrap();
                 } else {
                     let row = |c: i32| (&put, (9, c, i).bind(put.markers()).unwrap());
                     session.batch(BatchKind::Logged, &[0, 1, 2].map(row), &how).unwrap();
@@ -224,8 +225,8 @@ fn the_greatest_timestamp_wins_and_batches_are_whole() {
     // Page by page.
     let (mut got, mut paging) = (vec![], None);
     loop {
-        let how = Run { page_size: Some(3), paging, ..Run::default() };
-        let page = session.execute_as("SELECT k, c, v FROM t", (), &how).unwrap();
+        let how = RunOptions { page_size: Some(3), paging, ..RunOptions::default() };
+        let page = session.execute_with("SELECT k, c, v FROM t", (), &how).unwrap();
         assert!(page.len() <= 3 && page.warnings().is_empty());
         got.extend(
             page.typed::<(i32, i32, Option<i32>)>()
@@ -254,7 +255,7 @@ fn a_change_of_indexes_says_of_which_table() {
         };
         while dropped.load(Ordering::Relaxed) < 40 {
             let done = session.execute(statement, ()).unwrap();
-            if let Kind::Schema(change) = done.kind()
+            if let ResultKind::Schema(change) = done.kind()
                 && thread > 0
             {
                 dropped.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@
 //! After every `cql` the stored records must load to the definitions in use.
 
 use firn_cql::internals::catalog::{Catalog, KeyspaceEntry, OrphanedTable};
-use firn_cql::{Kind, Rows, Script, Session};
+use firn_cql::{ResultKind, Rows, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -29,9 +29,9 @@ fn open(env: &MemEnv) -> Session {
 
 fn shown(rows: &Rows) -> String {
     match rows.kind() {
-        Kind::Void => "ok".into(),
-        Kind::SetKeyspace(name) => format!("in {name}"),
-        Kind::Schema(change) => {
+        ResultKind::Void => "ok".into(),
+        ResultKind::SetKeyspace(name) => format!("in {name}"),
+        ResultKind::Schema(change) => {
             let name = change.name.as_ref().map_or(String::new(), |n| format!(".{n}"));
             format!(
                 "{} {} {}{name}",
@@ -40,7 +40,7 @@ fn shown(rows: &Rows) -> String {
                 change.keyspace
             )
         }
-        Kind::Rows => {
+        ResultKind::Rows => {
             let statements = rows.columns().iter().position(|c| c.name == "create_statement");
             let line = |row: firn_cql::Row<'_>| match statements {
                 Some(at) => row.at::<String>(at).unwrap(),

@@ -8,7 +8,7 @@ use super::common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_cql::{Rows, Run};
+use firn_cql::{Rows, RunOptions};
 use firn_testkit::rng::Rng;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{CfDef, ColumnDef, IndexType};
@@ -386,13 +386,17 @@ fn names_alone_are_rows_and_a_key_of_one_component_is_one_column() {
     let row = [Some(key.clone()), Some(b"n".to_vec())];
     assert_eq!(both.rows("SELECT * FROM names"), [row]);
     let insert = both.session.prepare("INSERT INTO names (key, column1) VALUES (?, 'm')").unwrap();
-    both.session.run(&insert, (firn_cql::Value::Blob(key.clone()),), &Run::default()).unwrap();
+    both.session
+        .run(&insert, (firn_cql::Value::Blob(key.clone()),), &RunOptions::default())
+        .unwrap();
     assert_eq!(
         both.rows("SELECT column1 FROM names").concat(),
         [Some(b"m".to_vec()), Some(b"n".to_vec())]
     );
     let delete = both.session.prepare("DELETE FROM names WHERE key = ? AND column1 = 'n'").unwrap();
-    both.session.run(&delete, (firn_cql::Value::Blob(key.clone()),), &Run::default()).unwrap();
+    both.session
+        .run(&delete, (firn_cql::Value::Blob(key.clone()),), &RunOptions::default())
+        .unwrap();
     let left: Vec<_> =
         both.family("names").row(key).slice().columns().unwrap().map(|c| c.unwrap().name).collect();
     assert_eq!(left, [composite(&[b"m".to_vec()])]);
@@ -450,7 +454,7 @@ fn definitions_of_one_interface_are_seen_by_the_other_and_have_one_name() {
     def.comment = "people".into();
     both.wide.system_update_column_family(&def).unwrap();
     both.family("users").row("u").insert("city", "Rome").unwrap();
-    let rows = both.session.run(&select, (), &Run::default()).unwrap();
+    let rows = both.session.run(&select, (), &RunOptions::default()).unwrap();
     let names: Vec<_> = rows.columns().iter().map(|c| &*c.name).collect();
     assert_eq!(names, ["key", "age", "city", "name"]);
     assert_eq!(values(&rows)[0][2], Some(b"Rome".to_vec()));

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_cql::internals::values::{from_plain, literal};
-use firn_cql::{Bound, Error, Kind, Rows, Run, Script, Session, Value};
+use firn_cql::{BoundValue, Error, ResultKind, Rows, RunOptions, Script, Session, Value};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -47,17 +47,20 @@ fn shown(answer: firn_cql::Result<Rows>) -> String {
         Err(e) => return format!("{}: {e}", e.class().name()),
     };
     match rows.kind() {
-        Kind::Rows => {
-            let column = |c: &firn_cql::ColumnSpec| format!("{} {}", c.name, c.of);
+        ResultKind::Rows => {
+            let column = |c: &firn_cql::ColumnSpec| format!("{} {}", c.name, c.column_type);
             let all = rows.columns();
             let mut lines = vec![all.iter().map(column).collect::<Vec<_>>().join(" | ")];
             lines.extend(rows.iter().map(|row| {
-                let each = all.iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
+                let each = all
+                    .iter()
+                    .enumerate()
+                    .map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)));
                 each.collect::<Vec<_>>().join(" | ")
             }));
             lines.join("\n")
         }
-        Kind::Schema(change) => format!(
+        ResultKind::Schema(change) => format!(
             "{} {} {}.{}({})",
             change.change,
             change.target,
@@ -88,13 +91,15 @@ impl World {
                 let run = || {
                     let prepared = self.session().prepare(&case.input)?;
                     let values = words.split(" | ").zip(prepared.markers());
-                    let values: Vec<Bound> = values
+                    let values: Vec<BoundValue> = values
                         .map(|(text, marker)| match text {
-                            "null" => Bound::Null,
-                            text => Bound::Bytes(from_plain(&marker.of.of, text).unwrap()),
+                            "null" => BoundValue::Null,
+                            text => BoundValue::Bytes(
+                                from_plain(&marker.column_type.value_type, text).unwrap(),
+                            ),
                         })
                         .collect();
-                    self.session().run(&prepared, values, &Run::default())
+                    self.session().run(&prepared, values, &RunOptions::default())
                 };
                 shown(run())
             }
@@ -141,8 +146,9 @@ fn to_json(value: &Value) -> Json {
 fn ours(answer: Result<Rows, Error>) -> Json {
     match answer {
         Err(e) => json!({"error": {"class": e.class().name(), "message": e.text()}}),
-        Ok(rows) if *rows.kind() == Kind::Rows => {
-            let column = |c: &firn_cql::ColumnSpec| json!([c.name, type_name(&c.of.of)]);
+        Ok(rows) if *rows.kind() == ResultKind::Rows => {
+            let column =
+                |c: &firn_cql::ColumnSpec| json!([c.name, type_name(&c.column_type.value_type)]);
             let columns: Vec<Json> = rows.columns().iter().map(column).collect();
             let row = |row: firn_cql::Row<'_>| -> Json {
                 (0..columns.len()).map(|i| to_json(&row.at::<Value>(i).unwrap())).collect()

@@ -243,8 +243,11 @@ impl World {
     fn state(&self) -> String {
         let shown = |rows: &Rows| {
             let line = |row: firn_cql::Row<'_>| {
-                let each =
-                    rows.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
+                let each = rows
+                    .columns()
+                    .iter()
+                    .enumerate()
+                    .map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)));
                 each.collect::<Vec<_>>().join(" | ")
             };
             rows.iter().map(line).collect::<Vec<_>>().join("\n")

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::{Run, Session};
+use firn_cql::{RunOptions, Session};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -86,7 +86,7 @@ fn ask(session: &Session, text: &str, page: Option<usize>) -> Vec<String> {
     let prepared = session.prepare(text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let (mut all, mut paging) = (vec![], None);
     loop {
-        let how = Run { page_size: page, paging, ..Run::default() };
+        let how = RunOptions { page_size: page, paging, ..RunOptions::default() };
         let rows = session.run(&prepared, (), &how).unwrap_or_else(|e| panic!("{text}: {e}"));
         let show = |row: firn_cql::Row<'_>| {
             (0..row.columns().len()).map(|i| format!("{:?} ", row.bytes(i))).collect::<String>()
@@ -265,7 +265,7 @@ fn ranges_with_many_rows_are_found_in_pages_and_as_a_whole() {
     let insert = session.prepare("INSERT INTO t (p, c, a) VALUES (?, ?, ?)").unwrap();
     const ROWS: i32 = 17_000;
     for i in 0..ROWS {
-        session.run(&insert, (i % 50, i, i % 1000), &Run::default()).unwrap();
+        session.run(&insert, (i % 50, i, i % 1000), &RunOptions::default()).unwrap();
     }
     let wanted = |least: i32| {
         ask(&session, &format!("SELECT p, c FROM t WHERE a >= {least} ALLOW FILTERING"), None)
@@ -285,7 +285,7 @@ fn ranges_with_many_rows_are_found_in_pages_and_as_a_whole() {
     let prepared = session.prepare(&asked(0)).unwrap();
     let (mut paging, all) = (None, wanted(0));
     for start in (0..30).step_by(3) {
-        let how = Run { page_size: Some(3), paging, ..Run::default() };
+        let how = RunOptions { page_size: Some(3), paging, ..RunOptions::default() };
         let rows = session.run(&prepared, (), &how).unwrap();
         let shown = rows.iter().map(|r| format!("{:?} {:?} ", r.bytes(0), r.bytes(1)));
         assert_eq!(shown.collect::<Vec<_>>(), all[start..start + 3]);

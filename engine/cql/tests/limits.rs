@@ -105,7 +105,7 @@ fn long_statements_are_parsed_in_linear_time() {
 
 #[test]
 fn numbers_have_a_hundred_thousand_digits_at_most() {
-    use firn_cql::{Bound, Session};
+    use firn_cql::{BoundValue, Session};
     const MOST: usize = 100_000;
     let session = Session::in_memory().unwrap();
     session
@@ -147,9 +147,9 @@ fn numbers_have_a_hundred_thousand_digits_at_most() {
         }
     }
     // Values bound as bytes are stored and shown as bytes, but not used in computations.
-    let large = Bound::Bytes(vec![0x7f; 2_000_000]);
-    let decimal = Bound::Bytes([&[0, 0, 0, 1][..], &[0x7f; 2_000_000]].concat());
-    let values = vec![Bound::Bytes(vec![0, 0, 0, 2]), large, decimal];
+    let large = BoundValue::Bytes(vec![0x7f; 2_000_000]);
+    let decimal = BoundValue::Bytes([&[0, 0, 0, 1][..], &[0x7f; 2_000_000]].concat());
+    let values = vec![BoundValue::Bytes(vec![0, 0, 0, 2]), large, decimal];
     let insert = session.prepare("INSERT INTO k.t (a, v, d) VALUES (?, ?, ?)").unwrap();
     session.run(&insert, values, &Default::default()).unwrap();
     let shown: String = session
@@ -187,7 +187,7 @@ fn lists_name_a_million_keys_or_rows_at_most() {
 
 #[test]
 fn distinct_static_columns_are_read_without_the_deleted_rows_behind_them() {
-    use firn_cql::{Run, Session, TombstoneLimits};
+    use firn_cql::{RunOptions, Session, TombstoneLimits};
     let session = Session::in_memory().unwrap();
     let run = |cql: &str| session.execute(cql, ()).unwrap();
     run(
@@ -202,10 +202,10 @@ fn distinct_static_columns_are_read_without_the_deleted_rows_behind_them() {
         }
     }
     run("INSERT INTO k.t (p, c) VALUES (3, 1)");
-    let limits = Some(TombstoneLimits { warn: 5, fail: 50 });
+    let limits = Some(TombstoneLimits { warn: 5, fail: 50, ..TombstoneLimits::default() });
     let count = |text: &str| {
         let statement = session.prepare(text).unwrap();
-        let run = Run { tombstone_limits: limits, ..Run::default() };
+        let run = RunOptions { tombstone_limits: limits, ..RunOptions::default() };
         session.run(&statement, (), &run).map(|rows| rows.len())
     };
     for (text, rows) in [

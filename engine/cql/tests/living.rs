@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{BatchKind, Bound, Class, Error, Rows, Run, Session};
+use firn_cql::{BatchKind, BoundValue, Error, ErrorClass, Rows, RunOptions, Session};
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
 use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
@@ -28,7 +28,7 @@ fn does(session: &Session, statement: &str) -> Rows {
     session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"))
 }
 
-fn refused(session: &Session, statement: &str) -> (Class, String) {
+fn refused(session: &Session, statement: &str) -> (ErrorClass, String) {
     let error = session.execute(statement, ()).expect_err(statement);
     (error.class(), error.to_string())
 }
@@ -36,7 +36,11 @@ fn refused(session: &Session, statement: &str) -> (Class, String) {
 /// Returns rows as joined literals.
 fn told(rows: &Rows) -> String {
     let row = |row: firn_cql::Row<'_>| {
-        let cells = row.columns().iter().enumerate().map(|(i, c)| literal(&c.of.of, row.bytes(i)));
+        let cells = row
+            .columns()
+            .iter()
+            .enumerate()
+            .map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)));
         cells.collect::<Vec<_>>().join(" ")
     };
     rows.iter().map(row).collect::<Vec<_>>().join(", ")
@@ -59,7 +63,7 @@ fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
     let insert = session.prepare("INSERT INTO t (p, v) VALUES (?, ?)").unwrap();
     let write = |session: &Session, round: i32| {
         for p in 0..200 {
-            session.run(&insert, (p, format!("{round}")), &Run::default()).unwrap();
+            session.run(&insert, (p, format!("{round}")), &RunOptions::default()).unwrap();
         }
         let catalog = session.engine().catalog();
         let table = catalog.keyspace("k").unwrap().table("t").unwrap().clone();
@@ -164,7 +168,7 @@ fn options_of_storage_that_cannot_be_are_refused() {
     ] {
         assert_eq!(
             refused(&session, &format!("ALTER TABLE t WITH {option}")),
-            (Class::Configuration, why.to_owned())
+            (ErrorClass::Configuration, why.to_owned())
         );
     }
 }
@@ -325,7 +329,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     does(&session, "INSERT INTO t (p, c, v) VALUES (1, 1, 'short')");
     does(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
     let (class, why) = refused(&session, "CREATE INDEX ON t (v)");
-    assert_eq!(class, Class::Invalid);
+    assert_eq!(class, ErrorClass::Invalid);
     assert!(why.starts_with("Cannot index value of size 530000: "), "{why}");
     assert!(!told(&does(&session, "DESCRIBE TABLE t")).contains("INDEX"));
     // Neither the open database nor a reopened one has it.
@@ -339,7 +343,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
     let (class, why) =
         refused(&session, &format!("INSERT INTO t (p, c, v) VALUES (1, 2, '{long}')"));
     assert!(
-        class == Class::Invalid && why.starts_with("Cannot index value of size 530000: "),
+        class == ErrorClass::Invalid && why.starts_with("Cannot index value of size 530000: "),
         "{why}"
     );
     does(&session, "INSERT INTO t (p, c, v) VALUES (1, 2, 'short')");
@@ -351,7 +355,11 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
     // Small segments, so that copies are cheap.
     let db = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
     let options = || Options {
-        store: firn_wide::StoreOptions { db: db.clone(), clock: None },
+        store: firn_wide::StoreOptions {
+            db: db.clone(),
+            clock: None,
+            ..firn_wide::StoreOptions::default()
+        },
         ..Options::default()
     };
     let env = CrashEnv::new(1);
@@ -446,7 +454,7 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     let insert = session.prepare("INSERT INTO t (p, v) VALUES (?, ?)").unwrap();
     let all = session.prepare("SELECT * FROM t").unwrap();
     let some = session.prepare("SELECT v FROM t WHERE p = ?").unwrap();
-    let how = Run::default();
+    let how = RunOptions::default();
     session.run(&insert, (1, 1), &how).unwrap();
     assert_eq!(told(&session.run(&all, (), &how).unwrap()), "1 1");
     does(&session, "ALTER TABLE t ADD w text");
@@ -465,17 +473,17 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
     session.run(&insert, (1, 3), &how).unwrap();
     assert_eq!(told(&session.run(&some, (1,), &how).unwrap()), "3");
     does(&session, "ALTER TABLE t RENAME p TO q");
-    assert_eq!(session.run(&some, (1,), &how).unwrap_err().class(), Class::Invalid);
+    assert_eq!(session.run(&some, (1,), &how).unwrap_err().class(), ErrorClass::Invalid);
     does(&session, "DROP TABLE t");
     assert_eq!(session.run(&all, (), &how).unwrap_err().to_string(), "table t does not exist");
     // Another table with this name, where the marker has another type.
     does(&session, "CREATE TABLE t (p text PRIMARY KEY, v text)");
-    let bytes = vec![Bound::Bytes(vec![0, 0, 0, 1]), Bound::Bytes(vec![0xFF])];
-    assert_eq!(session.run(&insert, bytes, &how).unwrap_err().class(), Class::Invalid);
+    let bytes = vec![BoundValue::Bytes(vec![0, 0, 0, 1]), BoundValue::Bytes(vec![0xFF])];
+    assert_eq!(session.run(&insert, bytes, &how).unwrap_err().class(), ErrorClass::Invalid);
     session.run(&insert, ("x", "y"), &how).unwrap();
     assert_eq!(told(&session.run(&all, (), &how).unwrap()), "'x' 'y'");
-    assert_eq!(session.prepared(&[7; 16]).unwrap_err().class(), Class::Unprepared);
-    assert_eq!(session.prepared(&[7; 3]).unwrap_err().class(), Class::Unprepared);
+    assert_eq!(session.prepared(&[7; 16]).unwrap_err().class(), ErrorClass::Unprepared);
+    assert_eq!(session.prepared(&[7; 3]).unwrap_err().class(), ErrorClass::Unprepared);
     assert!(session.prepared(&insert.id()).is_ok());
 }
 
@@ -497,7 +505,7 @@ fn user_types_grow_and_are_renamed_under_their_data() {
     does(&session, "INSERT INTO keyed (p, c, v) VALUES ({x: 1}, {x: 2, y: 'z'}, 1)");
     // Types of partition keys cannot get new fields.
     let why = "Cannot add new field zz of type int to user type k.u as the type is being used in partition key by the following tables: k.keyed";
-    assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (Class::Invalid, why.to_owned()));
+    assert_eq!(refused(&session, "ALTER TYPE u ADD zz int"), (ErrorClass::Invalid, why.to_owned()));
     does(&session, "ALTER TYPE u RENAME x TO first AND y TO second");
     let found =
         does(&session, "SELECT * FROM keyed WHERE p = {first: 1} AND c = {first: 2, second: 'z'}");
@@ -518,7 +526,7 @@ fn user_types_grow_and_are_renamed_under_their_data() {
     does(&session, "UPDATE t SET n = {zz: 1} WHERE p = 1");
     assert_eq!(told(&does(&session, "SELECT n FROM t")), "{first: null, second: null, zz: 1}");
     let (class, text) = refused(&session, "DROP TYPE u");
-    assert_eq!(class, Class::Invalid);
+    assert_eq!(class, ErrorClass::Invalid);
     assert!(text.starts_with("Cannot drop user type 'k.u' as it is still used by"), "{text}");
 }
 
@@ -542,8 +550,9 @@ fn clustering_columns_indexes_and_views_grow_with_their_type() {
     does(&session, "ALTER TYPE u ADD y text");
     // A value bound for the old type is valid for the new one.
     let list = [0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 4, 0, 0, 0, 5];
-    let values = vec![Bound::Bytes(list.to_vec()), Bound::Bytes(vec![0, 0, 0, 4, 0, 0, 0, 6])];
-    session.run(&before, values, &Run::default()).unwrap();
+    let values =
+        vec![BoundValue::Bytes(list.to_vec()), BoundValue::Bytes(vec![0, 0, 0, 4, 0, 0, 0, 6])];
+    session.run(&before, values, &RunOptions::default()).unwrap();
     does(
         &session,
         "INSERT INTO t (p, c, d, s) VALUES (1, [{x: 1, y: 'b'}], {x: 2, y: 'a'}, {{x: 3, y: 'c'}})",
@@ -574,8 +583,8 @@ fn bound(session: &Session, statement: &str, values: &[&[u8]]) -> Result<Rows, E
     let prepared = session.prepare(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
     session.run(
         &prepared,
-        values.iter().map(|b| Bound::Bytes(b.to_vec())).collect::<Vec<_>>(),
-        &Run::default(),
+        values.iter().map(|b| BoundValue::Bytes(b.to_vec())).collect::<Vec<_>>(),
+        &RunOptions::default(),
     )
 }
 
@@ -616,11 +625,14 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
         for value in values {
             let error = bound(&session, "INSERT INTO t (p, v) VALUES (1, ?)", &[value])
                 .expect_err(&format!("{of} {value:?}"));
-            assert_eq!(error.class(), Class::Invalid, "{of} {value:?}: {error}");
+            assert_eq!(error.class(), ErrorClass::Invalid, "{of} {value:?}: {error}");
             if !of.contains(['<', '(']) {
                 let found =
                     bound(&session, "SELECT * FROM t WHERE v = ? ALLOW FILTERING", &[value]);
-                assert_eq!(found.expect_err(&format!("{of} {value:?}")).class(), Class::Invalid);
+                assert_eq!(
+                    found.expect_err(&format!("{of} {value:?}")).class(),
+                    ErrorClass::Invalid
+                );
             }
         }
         assert_eq!(told(&does(&session, "SELECT p, v FROM t")), "", "{of}");
@@ -628,7 +640,9 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
     does(&session, "CREATE TABLE w (p int, c text, PRIMARY KEY (p, c))");
     let select = session.prepare("SELECT * FROM w WHERE p = ? AND c > ?").unwrap();
     for count in [0, 1, 3, 70_000] {
-        let error = session.run(&select, vec![Bound::Null; count], &Run::default()).unwrap_err();
+        let error = session
+            .run(&select, vec![BoundValue::Null; count], &RunOptions::default())
+            .unwrap_err();
         assert_eq!(error.text(), "Invalid amount of bind variables");
         assert_eq!(error.help().unwrap(), format!("2 are wanted, p int, c text, and {count} came"));
     }
@@ -636,23 +650,23 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
         bound(&session, "SELECT * FROM w WHERE p = ? AND c > ?", &[&[0; 4], &[0xFF]])
             .unwrap_err()
             .class(),
-        Class::Invalid
+        ErrorClass::Invalid
     );
     assert_eq!(
         bound(&session, "INSERT INTO w (p, c) VALUES (?, ?)", &[&[0; 4], &[0xFF]])
             .unwrap_err()
             .class(),
-        Class::Invalid
+        ErrorClass::Invalid
     );
     assert_eq!(
         bound(&session, "SELECT * FROM w LIMIT ?", &[&[0; 3]]).unwrap_err().class(),
-        Class::Invalid
+        ErrorClass::Invalid
     );
     assert_eq!(
         bound(&session, "INSERT INTO w (p, c) VALUES (1, 'a') USING TTL ?", &[&[0; 5]])
             .unwrap_err()
             .class(),
-        Class::Invalid
+        ErrorClass::Invalid
     );
 }
 
@@ -698,7 +712,7 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
         let error = bound(&session, statement, values).expect_err(statement);
         assert_eq!(
             (error.class(), &*error.to_string()),
-            (Class::Invalid, "Key length of 65536 is longer than maximum of 65535")
+            (ErrorClass::Invalid, "Key length of 65536 is longer than maximum of 65535")
         );
     }
     // No row has such a value, but querying it is allowed.
@@ -716,7 +730,7 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
         session.execute(&format!("UPDATE e SET s = s + {{'{}'}} WHERE p = 1", key(n)), ())
     };
     add(70_000).unwrap();
-    assert_eq!(add(600_000).unwrap_err().class(), Class::Invalid);
+    assert_eq!(add(600_000).unwrap_err().class(), ErrorClass::Invalid);
     assert_eq!(
         does(&session, "SELECT s FROM e").typed::<(Vec<String>,)>().unwrap()[0].0,
         [key(70_000)]
@@ -741,7 +755,7 @@ fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
     does(&session, "UPDATE t SET l[19999] = 7, s = s - {5} WHERE p = 'p' AND c = 'l'");
     assert_eq!(
         refused(&session, "UPDATE t SET l[20000] = 7 WHERE p = 'p' AND c = 'l'").0,
-        Class::Invalid
+        ErrorClass::Invalid
     );
 }
 
@@ -780,8 +794,8 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
     does(&session, "CREATE TABLE t (k int, c int, v text, l list<int>, PRIMARY KEY (k, c))");
     let clock = session.engine().store().now();
     let at = |second: i64, cql: &str| {
-        let run = Run { now_in_seconds: Some(second as u32), ..Run::default() };
-        session.execute_as(cql, (), &run)
+        let run = RunOptions { now_in_seconds: Some(second as u32), ..RunOptions::default() };
+        session.execute_with(cql, (), &run)
     };
     let lives =
         |second: i64, cql: &str| at(second, cql).unwrap().typed::<(Option<i32>,)>().unwrap();
@@ -807,7 +821,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
     let batch = "BEGIN BATCH INSERT INTO t (k, c, v) VALUES (3, 1, 'a') USING TTL 100 APPLY BATCH";
     at(clock - 30, batch).unwrap();
     let put = session.prepare("INSERT INTO t (k, c, v) VALUES (4, 1, 'a') USING TTL 100").unwrap();
-    let run = Run { now_in_seconds: Some((clock - 30) as u32), ..Run::default() };
+    let run = RunOptions { now_in_seconds: Some((clock - 30) as u32), ..RunOptions::default() };
     session.batch(BatchKind::Logged, &[(&put, vec![])], &run).unwrap();
     for key in [3, 4] {
         let rows = does(&session, &format!("SELECT ttl(v) FROM t WHERE k = {key}"));
@@ -853,7 +867,7 @@ fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
     };
     let is_empty = |session: &Session| {
         let (class, text) = refused(session, "SELECT * FROM old.t");
-        assert_eq!((class, &*text), (Class::Invalid, "table t does not exist"));
+        assert_eq!((class, &*text), (ErrorClass::Invalid, "table t does not exist"));
         for of in ["tables", "types", "indexes"] {
             let rows = format!("SELECT * FROM system_schema.{of} WHERE keyspace_name = 'old'");
             assert!(does(session, &rows).is_empty(), "{of}");
@@ -864,11 +878,17 @@ fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
     fill(&session);
     let read = session.prepare("SELECT v FROM old.t WHERE k = 1").unwrap();
     let put = session.prepare("INSERT INTO old.t (k, v) VALUES (2, 2)").unwrap();
-    assert_eq!(session.run(&read, (), &Run::default()).unwrap().len(), 1);
+    assert_eq!(session.run(&read, (), &RunOptions::default()).unwrap().len(), 1);
     // During the session's next operation: whatever it is, it sees the new keyspace.
     let looks: [&dyn Fn(); 4] = [
-        &|| drop(session.run(&read, (), &Run::default()).unwrap_err()),
-        &|| drop(session.batch(BatchKind::Logged, &[(&put, vec![])], &Run::default()).unwrap_err()),
+        &|| drop(session.run(&read, (), &RunOptions::default()).unwrap_err()),
+        &|| {
+            drop(
+                session
+                    .batch(BatchKind::Logged, &[(&put, vec![])], &RunOptions::default())
+                    .unwrap_err(),
+            )
+        },
         &|| drop(session.prepare("SELECT v FROM old.t WHERE k = 3").unwrap_err()),
         &|| drop(does(&session, "CREATE TABLE old.t (k int PRIMARY KEY, w text)")),
     ];

@@ -6,15 +6,17 @@ use super::common;
 
 use std::sync::Arc;
 
-use firn_cql::{Bound, Rows, Run, Session};
+use firn_cql::{BoundValue, Rows, RunOptions, Session};
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::DbOptions;
 use firn_wide::{Options, Wide};
 
 fn open(env: &CrashEnv) -> Session {
     let db = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
-    let options =
-        Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() },
+        ..Options::default()
+    };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
@@ -31,8 +33,10 @@ const HALF: usize = 32_767;
 
 fn run(session: &Session, statement: &str, values: &[&[u8]]) -> Rows {
     let prepared = session.prepare(statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
-    let values: Vec<Bound> = values.iter().map(|b| Bound::Bytes(b.to_vec())).collect();
-    session.run(&prepared, values, &Run::default()).unwrap_or_else(|e| panic!("{statement}: {e}"))
+    let values: Vec<BoundValue> = values.iter().map(|b| BoundValue::Bytes(b.to_vec())).collect();
+    session
+        .run(&prepared, values, &RunOptions::default())
+        .unwrap_or_else(|e| panic!("{statement}: {e}"))
 }
 
 /// Returns the last bytes of the two clustering values and the number of each row.
@@ -139,8 +143,9 @@ fn bounds_of_deletions_are_no_longer_than_rows() {
     run(&session, "INSERT INTO t (p, c, d) VALUES (?, ?, ?)", &[&one, &bytes(KEY - 1, 2), &[1]]);
     let told = |statement: &str, values: &[&[u8]]| {
         let prepared = session.prepare(statement).unwrap();
-        let values: Vec<Bound> = values.iter().map(|b| Bound::Bytes(b.to_vec())).collect();
-        session.run(&prepared, values, &Run::default()).err().map(|e| e.to_string())
+        let values: Vec<BoundValue> =
+            values.iter().map(|b| BoundValue::Bytes(b.to_vec())).collect();
+        session.run(&prepared, values, &RunOptions::default()).err().map(|e| e.to_string())
     };
     for (c, d) in [(KEY - 1, 2), (KEY, 1), (HALF + 1, HALF + 1), (HALF, 700_000)] {
         let refused = Some(format!("Key length of {} is longer than maximum of 65535", c + d));

@@ -1,5 +1,6 @@
 //! Integration tests of CQL, one module for each subject.
 
+mod auto_traits;
 mod both;
 mod changes;
 mod common;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{Rows, Run, Session};
+use firn_cql::{Rows, RunOptions, Session};
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::{Db, DbOptions};
 use firn_testkit::rng::Rng;
@@ -38,7 +38,9 @@ fn does(session: &Session, statement: &str) -> Rows {
 fn told(rows: &Rows) -> Vec<String> {
     let line = |row: firn_cql::Row<'_>| {
         let each = rows.columns().iter().enumerate();
-        each.map(|(i, c)| literal(&c.of.of, row.bytes(i))).collect::<Vec<_>>().join(" | ")
+        each.map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)))
+            .collect::<Vec<_>>()
+            .join(" | ")
     };
     let mut all: Vec<String> = rows.iter().map(line).collect();
     all.sort();
@@ -120,7 +122,9 @@ fn made(session: &Session, view: usize) -> Vec<String> {
         };
         if is_in {
             let each = rows.columns().iter().enumerate().take(shown);
-            let line = each.map(|(i, c)| literal(&c.of.of, row.bytes(i))).collect::<Vec<_>>();
+            let line = each
+                .map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)))
+                .collect::<Vec<_>>();
             all.push(line.join(" | "));
         }
     }
@@ -257,7 +261,8 @@ fn a_view_is_what_a_select_over_its_base_makes() {
 /// Returns the key columns of a view and its base, as one reader sees them.
 fn keys(session: &Session, table: &str) -> Vec<(i32, i32)> {
     let all = session.prepare(&format!("SELECT p, c FROM {table}")).unwrap();
-    let rows = session.walk(&all, (), &Run::default()).unwrap().typed::<(i32, i32)>();
+    let rows =
+        session.query_prepared(&all, (), &RunOptions::default()).unwrap().typed::<(i32, i32)>();
     rows.collect::<Result<_, _>>().unwrap()
 }
 
@@ -393,9 +398,9 @@ fn a_view_that_somebody_stops_is_not_there_and_can_be_made_later() {
     let session = open(&env);
     does(&session, BASE);
     (0..60).for_each(|_| drop(does(&session, &changed(&mut rng, false, false))));
-    let how = Run { stop: Some(Arc::new(AtomicBool::new(true))), ..Run::default() };
+    let how = RunOptions { stop: Some(Arc::new(AtomicBool::new(true))), ..RunOptions::default() };
     let text = format!("CREATE MATERIALIZED VIEW by_v AS {}", VIEWS[0].1);
-    let error = session.execute_as(&text, (), &how).unwrap_err().to_string();
+    let error = session.execute_with(&text, (), &how).unwrap_err().to_string();
     assert!(error.contains("stopped"), "{error}");
     assert!(!is_there(&session, 0) && session.execute("SELECT * FROM by_v", ()).is_err());
     (0..20).for_each(|_| drop(does(&session, &statement(&mut rng))));

@@ -10,7 +10,8 @@ fn every_public_method_is_in_a_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let runs = ["histories.rs", "concurrent.rs", "lost.rs", "living.rs", "select_random.rs"]
         .map(|r| root.join("tests").join(r));
-    let types = ["Session", "Prepared", "Walk", "OwnedRow", "Rows", "Row", "PagingState", "Engine"];
+    let types =
+        ["Session", "Prepared", "PagedRows", "OwnedRow", "Rows", "Row", "PagingState", "Engine"];
     let runs = [Runs { kind: "run", sources: runs.to_vec() }];
     let checked = check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));
     let (methods, called) = checked.unwrap_or_else(|wrong| panic!("{wrong}"));

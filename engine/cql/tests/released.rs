@@ -8,7 +8,7 @@ use super::common;
 use std::sync::Arc;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{Bound, Kind, Result, Rows, Run, Session, TombstoneLimits};
+use firn_cql::{BoundValue, Result, ResultKind, Rows, RunOptions, Session, TombstoneLimits};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ManualClock, Options, StoreOptions, Wide};
@@ -27,11 +27,11 @@ fn open(env: &MemEnv, clock: &Arc<ManualClock>, partitioner: &str) -> Session {
     Session::new(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()).unwrap()
 }
 
-fn bound(param: &Json) -> Bound {
+fn bound(param: &Json) -> BoundValue {
     match param {
-        Json::Null => Bound::Null,
-        Json::String(text) if text == "(unset)" => Bound::Unset,
-        Json::String(hex) => Bound::Bytes(hex_to_bytes(hex).unwrap()),
+        Json::Null => BoundValue::Null,
+        Json::String(text) if text == "(unset)" => BoundValue::Unset,
+        Json::String(hex) => BoundValue::Bytes(hex_to_bytes(hex).unwrap()),
         other => panic!("{other} is never bound"),
     }
 }
@@ -43,7 +43,7 @@ fn ask(
 ) -> Result<Vec<Rows>> {
     let statement = line["stmt"].as_str().unwrap();
     let page_size = line["page_size"].as_u64().map(|n| n as usize);
-    let mut how = Run { page_size, tombstone_limits, ..Run::default() };
+    let mut how = RunOptions { page_size, tombstone_limits, ..RunOptions::default() };
     let mut pages = vec![];
     loop {
         let page = match line["params"].as_array() {
@@ -52,7 +52,7 @@ fn ask(
                 params.iter().map(bound).collect::<Vec<_>>(),
                 &how,
             )?,
-            None => session.execute_as(statement, (), &how)?,
+            None => session.execute_with(statement, (), &how)?,
         };
         how.paging = page.paging().cloned();
         pages.push(page);
@@ -96,10 +96,11 @@ fn same(theirs: &Json, ours: &Json) -> bool {
 /// Formats an answer for people.
 fn shown(answer: &Json, pages: &Result<Vec<Rows>>) -> String {
     match pages {
-        Ok(pages) if *pages[0].kind() == Kind::Rows => {
+        Ok(pages) if *pages[0].kind() == ResultKind::Rows => {
             let row = |row: firn_cql::Row<'_>| {
-                let value =
-                    |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| {
+                    literal(&c.column_type.value_type, row.bytes(i))
+                };
                 row.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | ")
             };
             format!(
@@ -157,7 +158,11 @@ fn replay(recorded: &str, differing: &str, partitioner: &str, rough: bool) {
         }
         if let Some([warn, fail]) = line["tombstone_limits"].as_array().map(Vec::as_slice) {
             let number = |n: &Json| n.as_u64().unwrap();
-            limits = Some(TombstoneLimits { warn: number(warn), fail: number(fail) });
+            limits = Some(TombstoneLimits {
+                warn: number(warn),
+                fail: number(fail),
+                ..TombstoneLimits::default()
+            });
             continue;
         }
         if let Some(name) = line["role"].as_str() {

@@ -48,7 +48,7 @@ fn tell(session: &Session, cql: &str, answers: &mut Vec<String>) {
             .columns()
             .iter()
             .enumerate()
-            .map(|(i, c)| literal(&c.of.of, row.bytes(i)))
+            .map(|(i, c)| literal(&c.column_type.value_type, row.bytes(i)))
             .collect();
         answers.push(values.join(", "));
     }

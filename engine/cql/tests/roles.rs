@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_cql::{Run, Session, Values};
+use firn_cql::{RunOptions, Session, Values};
 use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_wide::{Options, Wide};
 
@@ -44,7 +44,12 @@ fn json(session: &Session, cql: &str) -> Vec<String> {
     let rows = session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
     let row = |r: firn_cql::Row<'_>| {
         (0..r.columns().len())
-            .map(|i| firn_cql::internals::values::literal(&r.columns()[i].of.of, r.bytes(i)))
+            .map(|i| {
+                firn_cql::internals::values::literal(
+                    &r.columns()[i].column_type.value_type,
+                    r.bytes(i),
+                )
+            })
             .collect::<Vec<_>>()
             .join(" ")
     };
@@ -165,9 +170,9 @@ fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
     }
     // Prepared statements, batches, and results of conditions are checked too.
     let put = ann.prepare("INSERT INTO ks.t (a) VALUES (?)").unwrap();
-    assert_eq!(ann.run(&put, (1,), &Run::default()).unwrap_err().code(), 0x2100);
+    assert_eq!(ann.run(&put, (1,), &RunOptions::default()).unwrap_err().code(), 0x2100);
     let bound = (1,).bind(put.markers()).unwrap();
-    let batch = ann.batch(firn_cql::BatchKind::Logged, &[(&put, bound)], &Run::default());
+    let batch = ann.batch(firn_cql::BatchKind::Logged, &[(&put, bound)], &RunOptions::default());
     assert_eq!(batch.unwrap_err().code(), 0x2100);
     session.execute("CREATE ROLE writer WITH PASSWORD = 'w' AND LOGIN = true", ()).unwrap();
     session.execute("GRANT MODIFY ON KEYSPACE ks TO writer", ()).unwrap();
@@ -176,13 +181,13 @@ fn a_role_may_do_what_was_granted_to_it_and_nothing_else() {
     refused(&writer, "INSERT INTO ks.t (a) VALUES (1) IF NOT EXISTS", "no SELECT permission");
     // A revoked permission is gone at once, also for statements prepared before.
     let read = ann.prepare("SELECT * FROM ks.t").unwrap();
-    assert_eq!(ann.run(&read, (), &Run::default()).unwrap().len(), 1);
+    assert_eq!(ann.run(&read, (), &RunOptions::default()).unwrap().len(), 1);
     session.execute("REVOKE reader FROM ann", ()).unwrap();
-    assert_eq!(ann.run(&read, (), &Run::default()).unwrap_err().code(), 0x2100);
+    assert_eq!(ann.run(&read, (), &RunOptions::default()).unwrap_err().code(), 0x2100);
     session.execute("GRANT SELECT ON ALL KEYSPACES TO ann", ()).unwrap();
-    assert_eq!(ann.run(&read, (), &Run::default()).unwrap().len(), 1);
+    assert_eq!(ann.run(&read, (), &RunOptions::default()).unwrap().len(), 1);
     session.execute("DROP ROLE ann", ()).unwrap();
-    assert_eq!(ann.run(&read, (), &Run::default()).unwrap_err().code(), 0x2100);
+    assert_eq!(ann.run(&read, (), &RunOptions::default()).unwrap_err().code(), 0x2100);
     let admin = as_role(&session, "admin", "a's");
     admin.execute("DROP TABLE ks.other", ()).unwrap();
     refused(&admin, "ALTER ROLE admin WITH SUPERUSER = false", "your own superuser status");
@@ -430,9 +435,9 @@ fn functions_are_called_and_changed_by_who_may() {
     // An aggregate also needs permissions on its functions.
     session.execute("GRANT EXECUTE ON FUNCTION ks.total(int) TO ann", ()).unwrap();
     let total = ann.prepare("SELECT ks.total(a) FROM ks.t").unwrap();
-    assert_eq!(ann.run(&total, (), &Run::default()).unwrap_err().code(), 0x2100);
+    assert_eq!(ann.run(&total, (), &RunOptions::default()).unwrap_err().code(), 0x2100);
     session.execute("GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE ks TO ann", ()).unwrap();
-    ann.run(&total, (), &Run::default()).unwrap();
+    ann.run(&total, (), &RunOptions::default()).unwrap();
     ann.execute("INSERT INTO ks.t (a) VALUES (ks.twice(1))", ()).unwrap();
     assert_eq!(
         json(&session, "LIST ALL PERMISSIONS ON FUNCTION ks.total(int) OF ann"),

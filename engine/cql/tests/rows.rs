@@ -5,7 +5,7 @@ use super::common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_cql::{Class, FromRow, Run, Session, Walk};
+use firn_cql::{ErrorClass, FromRow, PagedRows, RunOptions, Session};
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
 
@@ -120,7 +120,7 @@ fn numbers(count: i32) -> Session {
     does(&session, "CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c))");
     let insert = session.prepare("INSERT INTO t (p, c, v) VALUES (?, ?, ?)").unwrap();
     for i in 0..count {
-        session.run(&insert, (i % 3, i, i * 10), &Run::default()).unwrap();
+        session.run(&insert, (i % 3, i, i * 10), &RunOptions::default()).unwrap();
     }
     session
 }
@@ -136,15 +136,16 @@ fn a_walk_shows_what_one_page_would_and_holds_one_page() {
     ] {
         let whole = session.execute(cql, ()).unwrap().typed::<(i32, i32, i32)>().unwrap();
         for size in [1, 2, 7, 100, 101] {
-            let how = Run { page_size: Some(size), ..Run::default() };
-            let walk = session.query_as(cql, (), &how).unwrap();
+            let how = RunOptions { page_size: Some(size), ..RunOptions::default() };
+            let walk = session.query_with(cql, (), &how).unwrap();
             assert_eq!(walk.page().len(), size.min(whole.len()));
             assert_eq!(
                 walk.typed::<(i32, i32, i32)>().collect::<Result<Vec<_>, _>>().unwrap(),
                 whole,
                 "{cql} in pages of {size}"
             );
-            let mut walk = session.walk(&session.prepare(cql).unwrap(), (), &how).unwrap();
+            let mut walk =
+                session.query_prepared(&session.prepare(cql).unwrap(), (), &how).unwrap();
             let mut came = vec![];
             while let Some(row) = walk.next() {
                 let row = row.unwrap();
@@ -177,7 +178,7 @@ fn pages_that_nobody_sizes_have_a_thousand_rows() {
             pages.push(page);
         }
     }
-    assert_eq!((count, Walk::PAGE), (2500, 1000));
+    assert_eq!((count, PagedRows::PAGE), (2500, 1000));
     assert_eq!(pages.iter().map(|p| p.1).collect::<Vec<_>>(), [1000, 1000, 500]);
 }
 
@@ -186,9 +187,9 @@ fn what_is_written_behind_a_walk_is_not_seen_and_what_is_written_ahead_is() {
     let session = session();
     does(&session, "CREATE TABLE t (p int, c int, PRIMARY KEY (p, c))");
     (0..10).for_each(|c| does(&session, &format!("INSERT INTO t (p, c) VALUES (1, {})", c * 10)));
-    let how = Run { page_size: Some(2), ..Run::default() };
+    let how = RunOptions { page_size: Some(2), ..RunOptions::default() };
     let mut walk =
-        session.query_as("SELECT c FROM t WHERE p = ?", (1,), &how).unwrap().typed::<(i32,)>();
+        session.query_with("SELECT c FROM t WHERE p = ?", (1,), &how).unwrap().typed::<(i32,)>();
     let begin: Vec<i32> = walk.by_ref().take(4).map(|r| r.unwrap().0).collect();
     assert_eq!(begin, [0, 10, 20, 30]);
     does(&session, "INSERT INTO t (p, c) VALUES (1, 15)");
@@ -212,8 +213,8 @@ fn errors_are_items_and_those_of_pages_are_the_last_ones() {
         session.query("SELECT v FROM t WHERE p = 0", ()).unwrap().typed::<(i32,)>().collect();
     assert_eq!(read.iter().filter(|r| r.is_err()).count(), 1);
     assert_eq!(read.len(), 5);
-    let how = Run { page_size: Some(4), ..Run::default() };
-    let mut walk = session.query_as("SELECT * FROM t", (), &how).unwrap();
+    let how = RunOptions { page_size: Some(4), ..RunOptions::default() };
+    let mut walk = session.query_with("SELECT * FROM t", (), &how).unwrap();
     assert_eq!(walk.by_ref().take(4).filter(Result::is_ok).count(), 4);
     does(&session, "ALTER TABLE t ADD w int");
     assert_eq!(walk.next().unwrap().unwrap().row().columns().len(), 4);
@@ -229,7 +230,7 @@ const FILTERS: &str = "Cannot execute this query as it might involve data filter
 /// Returns the advice for a `SELECT` that is refused.
 fn proposed(session: &Session, statement: &str) -> Option<String> {
     let error = session.execute(statement, ()).expect_err(statement);
-    assert_eq!(error.class(), Class::Invalid);
+    assert_eq!(error.class(), ErrorClass::Invalid);
     if let Some(help) = error.help() {
         assert_eq!(error.to_string(), format!("{}; {help}", error.text()));
     }

@@ -11,7 +11,7 @@
 //! - `reopen`: closes the database and opens it again.
 
 use firn_cql::internals::values::literal;
-use firn_cql::{Kind, PagingState, Rows, Run, Script, Session, Value};
+use firn_cql::{PagingState, ResultKind, Rows, RunOptions, Script, Session, Value};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
 use firn_wide::{Options, Wide};
@@ -31,15 +31,16 @@ fn open(env: &MemEnv) -> Session {
 
 fn shown(rows: &Rows, with_columns: bool) -> String {
     match rows.kind() {
-        Kind::Rows => {
+        ResultKind::Rows => {
             let mut lines = vec![];
             if with_columns {
-                let column = |c: &firn_cql::ColumnSpec| format!("{} {}", c.name, c.of);
+                let column = |c: &firn_cql::ColumnSpec| format!("{} {}", c.name, c.column_type);
                 lines.push(rows.columns().iter().map(column).collect::<Vec<_>>().join(" | "));
             }
             for row in rows.iter() {
-                let value =
-                    |(i, c): (usize, &firn_cql::ColumnSpec)| literal(&c.of.of, row.bytes(i));
+                let value = |(i, c): (usize, &firn_cql::ColumnSpec)| {
+                    literal(&c.column_type.value_type, row.bytes(i))
+                };
                 lines.push(
                     rows.columns().iter().enumerate().map(value).collect::<Vec<_>>().join(" | "),
                 );
@@ -121,7 +122,7 @@ impl World {
                 self.reopen();
             }
             let prepared = self.session().prepare(text)?;
-            let how = Run { page_size: Some(size), paging, ..Run::default() };
+            let how = RunOptions { page_size: Some(size), paging, ..RunOptions::default() };
             let rows = self.session().run(&prepared, (), &how)?;
             assert!(rows.len() <= size, "{text}: a page of {}", rows.len());
             let page = shown(&rows.clone().with_warnings(vec![]), false);
@@ -187,10 +188,16 @@ fn a_wrong_paging_state_is_refused() {
     }
     let prepared = session.prepare("SELECT * FROM ks.a").unwrap();
     let page = |text: &str, state: Option<Vec<u8>>| {
-        let how = Run { page_size: Some(1), paging: state.map(PagingState), ..Run::default() };
+        let how = RunOptions {
+            page_size: Some(1),
+            paging: state.map(PagingState),
+            ..RunOptions::default()
+        };
         session.run(&session.prepare(text).unwrap(), (), &how)
     };
-    let first = session.run(&prepared, (), &Run { page_size: Some(1), ..Run::default() }).unwrap();
+    let first = session
+        .run(&prepared, (), &RunOptions { page_size: Some(1), ..RunOptions::default() })
+        .unwrap();
     let good = first.paging().unwrap().0.clone();
     assert_eq!(page("SELECT * FROM ks.a", Some(good.clone())).unwrap().len(), 1);
     let refused = |text: &str, state: Vec<u8>| {
@@ -219,17 +226,17 @@ fn a_select_that_is_stopped_says_so_at_the_next_row() {
         session.execute(text, ()).unwrap();
     }
     let stop = Arc::new(AtomicBool::new(true));
-    let how = Run { stop: Some(stop.clone()), ..Run::default() };
+    let how = RunOptions { stop: Some(stop.clone()), ..RunOptions::default() };
     for text in [
         "SELECT * FROM ks.a",
         "SELECT count(*) FROM ks.a WHERE k = 1",
         "SELECT * FROM ks.a WHERE c = 2 ALLOW FILTERING",
     ] {
-        let stopped = session.execute_as(text, (), &how);
+        let stopped = session.execute_with(text, (), &how);
         assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{text}: {stopped:?}");
     }
     stop.store(false, Ordering::Relaxed);
-    assert_eq!(session.execute_as("SELECT * FROM ks.a", (), &how).unwrap().len(), 1);
+    assert_eq!(session.execute_with("SELECT * FROM ks.a", (), &how).unwrap().len(), 1);
 }
 
 #[test]
@@ -277,13 +284,13 @@ fn a_definition_that_is_stopped_leaves_no_index() {
     let (find, before) = ("SELECT k FROM ks.a WHERE v = 'x'", trees());
     let unindexed = session.execute(find, ()).unwrap_err().to_string();
     let stop = Arc::new(AtomicBool::new(true));
-    let how = Run { stop: Some(stop.clone()), ..Run::default() };
-    let stopped = session.execute_as("CREATE INDEX by_v ON ks.a (v)", (), &how);
+    let how = RunOptions { stop: Some(stop.clone()), ..RunOptions::default() };
+    let stopped = session.execute_with("CREATE INDEX by_v ON ks.a (v)", (), &how);
     assert!(matches!(stopped, Err(firn_cql::Error::Stopped)), "{stopped:?}");
     assert_eq!(trees(), before);
     assert_eq!(session.execute(find, ()).unwrap_err().to_string(), unindexed);
     stop.store(false, Ordering::Relaxed);
-    session.execute_as("CREATE INDEX by_v ON ks.a (v)", (), &how).unwrap();
+    session.execute_with("CREATE INDEX by_v ON ks.a (v)", (), &how).unwrap();
     assert_eq!(session.execute(find, ()).unwrap().len(), 50);
     session.close().unwrap();
     assert!(session.execute(find, ()).is_err() && session.execute("TRUNCATE ks.a", ()).is_err());

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use firn_cql::{Rows, Run, Session};
+use firn_cql::{Rows, RunOptions, Session};
 use firn_kv::MemEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -126,14 +126,18 @@ impl World {
             .collect::<Vec<_>>()
         };
         let prepared = self.session.prepare(text).unwrap();
-        let how = Run { page_size: page, ..Run::default() };
-        let walk = self.session.query_as(text, (), &how).unwrap();
+        let how = RunOptions { page_size: page, ..RunOptions::default() };
+        let walk = self.session.query_with(text, (), &how).unwrap();
         let walked: Vec<i32> = walk.map(|row| row.unwrap().get("b").unwrap()).collect();
         let (mut all, mut paging) = (Vec::<Line>::new(), None);
         loop {
             let rows = self
                 .session
-                .run(&prepared, (), &Run { page_size: page, paging, ..Run::default() })
+                .run(
+                    &prepared,
+                    (),
+                    &RunOptions { page_size: page, paging, ..RunOptions::default() },
+                )
                 .unwrap();
             assert!(page.is_none_or(|n| rows.len() <= n), "{text}");
             all.extend(line(&rows));

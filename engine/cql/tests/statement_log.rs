@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_cql::{
-    BatchKind, Bound, LoggedSize, LoggedStatement, RanStatement, Rows, Run, Session, StatementLog,
+    BatchKind, BoundValue, LoggedSize, LoggedStatement, RanStatement, Rows, RunOptions, Session,
+    StatementLog,
 };
 
 const KEYSPACE: &str =
@@ -49,11 +50,11 @@ fn a_line_has_what_ran_and_the_sizes_of_its_values() {
         clone.execute(insert, (1, c, "a secret", vec![1, 2, 3])).unwrap();
     }
     let unset = session.prepare(insert).unwrap();
-    let values = [1, 9].map(|n: i32| Bound::Bytes(n.to_be_bytes().to_vec()));
-    let values = [&values[..], &[Bound::Null, Bound::Unset]].concat();
-    session.run(&unset, &values, &Run::default()).unwrap();
-    let paged = Run { page_size: Some(4), ..Run::default() };
-    let found = session.query_as("SELECT v FROM t WHERE p = 1", (), &paged).unwrap();
+    let values = [1, 9].map(|n: i32| BoundValue::Bytes(n.to_be_bytes().to_vec()));
+    let values = [&values[..], &[BoundValue::Null, BoundValue::Unset]].concat();
+    session.run(&unset, &values, &RunOptions::default()).unwrap();
+    let paged = RunOptions { page_size: Some(4), ..RunOptions::default() };
+    let found = session.query_with("SELECT v FROM t WHERE p = 1", (), &paged).unwrap();
     assert_eq!(found.count(), 6);
     assert!(session.execute("SELECT nothing FROM t", ()).is_err());
     assert!(session.execute("SELCT", ()).is_err());
@@ -91,10 +92,13 @@ fn a_batch_is_a_line_with_its_statements() {
     session.log_statements(Arc::new(StatementLog::append(&file.0).unwrap())).unwrap();
     let put = session.prepare("INSERT INTO k.t (p, v) VALUES (?, ?)").unwrap();
     let values = |p: i32| {
-        vec![Bound::Bytes(p.to_be_bytes().to_vec()), Bound::Bytes(b"twelve bytes".to_vec())]
+        vec![
+            BoundValue::Bytes(p.to_be_bytes().to_vec()),
+            BoundValue::Bytes(b"twelve bytes".to_vec()),
+        ]
     };
     let members: Vec<_> = (0..3).map(|p| (&put, values(p))).collect();
-    session.batch(BatchKind::Unlogged, &members, &Run::default()).unwrap();
+    session.batch(BatchKind::Unlogged, &members, &RunOptions::default()).unwrap();
     let one = "BEGIN BATCH INSERT INTO k.t (p, v) VALUES (8, 'a'); DELETE FROM k.t WHERE p = 9; APPLY BATCH";
     session.execute(one, ()).unwrap();
     session.close().unwrap();

@@ -8,7 +8,7 @@ use super::common;
 use std::sync::Arc;
 
 use firn_cql::internals::values::split;
-use firn_cql::{Bound, Run, Session, Value};
+use firn_cql::{BoundValue, RunOptions, Session, Value};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex_to_bytes;
@@ -30,14 +30,14 @@ fn open(env: &MemEnv, partitioner: &str) -> Session {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    let store = StoreOptions { db, clock: None };
+    let store = StoreOptions { db, clock: None, ..StoreOptions::default() };
     let options =
         Options { partitioner: Some(partitioner.to_owned()), store, ..Options::default() };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "ks")
 }
 
-fn write(session: &Session, statement: &str, bound: Vec<Bound>, timestamp: i64) {
-    let how = Run { timestamp: Some(timestamp), ..Run::default() };
+fn write(session: &Session, statement: &str, bound: Vec<BoundValue>, timestamp: i64) {
+    let how = RunOptions { timestamp: Some(timestamp), ..RunOptions::default() };
     session
         .run(&session.prepare(statement).unwrap(), bound, &how)
         .unwrap_or_else(|e| panic!("{statement}: {e}"));
@@ -123,7 +123,7 @@ fn clustering_columns_and_collections_are_ordered_as_recorded() {
                 write(
                     &session,
                     &text,
-                    row.iter().cloned().map(Bound::Bytes).collect(),
+                    row.iter().cloned().map(BoundValue::Bytes).collect(),
                     i as i64 + 1,
                 );
             }
@@ -136,7 +136,7 @@ fn clustering_columns_and_collections_are_ordered_as_recorded() {
             );
             session.execute(&text, ()).unwrap();
             for (i, row) in written.iter().enumerate() {
-                let one = Bound::Bytes(row[0].clone());
+                let one = BoundValue::Bytes(row[0].clone());
                 write(
                     &session,
                     "UPDATE many SET m[?] = 1 WHERE p = 0",
@@ -156,7 +156,11 @@ fn clustering_columns_and_collections_are_ordered_as_recorded() {
             write(
                 &session,
                 text,
-                vec![Bound::Bytes(set.clone()), Bound::Bytes(set), Bound::Bytes(map)],
+                vec![
+                    BoundValue::Bytes(set.clone()),
+                    BoundValue::Bytes(set),
+                    BoundValue::Bytes(map),
+                ],
                 1,
             );
         }

@@ -4,7 +4,7 @@
 
 use super::common;
 
-use firn_cql::{Error, Kind, Run, Session, TableAccess, Values};
+use firn_cql::{Error, ResultKind, RunOptions, Session, TableAccess, Values};
 
 fn session() -> Session {
     let session = Session::in_memory().unwrap();
@@ -45,9 +45,9 @@ fn every_system_table_is_read_whole_in_pages_and_by_its_columns() {
         let name = format!("{keyspace}.\"{table}\"");
         let whole = session.execute(&format!("SELECT * FROM {name}"), ()).unwrap();
         let mut paged = vec![];
-        let mut how = Run { page_size: Some(3), ..Run::default() };
+        let mut how = RunOptions { page_size: Some(3), ..RunOptions::default() };
         loop {
-            let page = session.execute_as(&format!("SELECT * FROM {name}"), (), &how).unwrap();
+            let page = session.execute_with(&format!("SELECT * FROM {name}"), (), &how).unwrap();
             let bytes = page.iter().map(|r| {
                 (0..r.columns().len()).map(|i| r.bytes(i).map(<[u8]>::to_vec)).collect::<Vec<_>>()
             });
@@ -209,9 +209,9 @@ fn the_node_keeps_its_identity_and_the_schema_its_version() {
     std::fs::remove_dir_all(dir).ok();
     let session = session();
     let address = "10.1.2.3:19042".parse().unwrap();
-    let how = Run { endpoint: Some(address), ..Run::default() };
+    let how = RunOptions { endpoint: Some(address), ..RunOptions::default() };
     let rows =
-        session.execute_as("SELECT rpc_address, rpc_port, tokens FROM system.local", (), &how);
+        session.execute_with("SELECT rpc_address, rpc_port, tokens FROM system.local", (), &how);
     let rows: Vec<(std::net::IpAddr, i32, Vec<String>)> = rows.unwrap().typed().unwrap();
     assert_eq!((rows[0].0, rows[0].1, rows[0].2.len()), (address.ip(), 19042, 16));
 }
@@ -296,20 +296,23 @@ fn definitions_are_prepared_too_and_told_to_those_who_listen() {
     session.engine().add_listener(heard.clone());
     let choose = session.prepare("USE ks").unwrap();
     assert!(matches!(
-        session.run(&choose, (), &Run::default()).unwrap().kind(),
-        Kind::SetKeyspace(_)
+        session.run(&choose, (), &RunOptions::default()).unwrap().kind(),
+        ResultKind::SetKeyspace(_)
     ));
     assert_eq!(session.keyspace().as_deref(), Some("ks"));
     let create = session.prepare("CREATE TABLE x (a int PRIMARY KEY)").unwrap();
-    assert!(matches!(session.run(&create, (), &Run::default()).unwrap().kind(), Kind::Schema(_)));
-    match session.run(&create, (), &Run::default()).unwrap_err() {
+    assert!(matches!(
+        session.run(&create, (), &RunOptions::default()).unwrap().kind(),
+        ResultKind::Schema(_)
+    ));
+    match session.run(&create, (), &RunOptions::default()).unwrap_err() {
         Error::AlreadyExists { keyspace, table } => {
             assert_eq!((&*keyspace, table.as_deref()), ("ks", Some("x")));
         }
         other => panic!("{other}"),
     }
     let read = session.prepare("DESCRIBE TABLE x").unwrap();
-    assert_eq!(session.run(&read, (), &Run::default()).unwrap().len(), 1);
+    assert_eq!(session.run(&read, (), &RunOptions::default()).unwrap().len(), 1);
     session.clone().execute("DROP TABLE IF EXISTS x", ()).unwrap();
     session.execute("DROP TABLE IF EXISTS x", ()).unwrap();
     assert_eq!(heard.take(), ["CREATED TABLE ks x", "DROPPED TABLE ks x"]);
@@ -326,10 +329,11 @@ fn a_batch_of_prepared_changes_is_whole_or_not_at_all() {
     let once =
         session.prepare("INSERT INTO ks.t (a, b, c) VALUES (?, 'x', 1) IF NOT EXISTS").unwrap();
     let read = session.prepare("SELECT * FROM ks.t").unwrap();
-    let of = |p: &firn_cql::Prepared,
-              values: &dyn Fn(&firn_cql::Prepared) -> Vec<firn_cql::Bound>| values(p);
+    let of =
+        |p: &firn_cql::Prepared,
+         values: &dyn Fn(&firn_cql::Prepared) -> Vec<firn_cql::BoundValue>| values(p);
     let put_of = |a: i32, b: &str| of(&put, &|p| (a, b, vec![a]).bind(p.markers()).unwrap());
-    let how = Run { timestamp: Some(5), ..Run::default() };
+    let how = RunOptions { timestamp: Some(5), ..RunOptions::default() };
     let row = r#"{"a": 3, "b": "z", "c": 9}"#;
     let members = vec![
         (&put, put_of(1, "x")),
@@ -348,11 +352,11 @@ fn a_batch_of_prepared_changes_is_whole_or_not_at_all() {
         ),
         (vec![(&put, put_of(7, "x")), (&drop, vec![])], "Invalid amount of bind variables"),
         (
-            vec![(&put, put_of(7, "x")), (&drop, vec![firn_cql::Bound::Bytes(vec![1])])],
+            vec![(&put, put_of(7, "x")), (&drop, vec![firn_cql::BoundValue::Bytes(vec![1])])],
             "Expected 4 or 0 byte int",
         ),
     ] {
-        let error = session.batch(Logged, &members, &Run::default()).unwrap_err();
+        let error = session.batch(Logged, &members, &RunOptions::default()).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
     assert_eq!(session.execute("SELECT * FROM ks.t", ()).unwrap().len(), 3);
@@ -360,7 +364,7 @@ fn a_batch_of_prepared_changes_is_whole_or_not_at_all() {
         (&once, (1,).bind(once.markers()).unwrap()),
         (&drop, (1,).bind(drop.markers()).unwrap()),
     ];
-    let rows = session.batch(Logged, &members, &Run::default()).unwrap();
+    let rows = session.batch(Logged, &members, &RunOptions::default()).unwrap();
     assert!(!rows.row(0).unwrap().get::<bool>("[applied]").unwrap());
 }
 
@@ -375,7 +379,7 @@ fn a_compaction_that_runs_is_listed_with_how_far_it_is() {
     let tree = engine.family(table).unwrap().tree().clone();
     for _ in 0..2 {
         for k in 0..2000 {
-            session.run(&put, (k, "x".repeat(100)), &Run::default()).unwrap();
+            session.run(&put, (k, "x".repeat(100)), &RunOptions::default()).unwrap();
         }
         tree.flush().unwrap();
     }

@@ -12,7 +12,7 @@ use firn_cql::internals::syntax::{ast, parse};
 use firn_cql::internals::values::{
     BoundTerm, Context, EvalEnv, Markers, Receiver, from_json, json, literal,
 };
-use firn_cql::{Bound, FromValue, Named, Result, Session, ToValue, Value, Values};
+use firn_cql::{BoundValue, FromValue, Named, Result, Session, ToValue, Value, Values};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, walk};
 use firn_wide::{Options, Type, Wide};
@@ -40,7 +40,12 @@ fn column_type(session: &Session, name: &str) -> ColumnType {
 }
 
 /// Returns the value of a term for a column `v`.
-fn value(session: &Session, text: &str, of: &ColumnType, bound: &[Bound]) -> Result<Bound> {
+fn value(
+    session: &Session,
+    text: &str,
+    of: &ColumnType,
+    bound: &[BoundValue],
+) -> Result<BoundValue> {
     let statement = format!("INSERT INTO t (v) VALUES ({text})");
     let parsed = parse(&statement)?;
     let Statement::Change(ast::ChangeClause::Insert(insert)) = &parsed.statement else {
@@ -75,22 +80,28 @@ fn run(session: &Session, case: &Case) -> String {
     for term in case.input.lines().skip(1) {
         out.push(match value(session, term, &of, &[]) {
             Err(e) => format!("{}: {e}", e.class().name()),
-            Ok(Bound::Bytes(bytes)) => {
-                let (text, json) = (literal(&of.of, Some(&bytes)), json(&of.of, Some(&bytes)));
+            Ok(BoundValue::Bytes(bytes)) => {
+                let (text, json) =
+                    (literal(&of.value_type, Some(&bytes)), json(&of.value_type, Some(&bytes)));
                 // Compare the texts: a tuple that ends early is printed with nulls, which are other
                 // bytes of the same value.
-                let same = |again: Bound| {
-                    let Bound::Bytes(again) = again else { panic!("{term} {again:?}") };
-                    assert_eq!(literal(&of.of, Some(&again)), text, "{term}");
+                let same = |again: BoundValue| {
+                    let BoundValue::Bytes(again) = again else { panic!("{term} {again:?}") };
+                    assert_eq!(literal(&of.value_type, Some(&again)), text, "{term}");
                 };
                 same(value(session, &text, &of, &[]).unwrap());
                 let parsed: &RawValue =
                     serde_json::from_str(&json).unwrap_or_else(|e| panic!("{term} {json}: {e}"));
                 // JSON has no NaN and no infinity.
                 if json != "null" {
-                    same(from_json(&of.of, parsed).unwrap());
+                    same(from_json(&of.value_type, parsed).unwrap());
                 }
-                same(Value::decode(&of.of, Some(&bytes)).unwrap().encode(&of.of).unwrap());
+                same(
+                    Value::decode(&of.value_type, Some(&bytes))
+                        .unwrap()
+                        .encode(&of.value_type)
+                        .unwrap(),
+                );
                 format!("{} = {text} = {json}", hex(&bytes))
             }
             Ok(none) => format!("{none:?}").to_lowercase(),
@@ -110,18 +121,18 @@ fn terms() {
 #[test]
 fn markers_take_values_of_their_type() {
     let (session, of) = (session(), ColumnType::frozen(Type::Int32));
-    let one = Bound::Bytes(vec![0, 0, 0, 1]);
+    let one = BoundValue::Bytes(vec![0, 0, 0, 1]);
     assert_eq!(value(&session, "?", &of, std::slice::from_ref(&one)).unwrap(), one);
-    assert_eq!(value(&session, "?", &of, &[Bound::Unset]).unwrap(), Bound::Unset);
+    assert_eq!(value(&session, "?", &of, &[BoundValue::Unset]).unwrap(), BoundValue::Unset);
     let byte = ColumnType::frozen(Type::Byte);
-    let sum = value(&session, "? + 1", &byte, &[Bound::Bytes(vec![1])]).unwrap();
-    assert_eq!(sum, Bound::Bytes(vec![2]));
+    let sum = value(&session, "? + 1", &byte, &[BoundValue::Bytes(vec![1])]).unwrap();
+    assert_eq!(sum, BoundValue::Bytes(vec![2]));
     let ambiguous = value(&session, "? + 1", &of, &[one]).unwrap_err();
     assert!(ambiguous.to_string().starts_with("Ambiguous '+' operation with args ? and 1: "));
-    let wrong = value(&session, "?", &of, &[Bound::Bytes(vec![1])]).unwrap_err();
+    let wrong = value(&session, "?", &of, &[BoundValue::Bytes(vec![1])]).unwrap_err();
     assert_eq!(wrong.to_string(), "Expected 4 or 0 byte int (1)");
     let list = column_type(&session, "list<int>");
-    let wrong = value(&session, "[?]", &list, &[Bound::Null]).unwrap_err();
+    let wrong = value(&session, "[?]", &list, &[BoundValue::Null]).unwrap_err();
     assert_eq!(
         wrong.to_string(),
         "Invalid list literal for v: bind variables are not supported inside collection literals"
@@ -133,8 +144,10 @@ fn there_and_back<T: ToValue + FromValue + PartialEq + std::fmt::Debug>(
     of: &str,
     value: T,
 ) {
-    let of = column_type(session, of).of;
-    let Bound::Bytes(bytes) = value.to_value().encode(&of).unwrap() else { panic!("{value:?}") };
+    let of = column_type(session, of).value_type;
+    let BoundValue::Bytes(bytes) = value.to_value().encode(&of).unwrap() else {
+        panic!("{value:?}")
+    };
     assert_eq!(T::from_value(Value::decode(&of, Some(&bytes)).unwrap()).unwrap(), value);
 }
 
@@ -156,7 +169,7 @@ fn types_of_rust_come_back() {
     there_and_back(&s, "tuple<int, text>", (1i32, Some("x".to_owned())));
     there_and_back(&s, "tuple<int, text>", (1i32, None::<String>));
     there_and_back(&s, "decimal", "1.50".to_owned());
-    there_and_back(&s, "varint", num_bigint::BigInt::from(1) << 100);
+    there_and_back(&s, "varint", firn_cql::VarInt::from(1_i128 << 100));
     assert_eq!(Option::<i32>::from_value(Value::Null).unwrap(), None);
     assert!(i32::from_value(Value::Null).is_err());
     assert!(i32::from_value(Value::BigInt(1)).is_err());
@@ -165,24 +178,25 @@ fn types_of_rust_come_back() {
 
 #[test]
 fn values_are_bound_in_order_or_by_name() {
-    let spec = |name: &str, of| firn_cql::ColumnSpec {
-        keyspace: "ks".into(),
-        table: "t".into(),
-        name: name.into(),
-        of: ColumnType::frozen(of),
+    let spec = |name: &str, of| {
+        let of = ColumnType::frozen(of);
+        firn_cql::ColumnSpec::from_parts("ks".into(), "t".into(), name.into(), of)
     };
     let markers = [spec("a", Type::Int32), spec("b", Type::Utf8)];
-    let both = vec![Bound::Bytes(vec![0, 0, 0, 5]), Bound::Bytes(b"x".to_vec())];
+    let both = vec![BoundValue::Bytes(vec![0, 0, 0, 5]), BoundValue::Bytes(b"x".to_vec())];
     assert_eq!((5, "x").bind(&markers).unwrap(), both);
     assert_eq!(vec![Value::Int(5), Value::Text("x".into())].bind(&markers).unwrap(), both);
     assert_eq!(Named(&[("b", &"x"), ("a", &5)]).bind(&markers).unwrap(), both);
-    assert_eq!(Named(&[("b", &None::<&str>)]).bind(&markers).unwrap(), [Bound::Unset, Bound::Null]);
+    assert_eq!(
+        Named(&[("b", &None::<&str>)]).bind(&markers).unwrap(),
+        [BoundValue::Unset, BoundValue::Null]
+    );
     let says = |values: &dyn Values, wanted: &str| {
         assert_eq!(values.bind(&markers).unwrap_err().to_string(), wanted)
     };
     says(&(5,), "Invalid amount of bind variables; 2 are wanted, a int, b text, and 1 came");
     says(
-        &vec![Bound::Null; 3],
+        &vec![BoundValue::Null; 3],
         "Invalid amount of bind variables; 2 are wanted, a int, b text, and 3 came",
     );
     assert_eq!((5,).bind(&markers).unwrap_err().text(), "Invalid amount of bind variables");

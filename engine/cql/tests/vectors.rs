@@ -12,7 +12,7 @@ use firn_cql::internals::catalog::Catalog;
 use firn_cql::internals::syntax::ast::{Inserted, Statement};
 use firn_cql::internals::syntax::{ast, parse};
 use firn_cql::internals::values::{BoundTerm, Context, EvalEnv, Markers, Receiver};
-use firn_cql::{Bound, Error, Kind, Result, Row, Rows, Run, Session, Value};
+use firn_cql::{BoundValue, Error, Result, ResultKind, Row, Rows, RunOptions, Session, Value};
 use firn_kv::MemEnv;
 use firn_wide::{ManualClock, Options, StoreOptions, Type, Wide};
 use serde_json::{Value as Json, json};
@@ -129,13 +129,13 @@ fn row_to_json(row: Row<'_>) -> Json {
 /// Returns all pages of an answer.
 fn ask(session: &Session, line: &Json, page_size: Option<usize>) -> Result<Vec<Rows>> {
     let statement = line["stmt"].as_str().unwrap();
-    let mut how = Run { page_size, ..Run::default() };
+    let mut how = RunOptions { page_size, ..RunOptions::default() };
     let mut pages = vec![];
     let params = line["params"].as_array().map(|all| all.iter().map(to_value).collect::<Vec<_>>());
     loop {
         let page = match &params {
             Some(params) => session.run(&session.prepare(statement)?, params, &how)?,
-            None => session.execute_as(statement, (), &how)?,
+            None => session.execute_with(statement, (), &how)?,
         };
         how.paging = page.paging().cloned();
         assert!(
@@ -156,11 +156,11 @@ fn ours(pages: std::result::Result<Vec<Rows>, Error>) -> Answer {
         Err(e) => {
             Answer::Refused { class: e.class().name().to_owned(), text: e.text().into_owned() }
         }
-        Ok(pages) if *pages[0].kind() == Kind::Rows => {
+        Ok(pages) if *pages[0].kind() == ResultKind::Rows => {
             let columns = pages[0]
                 .columns()
                 .iter()
-                .map(|c| json!([c.name, type_name(&c.of.of)]))
+                .map(|c| json!([c.name, type_name(&c.column_type.value_type)]))
                 .collect::<Vec<_>>()
                 .into();
             let rows = pages.iter().flat_map(Rows::iter).map(row_to_json).collect();
@@ -319,7 +319,7 @@ fn stored(literal: &str, of: &Type) -> Result<Option<Vec<u8>>> {
     let term = BoundTerm::prepare(&values[1], &receiver, &mut context)?;
     let env = EvalEnv { bound: &[], now: 0, random: &|| 0 };
     match term.eval(&env)? {
-        Bound::Bytes(bytes) => Ok(Some(bytes)),
+        BoundValue::Bytes(bytes) => Ok(Some(bytes)),
         _ => Ok(None),
     }
 }
@@ -372,7 +372,11 @@ fn constants_are_the_recorded_bytes() {
             "{name} {literal} {text}"
         );
         let value = Value::decode(&of, Some(&bytes)).unwrap();
-        assert_eq!(value.encode(&of).unwrap(), Bound::Bytes(bytes), "{name} {literal} {value:?}");
+        assert_eq!(
+            value.encode(&of).unwrap(),
+            BoundValue::Bytes(bytes),
+            "{name} {literal} {value:?}"
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(good > 60, "{good}");

@@ -5,7 +5,7 @@ use super::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_cql::{Run, Session};
+use firn_cql::{RunOptions, Session};
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::{Options, Wide};
@@ -17,8 +17,10 @@ fn open(env: &MemEnv) -> Session {
         wal_segment: 1 << 20,
         ..DbOptions::default()
     };
-    let options =
-        Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() },
+        ..Options::default()
+    };
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
@@ -49,7 +51,7 @@ fn windows(compaction: &str, expected: impl Fn(usize) -> bool) {
                 .run(
                     &insert,
                     (c % 7, window * 1000 + c, "some text that takes space"),
-                    &Run::default(),
+                    &RunOptions::default(),
                 )
                 .unwrap();
         }

@@ -26,7 +26,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `explain` | the cost of single reads: `Db::record_reads`, `Db::with_context`, module `explain` |
+//! | `explain` | the cost of single reads: `Db::record_reads`, `Db::with_read_context`, module `explain` |
 //! | `policies` | the rarer compaction policies; without it: tiered, leveled, time-window and fifo |
 //! | `prometheus` | statistics as a text for Prometheus |
 //! | `full` | the three above |
@@ -64,9 +64,11 @@ pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
 pub use base::hooks::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
-    Folded, MergeOperator, Summary, SummaryPass,
+    MergeOperator, MergeResult, Summary, SummaryPass,
 };
-pub use base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
+pub use base::key::{
+    Kind as EntryKind, MAX_BATCH_LEN, MAX_BATCH_OPS, MAX_KEY_LEN, MAX_VALUE_LEN, Seq,
+};
 pub use base::open_files::OpenFiles;
 pub use base::options::{
     Compression, DbOptions, Durability, FilterAllocation, FilterKind, MemoryBudget, ReadMode,
@@ -80,8 +82,8 @@ pub use db::TracingListener;
 pub use db::explain;
 pub use db::{
     Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds, Keys, Pause,
-    Range, Readable, Retry, Savepoint, Snapshot, TableInfo, Transaction, Tree, TtlRange, TtlTree,
-    TtlValue, Updated, Verified,
+    Range, Readable, Retry, Savepoint, Snapshot, StoreVerification, TableInfo, Transaction, Tree,
+    TtlRange, TtlTree, TtlValue, Updated,
 };
 pub use env::Env;
 pub use env::mem::MemEnv;
@@ -95,6 +97,7 @@ pub mod stats {
     pub use crate::block_cache::CacheStats;
     pub use crate::counters::reads::ReadStats;
     #[cfg(feature = "prometheus")]
+    #[doc(hidden)]
     pub use crate::db::PrometheusText;
     pub use crate::db::{
         BlobStats, Latencies, Latency, Memory, Pin, PinKind, RunStats, SnapshotInfo, Space, Stats,

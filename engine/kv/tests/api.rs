@@ -210,7 +210,7 @@ fn a_handle_has_a_durability() {
     let options = DbOptions { background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(arc, "/d", options.clone()).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
-    let safe = tree.with(Durability::Power);
+    let safe = tree.with_durability(Durability::Power);
     let survives = |key: &str| {
         let image: Arc<dyn Env> = Arc::new(env.crash_image(0, &Cut::PowerNone));
         let copy = Db::open_in(image, "/d", options.clone()).unwrap();
@@ -251,11 +251,11 @@ fn a_handle_has_a_durability() {
         write(&db, &tree);
         assert!(!survives(key), "{key}");
         tree.delete(key).unwrap();
-        write(&db.with(Durability::Power), &safe);
+        write(&db.with_durability(Durability::Power), &safe);
         assert!(survives(key), "{key}");
     }
     let tx = db.transaction();
-    let mut tx = tx.with(Durability::Power);
+    let mut tx = tx.with_durability(Durability::Power);
     tx.put(&tree, "tx", "").unwrap();
     tx.commit().unwrap();
     assert!(survives("tx"));

@@ -16,8 +16,8 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions,
-    ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator, Policy,
-    Result, Summary, SummaryPass, Tree, TreeOptions,
+    ErrorKind, FilterKind, FilterPrefix, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator, MergeResult,
+    Policy, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -193,42 +193,80 @@ fn bounds(env: &CrashEnv) -> String {
         TreeOptions { table_size: 1, ..small() },
         TreeOptions { memtable_size: 1, ..small() },
         TreeOptions { memtable_size: usize::MAX, ..small() },
-        policy(Policy::Tiered(Tiered { min_runs: 1, max_runs: 4, bucket: 2.0 })),
-        policy(Policy::Tiered(Tiered { min_runs: 4, max_runs: 2, bucket: 2.0 })),
-        policy(Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: f64::NAN })),
+        policy(Policy::Tiered(Tiered {
+            min_runs: 1,
+            max_runs: 4,
+            bucket: 2.0,
+            ..Tiered::default()
+        })),
+        policy(Policy::Tiered(Tiered {
+            min_runs: 4,
+            max_runs: 2,
+            bucket: 2.0,
+            ..Tiered::default()
+        })),
+        policy(Policy::Tiered(Tiered {
+            min_runs: 2,
+            max_runs: 4,
+            bucket: f64::NAN,
+            ..Tiered::default()
+        })),
         policy(Policy::Leveled(Leveled {
             level0_runs: 0,
             ratio: 4,
             base: 1 << 20,
             movement: Movement::default(),
+            ..Leveled::default()
         })),
         policy(Policy::Leveled(Leveled {
             level0_runs: 1,
             ratio: 1,
             base: 1 << 20,
             movement: Movement::default(),
+            ..Leveled::default()
         })),
         policy(Policy::Leveled(Leveled {
             level0_runs: 1,
             ratio: 4,
             base: 1,
             movement: Movement::default(),
+            ..Leveled::default()
         })),
-        policy(Policy::LazyLeveled(LazyLeveled { ratio: 1 })),
-        policy(Policy::Unified(Unified { scaling: vec![], target_table: 1 << 20, base_shards: 1 })),
+        policy(Policy::LazyLeveled(LazyLeveled { ratio: 1, ..LazyLeveled::default() })),
+        policy(Policy::Unified(Unified {
+            scaling: vec![],
+            target_table: 1 << 20,
+            base_shards: 1,
+            ..Unified::default()
+        })),
         policy(Policy::Unified(Unified {
             scaling: vec![63],
             target_table: 1 << 20,
             base_shards: 1,
+            ..Unified::default()
         })),
-        policy(Policy::Unified(Unified { scaling: vec![0], target_table: 1, base_shards: 1 })),
+        policy(Policy::Unified(Unified {
+            scaling: vec![0],
+            target_table: 1,
+            base_shards: 1,
+            ..Unified::default()
+        })),
         policy(Policy::Unified(Unified {
             scaling: vec![0],
             target_table: 1 << 20,
             base_shards: 0,
+            ..Unified::default()
         })),
-        policy(Policy::TimeWindow(TimeWindow { window_secs: 0, min_runs: 2 })),
-        policy(Policy::TimeWindow(TimeWindow { window_secs: 1, min_runs: 1 })),
+        policy(Policy::TimeWindow(TimeWindow {
+            window_secs: 0,
+            min_runs: 2,
+            ..TimeWindow::default()
+        })),
+        policy(Policy::TimeWindow(TimeWindow {
+            window_secs: 1,
+            min_runs: 1,
+            ..TimeWindow::default()
+        })),
     ] {
         out += &said(db.tree("t", bad.clone()));
         assert_eq!(db.tree("new", bad).err().map(|e| e.kind()), Some(ErrorKind::InvalidArgument));
@@ -391,8 +429,8 @@ impl MergeOperator for Hook {
     fn name(&self) -> &str {
         self.0
     }
-    fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value(operands.concat()))
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value(operands.concat()))
     }
 }
 impl CompactionFilter for Hook {

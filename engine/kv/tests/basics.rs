@@ -13,8 +13,8 @@ use firn_kv::OsEnv;
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
-    Policy, Result, Tree, TreeOptions,
+    Batch, Db, DbOptions, Durability, ErrorKind, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
+    MergeResult, Policy, Result, Tree, TreeOptions,
 };
 
 /// A directory that is removed with the test.
@@ -172,7 +172,11 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
     for merges in [false, true] {
         let env = CrashEnv::new(1);
         let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
-        let policy = Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 2 });
+        let policy = Policy::TimeWindow(TimeWindow {
+            window_secs: 3600,
+            min_runs: 2,
+            ..TimeWindow::default()
+        });
         let tree = db
             .tree("t", TreeOptions { policy, merge_operator: Some(Arc::new(Add)), ..tiny_tree() })
             .unwrap();
@@ -234,14 +238,14 @@ impl MergeOperator for Add {
     fn name(&self) -> &str {
         "add"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         let n = |b: &[u8]| std::str::from_utf8(b).unwrap().parse::<i64>().unwrap();
         let sum: i64 = base.map_or(0, n) + operands.iter().map(|o| n(o)).sum::<i64>();
-        Ok(Folded::Value(sum.to_string().into_bytes()))
+        Ok(MergeResult::Value(sum.to_string().into_bytes()))
     }
-    fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        match self.fold(key, None, &[older, newer]) {
-            Ok(Folded::Value(v)) => Some(v),
+    fn partial_merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        match self.full_merge(key, None, &[older, newer]) {
+            Ok(MergeResult::Value(v)) => Some(v),
             _ => None,
         }
     }
@@ -296,7 +300,7 @@ fn batches_are_whole_and_cross_trees() {
         batch.delete_range(&b, "a".."b").unwrap();
         assert!(batch.put(&a, &vec![0; MAX_KEY_LEN + 1], b"").is_err());
         assert_eq!(batch.len(), 4);
-        db.with(Durability::Power).write(batch).unwrap();
+        db.with_durability(Durability::Power).write(batch).unwrap();
         assert!(a.get(b"k").unwrap().is_none());
         assert_eq!(b.get(b"k").unwrap().as_deref(), Some(&b"2"[..]));
         db.drop_tree("b").unwrap();
@@ -401,15 +405,17 @@ fn every_policy_keeps_everything() {
             ratio: 4,
             base: 128 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
-        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3, ..LazyLeveled::default() }),
         Policy::Unified(Unified {
             scaling: vec![2, -2, 0],
             target_table: 64 << 10,
             base_shards: 2,
+            ..Unified::default()
         }),
-        Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 3 }),
-        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 3, ..TimeWindow::default() }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0, ..Fifo::default() }),
     ];
     for (i, policy) in policies.iter().enumerate() {
         let env = Arc::new(CrashEnv::new(i as u64));
@@ -461,8 +467,10 @@ fn a_table_without_deletes_never_is_overdue() {
 #[test]
 fn idle_means_that_no_job_runs() {
     let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", small()).unwrap();
-    let all_go =
-        TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..tiny_tree() };
+    let all_go = TreeOptions {
+        policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0, ..Fifo::default() }),
+        ..tiny_tree()
+    };
     let tree = db.tree("t", all_go).unwrap();
     for round in 0..2000 {
         tree.put(b"key", b"value").unwrap();
@@ -521,8 +529,13 @@ fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
         fn name(&self) -> &str {
             "long"
         }
-        fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-            Ok(Folded::Value(vec![0; if operands.len() > 1 { MAX_VALUE_LEN + 1 } else { 1 }]))
+        fn full_merge(
+            &self,
+            _: &[u8],
+            _: Option<&[u8]>,
+            operands: &[&[u8]],
+        ) -> Result<MergeResult> {
+            Ok(MergeResult::Value(vec![0; if operands.len() > 1 { MAX_VALUE_LEN + 1 } else { 1 }]))
         }
     }
     let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", inline()).unwrap();

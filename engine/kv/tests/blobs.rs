@@ -10,8 +10,8 @@ use firn_crash::{CrashEnv, Cut};
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, ReadMode, Snapshot, Tree,
-    TreeOptions,
+    Compression, Db, DbOptions, ErrorKind, MergeOperator, MergeResult, Policy, ReadMode, Snapshot,
+    Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -106,7 +106,7 @@ fn compare(tree: &Tree, map: &Map, rng: &mut Rng) {
             };
             wanted = next.map(|(k, v)| (k.clone(), v.clone()));
         }
-        assert_eq!(c.valid(), wanted.is_some());
+        assert_eq!(c.is_valid(), wanted.is_some());
     }
 }
 
@@ -380,8 +380,8 @@ fn a_damaged_value_is_an_error_of_its_key_alone() {
         // A read that reaches this value returns an error with its key, and with no other key.
         let mut cursor = tree.cursor(..).unwrap();
         cursor.seek_before(&wrong).unwrap();
-        let [get, recorded] = [tree.get(&wrong), db.with_context(|_| tree.get(&wrong))];
-        let recorded_walk = db.with_context(|_| pairs_or_error(tree.iter()));
+        let [get, recorded] = [tree.get(&wrong), db.with_read_context(|_| tree.get(&wrong))];
+        let recorded_walk = db.with_read_context(|_| pairs_or_error(tree.iter()));
         let errors = [
             get.unwrap_err(),
             recorded.unwrap_err(),
@@ -469,7 +469,7 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
             tree.flush().unwrap();
         }
         let stats = db.stats();
-        let v = stats.trees.iter().find(|t| t.name == tree.name()).unwrap().values;
+        let v = stats.trees.iter().find(|t| t.name == tree.name()).unwrap().blobs;
         let blocks = v.bytes - v.files * 1000;
         assert!(v.live_bytes >= 3_900_000, "{v:?}");
         let most = v.live_bytes * 100 / u64::from(100 - garbage);
@@ -512,9 +512,14 @@ impl MergeOperator for Longest {
         "longest"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+    fn full_merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
         let all = operands.iter().copied().chain(base);
-        Ok(Folded::Value(all.max_by_key(|v| v.len()).unwrap_or_default().to_vec()))
+        Ok(MergeResult::Value(all.max_by_key(|v| v.len()).unwrap_or_default().to_vec()))
     }
 }
 

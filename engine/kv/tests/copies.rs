@@ -45,7 +45,7 @@ impl CompactionFilter for Watch {
 }
 
 impl CompactionFilterPass for Watch {
-    fn judge(
+    fn filter(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,
@@ -74,7 +74,8 @@ impl SummaryPass for Watch {
 
 fn tree_options() -> TreeOptions {
     // Nothing is compacted unless the test requests it.
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     TreeOptions {
         memtable_size: 2 << 20,
         table_size: 64 << 10,
@@ -150,8 +151,12 @@ fn interleaved(name: &str, options: TreeOptions) -> u64 {
 #[test]
 fn blocks_are_copied_where_nothing_speaks_against_it() {
     assert!(interleaved("plain", tree_options()) > 100);
-    let unified =
-        Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 });
+    let unified = Policy::Unified(Unified {
+        scaling: vec![62],
+        target_table: 64 << 10,
+        base_shards: 8,
+        ..Unified::default()
+    });
     assert!(interleaved("cuts", TreeOptions { policy: unified, ..tree_options() }) > 100);
     assert!(
         interleaved("raw", TreeOptions { compression: vec![Compression::None], ..tree_options() })
@@ -201,7 +206,12 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
         let dir = Dir::new(&format!("layers-{seed}"));
         let policies = [
             tree_options().policy,
-            Policy::Unified(Unified { scaling: vec![62], target_table: 64 << 10, base_shards: 8 }),
+            Policy::Unified(Unified {
+                scaling: vec![62],
+                target_table: 64 << 10,
+                base_shards: 8,
+                ..Unified::default()
+            }),
         ];
         let options = TreeOptions { policy: policies[seed as usize % 2].clone(), ..tree_options() };
         let (db, tree) = open(&dir.0, options);

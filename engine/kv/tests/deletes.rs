@@ -11,7 +11,7 @@ use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Cursor, Db, DbOptions,
-    FilterDecision, Kind, Policy, Snapshot, Tree, TreeOptions,
+    EntryKind, FilterDecision, Policy, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -32,7 +32,8 @@ fn open(seed: u64) -> (Db, Tree) {
     };
     let db = Db::open_in(Arc::new(MemEnv::new(seed)), "/db", options).unwrap();
     // Nothing is compacted unless the test requests it, so the layers stay.
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     let tree = TreeOptions {
         memtable_size: 1 << 20,
         table_size: 64 << 10,
@@ -71,7 +72,7 @@ fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) {
 }
 
 fn here(c: &Cursor) -> Option<(&[u8], &[u8])> {
-    c.valid().then(|| (c.key(), c.value()))
+    c.is_valid().then(|| (c.key(), c.value()))
 }
 
 fn pair<'a>((k, v): (&'a Vec<u8>, &'a Vec<u8>)) -> (&'a [u8], &'a [u8]) {
@@ -174,7 +175,7 @@ impl CompactionFilter for KeepsAll {
 }
 
 impl CompactionFilterPass for KeepsAll {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+    fn filter(&mut self, _: &[u8], _: EntryKind, _: &[u8], _: bool) -> FilterDecision {
         FilterDecision::Keep
     }
 }

@@ -1,4 +1,4 @@
-//! Recorded read costs match the work of the reads. Recorded reads return the same results as
+//! RecordedReads read costs match the work of the reads. RecordedReads reads return the same results as
 //! others. Their counts agree with the written data, the cache contents and the tables' metadata.
 
 use super::append;
@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::explain::{MOST_READS, Origin, ReadCost, ReadOf, Recorded, Skipped, VersionPlace};
+use firn_kv::explain::{
+    EntryLocation, MAX_READS, Origin, ReadCost, ReadTarget, RecordedReads, Skipped,
+};
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
@@ -31,11 +33,12 @@ fn open(env: &Arc<MemEnv>) -> Db {
 
 /// Options that let runs accumulate: nothing is compacted unless the test requests it.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
 }
 
-fn recorded<T>(tree: &Tree, read: impl FnOnce() -> T) -> (T, Recorded) {
+fn recorded<T>(tree: &Tree, read: impl FnOnce() -> T) -> (T, RecordedReads) {
     let recording = tree.db().record_reads();
     let given = read();
     (given, recording.finish())
@@ -62,7 +65,7 @@ fn walk(
         c.first().unwrap()
     }
     let mut all = vec![];
-    while c.valid() && all.len() < limit {
+    while c.is_valid() && all.len() < limit {
         all.push((c.key().to_vec(), c.value().to_vec()));
         if all.len() < limit {
             if reverse { c.prev().unwrap() } else { c.next().unwrap() }
@@ -105,8 +108,8 @@ fn recorded_reads_answer_as_others_do() {
             let (value, e) = cost(&tree, || snapshot.get(&tree, &k).unwrap());
             assert_eq!(value.as_deref(), model.get(&k).map(Vec::as_slice), "{seed} {n}");
             assert_eq!(
-                (e.found, e.of.clone()),
-                (u64::from(value.is_some()), ReadOf::Key(k.clone()))
+                (e.found, e.target.clone()),
+                (u64::from(value.is_some()), ReadTarget::Key(k.clone()))
             );
             // The blocks that were read are now cached, and the second read visits the same blocks.
             let again = cost(&tree, || snapshot.get(&tree, &k).unwrap()).1.total();
@@ -127,12 +130,15 @@ fn recorded_reads_answer_as_others_do() {
                 let (given, e) = cost(&tree, || walk(&tree, &from, &until, limit, reverse));
                 assert_eq!(given, plain, "{seed} {reverse}");
                 assert_eq!(e.found, plain.len() as u64);
-                assert_eq!(e.of, ReadOf::Range { from: from.clone(), until: Some(until.clone()) });
+                assert_eq!(
+                    e.target,
+                    ReadTarget::Range { from: from.clone(), until: Some(until.clone()) }
+                );
                 assert!(e.total().entries.puts >= e.found);
                 let of_tables =
                     e.sources.iter().flat_map(|s| &s.tables).map(|(_, e)| e.all()).sum::<u64>();
                 let of_runs =
-                    e.sources.iter().filter(|s| matches!(s.place, VersionPlace::Run { .. }));
+                    e.sources.iter().filter(|s| matches!(s.location, EntryLocation::Run { .. }));
                 assert_eq!(of_tables, of_runs.map(|s| s.entries.all()).sum::<u64>());
             }
         }
@@ -375,11 +381,11 @@ fn a_recording_is_bounded_and_ends() {
     let (outer, inner) = (db.record_reads(), db.record_reads());
     tree.get(b"k").unwrap();
     assert_eq!(inner.finish().reads.len(), 1);
-    for _ in 0..MOST_READS {
+    for _ in 0..MAX_READS {
         tree.get(b"k").unwrap();
     }
     let told = outer.finish();
-    assert_eq!((told.reads.len(), told.more), (MOST_READS, 1));
+    assert_eq!((told.reads.len(), told.more), (MAX_READS, 1));
     let recording = db.record_reads();
     drop(db.record_reads());
     tree.get(b"k").unwrap();
@@ -391,7 +397,7 @@ fn a_recording_is_bounded_and_ends() {
     let told = recording.finish();
     assert_eq!((told.reads[0].found, c.key()), (1, &b"k"[..]));
     c.next().unwrap();
-    assert!(!c.valid());
+    assert!(!c.is_valid());
 }
 
 /// Separated values are blocks of blob files. A read that returns a value reports its block with
@@ -450,7 +456,7 @@ fn blob_reads_are_recorded_with_their_file() {
         assert_eq!(keys.0, 40);
         assert!(keys.1.reads.iter().all(|r| r.total().values.is_empty()), "{keys:?}");
         // The totals of an operation include these blocks.
-        let sum = db.with_context(|context| {
+        let sum = db.with_read_context(|context| {
             tree.get(&key(20)).unwrap();
             context.sum()
         });

@@ -135,7 +135,12 @@ fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
     };
     let db = Db::open_in(env.clone(), &dir, options.clone()).unwrap();
     let tree_options = TreeOptions {
-        policy: Policy::Tiered(Tiered { min_runs: 2, max_runs: 16, bucket: 4.0 }),
+        policy: Policy::Tiered(Tiered {
+            min_runs: 2,
+            max_runs: 16,
+            bucket: 4.0,
+            ..Tiered::default()
+        }),
         memtable_size: 1 << 20,
         blob_threshold: 200,
         ..TreeOptions::default()

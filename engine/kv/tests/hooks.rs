@@ -14,7 +14,7 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, FilterDecision,
-    Folded, MergeOperator, Policy, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
+    MergeOperator, MergeResult, Policy, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -39,7 +39,7 @@ impl CompactionFilter for Expiry {
 struct ExpiryPass(u64);
 
 impl CompactionFilterPass for ExpiryPass {
-    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         match kind {
             // An older version that is not expired may exist. Then a short stub must stay to hide
             // it.
@@ -168,12 +168,14 @@ fn policies() -> [Policy; 4] {
             ratio: 4,
             base: 128 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
-        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3, ..LazyLeveled::default() }),
         Policy::Unified(Unified {
             scaling: vec![2, -2, 0],
             target_table: 64 << 10,
             base_shards: 2,
+            ..Unified::default()
         }),
     ]
 }
@@ -201,7 +203,7 @@ fn table_bytes(env: &CrashEnv) -> u64 {
 fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
     let mut rng = Rng::new(seed);
     let mut env = CrashEnv::new(seed);
-    let all = options(Policy::Fifo(Fifo { max_bytes, max_age_secs }));
+    let all = options(Policy::Fifo(Fifo { max_bytes, max_age_secs, ..Fifo::default() }));
     let (mut db, mut tree) = open(&env, all.clone());
     // Last value and write time of each key.
     let mut map: BTreeMap<Vec<u8>, (Option<Vec<u8>>, u64)> = BTreeMap::new();
@@ -310,7 +312,7 @@ impl CompactionFilter for Rows {
 }
 
 impl CompactionFilterPass for Rows {
-    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, key: &[u8], _: Kind, _: &[u8], alone: bool) -> FilterDecision {
         if key.len() == 2 && alone { FilterDecision::Drop } else { FilterDecision::Keep }
     }
     fn reach(&mut self, key: &[u8], _: &[u8], end: &mut Vec<u8>) -> bool {
@@ -325,7 +327,12 @@ fn a_range_deletion_is_alone_only_without_older_entries_in_its_range() {
     let hooks = TreeOptions {
         compaction_filter: Some(Arc::new(Rows)),
         filter_prefix: Some(Arc::new(Rows)),
-        ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
+        ..options(Policy::Tiered(Tiered {
+            min_runs: 8,
+            max_runs: 8,
+            bucket: 2.0,
+            ..Tiered::default()
+        }))
     };
     let (db, tree) = open(&env, hooks);
     // Write an older table that begins after the marker, so that a compaction of the marker's key
@@ -382,7 +389,12 @@ fn tables_are_listed_with_what_their_summary_says() {
     let env = CrashEnv::new(1);
     let hooks = TreeOptions {
         summary: Some(Arc::new(Count(0))),
-        ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
+        ..options(Policy::Tiered(Tiered {
+            min_runs: 8,
+            max_runs: 8,
+            bucket: 2.0,
+            ..Tiered::default()
+        }))
     };
     let (db, tree) = open(&env, hooks);
     for keys in [&["a", "c", "e"][..], &["b"]] {
@@ -442,9 +454,14 @@ impl MergeOperator for Counters {
     fn name(&self) -> &str {
         "sum"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+    fn full_merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
         let sum: i64 = base.into_iter().chain(operands.iter().copied()).map(number).sum();
-        Ok(Folded::Value(sum.to_le_bytes().to_vec()))
+        Ok(MergeResult::Value(sum.to_le_bytes().to_vec()))
     }
 }
 
@@ -460,7 +477,7 @@ impl CompactionFilter for DropZeros {
 }
 
 impl CompactionFilterPass for DropZeros {
-    fn judge(&mut self, key: &[u8], _: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, key: &[u8], _: Kind, value: &[u8], alone: bool) -> FilterDecision {
         self.0.judged.lock().unwrap().push((key.to_vec(), number(value)));
         if alone && number(value) == 0 { FilterDecision::Drop } else { FilterDecision::Keep }
     }
@@ -477,7 +494,12 @@ fn a_compaction_shows_the_purge_hook_every_key_once() {
         let tree_options = TreeOptions {
             merge_operator: Some(hook.clone()),
             compaction_filter: Some(Arc::new(DropZeros(hook.clone()))),
-            ..options(Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 }))
+            ..options(Policy::Tiered(Tiered {
+                min_runs: 4,
+                max_runs: 8,
+                bucket: 3.0,
+                ..Tiered::default()
+            }))
         };
         let (db, tree) = open(&env, tree_options);
         let mut sums: BTreeMap<Vec<u8>, i64> = BTreeMap::new();

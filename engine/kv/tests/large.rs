@@ -36,7 +36,8 @@ fn open(env: &MemEnv, budget: usize, read_mode: ReadMode, compression: Compressi
         ..DbOptions::default()
     };
     // Nothing is compacted unless the test requests it.
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     let tree = TreeOptions {
         memtable_size: 4 << 20,
         table_size: 1 << 20,
@@ -64,7 +65,7 @@ fn wander(rng: &mut Rng, c: &mut Cursor, map: &Map, keys: u64) {
                 map.range(..k).next_back()
             }
             way => {
-                let Some(at) = c.valid().then(|| c.key().to_vec()) else { continue };
+                let Some(at) = c.is_valid().then(|| c.key().to_vec()) else { continue };
                 if way == 2 {
                     c.next().unwrap();
                     map.range(at..).nth(1)
@@ -74,7 +75,7 @@ fn wander(rng: &mut Rng, c: &mut Cursor, map: &Map, keys: u64) {
                 }
             }
         };
-        let found = c.valid().then(|| (c.key().to_vec(), c.value().to_vec()));
+        let found = c.is_valid().then(|| (c.key().to_vec(), c.value().to_vec()));
         assert!(found == expected.map(|(k, v)| (k.clone(), v.clone())), "{expected:?}");
     }
 }

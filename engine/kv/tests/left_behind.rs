@@ -59,7 +59,7 @@ fn nothing_stays_when_the_last_handle_goes() {
             assert_eq!(tree.iter().count(), 2_000);
         }
         tree.put("in the memtable", "a value").unwrap();
-        assert!(Arc::strong_count(&env) > 1 && files.open() > 0);
+        assert!(Arc::strong_count(&env) > 1 && files.open_count() > 0);
         if closes {
             db.close().unwrap();
         }
@@ -71,7 +71,7 @@ fn nothing_stays_when_the_last_handle_goes() {
             drop(tree);
             drop(db);
         }
-        assert_eq!(files.open(), 0, "{threads} threads: files");
+        assert_eq!(files.open_count(), 0, "{threads} threads: files");
         assert_eq!(Arc::strong_count(&env), 1, "{threads} threads: references to the environment");
         nothing_stays_of_what_fails(&dir, threads);
         std::fs::remove_dir_all(&dir).unwrap();
@@ -89,7 +89,7 @@ fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
         ..DbOptions::default()
     };
     let reader = Db::open_in(env.clone(), dir, options(true)).unwrap();
-    let before = (files.open(), Arc::strong_count(&env));
+    let before = (files.open_count(), Arc::strong_count(&env));
     let db = Db::open_in(env.clone(), dir, options(false)).unwrap();
     let tree = db.existing_tree("t").unwrap();
     for i in 0..3_u8 {
@@ -100,7 +100,7 @@ fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
         tree.put([i], [7; 1_000]).unwrap();
     }
     drop((db, tree));
-    assert_eq!((files.open(), Arc::strong_count(&env)), before);
+    assert_eq!((files.open_count(), Arc::strong_count(&env)), before);
 
     let logs = env.list(dir).unwrap().into_iter().filter(|n| n.ends_with(".wal"));
     let log = dir.join(logs.max().unwrap());
@@ -111,12 +111,16 @@ fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
     std::fs::write(&log, damaged).unwrap();
     let e = reader.refresh().unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
-    assert_eq!((files.open(), Arc::strong_count(&env)), before, "{threads} threads: a refresh");
+    assert_eq!(
+        (files.open_count(), Arc::strong_count(&env)),
+        before,
+        "{threads} threads: a refresh"
+    );
     drop(reader);
     for read_only in [true, false, true] {
         let e = Db::open_in(env.clone(), dir, options(read_only)).map(drop).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
-        let left = (files.open(), Arc::strong_count(&env));
+        let left = (files.open_count(), Arc::strong_count(&env));
         assert_eq!(left, (0, 1), "{threads} threads, read_only {read_only}");
     }
     std::fs::write(&log, whole).unwrap();

@@ -48,7 +48,7 @@ impl Stored {
         if backward { c.last() } else { c.first() }.unwrap();
         for n in 0..self.number {
             let i = if backward { self.number - 1 - n } else { n };
-            assert!(c.valid() && c.key() == Stored::key(i));
+            assert!(c.is_valid() && c.key() == Stored::key(i));
             if i % 7 == 0 {
                 assert!(c.value() == self.value(i));
             }
@@ -61,7 +61,7 @@ impl Stored {
             }
             if backward { c.prev() } else { c.next() }.unwrap();
         }
-        assert!(!c.valid());
+        assert!(!c.is_valid());
     }
 }
 

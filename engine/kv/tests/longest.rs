@@ -18,7 +18,8 @@ fn open(env: &CrashEnv) -> (Db, Tree) {
     let options =
         DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     let tree = TreeOptions {
         memtable_size: 8 << 20,
         table_size: 64 << 10,
@@ -141,7 +142,7 @@ fn bounds_may_be_longer_than_any_key() {
             assert_eq!(tree.prefix(&long).count(), 0);
             let mut c = tree.cursor(..).unwrap();
             c.seek(&long).unwrap();
-            assert_eq!(c.valid(), after > 0);
+            assert_eq!(c.is_valid(), after > 0);
             c.seek_before(&long).unwrap();
             assert_eq!(c.key(), bound.as_slice());
             tree.approximate_size(bound..&long).unwrap();
@@ -222,13 +223,13 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
                 c.seek(&probe).unwrap();
                 let want = map.range(probe.clone()..).next();
                 assert_eq!(
-                    c.valid().then(|| (c.key(), c.value())),
+                    c.is_valid().then(|| (c.key(), c.value())),
                     want.map(|(k, v)| (k.as_slice(), v.as_slice()))
                 );
                 c.seek_before(&probe).unwrap();
                 let want = map.range(..probe.clone()).next_back();
                 assert_eq!(
-                    c.valid().then(|| (c.key(), c.value())),
+                    c.is_valid().then(|| (c.key(), c.value())),
                     want.map(|(k, v)| (k.as_slice(), v.as_slice()))
                 );
             }

@@ -2,6 +2,7 @@
 
 mod api;
 mod append;
+mod auto_traits;
 mod bad_input;
 mod basics;
 mod bitflips;

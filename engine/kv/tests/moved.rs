@@ -189,7 +189,7 @@ fn what_is_made_durable_in_a_removed_directory_is_not_acknowledged() {
     for (what, remove) in removals {
         let dir = folder.path("data");
         let (db, tree) = open(OsEnv::new(), &dir, 0).unwrap();
-        let durable = tree.with(Durability::Power);
+        let durable = tree.with_durability(Durability::Power);
         durable.put("a", "1").unwrap();
         remove(&dir);
         let e = durable.put("b", "2").unwrap_err();

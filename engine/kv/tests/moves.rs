@@ -178,7 +178,7 @@ impl CompactionFilter for Nothing {
 }
 
 impl CompactionFilterPass for Nothing {
-    fn judge(
+    fn filter(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,

@@ -37,6 +37,7 @@ fn open(options: DbOptions) -> (Arc<MemEnv>, Db) {
 
 /// Returns options under which runs accumulate. Only manual compactions run.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
 }

@@ -109,7 +109,7 @@ fn options(most: u64, mode: ReadMode) -> DbOptions {
 
 /// Returns options under which each flush stays a separate table.
 fn piling(compression: Compression) -> TreeOptions {
-    let policy = Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 });
+    let policy = Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0, ..Fifo::default() });
     TreeOptions {
         policy,
         compression: vec![compression],
@@ -213,8 +213,8 @@ fn no_more_files_are_open_than_the_bound_says() {
         assert_eq!(stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables).sum::<usize>(), 310);
         assert!(env.count.most() <= 16, "{mode:?}: {} files were open", env.count.most());
         assert_eq!(
-            (stats.files.open, stats.files.shared_open, stats.files.most),
-            (env.count.now(), bound.open(), 16)
+            (stats.files.open, stats.files.shared_open, stats.files.limit),
+            (env.count.now(), bound.open_count(), 16)
         );
         // Tables in memory need no file.
         let read = mode == ReadMode::Pread;
@@ -236,7 +236,7 @@ fn no_more_files_are_open_than_the_bound_says() {
             other.stats();
             std::thread::yield_now();
         }
-        assert_eq!(bound.open(), 0);
+        assert_eq!(bound.open_count(), 0);
     }
 }
 
@@ -477,7 +477,7 @@ fn a_store_of_more_tables_than_descriptors() {
     for mode in [ReadMode::Auto, ReadMode::Mmap] {
         let reader = Db::open_with(&dir, DbOptions { read_only: true, ..own(mode) }).unwrap();
         check(&trees(&reader), FLUSHES);
-        assert_eq!(reader.stats().files.most, 32);
+        assert_eq!(reader.stats().files.limit, 32);
     }
     // A reader must hold its files open, and without maps it needs a descriptor for each.
     let e = Db::open_with(&dir, DbOptions { read_only: true, ..own(ReadMode::Pread) });
@@ -558,7 +558,7 @@ fn a_thousand_stores_in_one_process() {
         check(trees, 4);
     }
     let files = stores[0].0.stats().files;
-    assert_eq!(files.most, STORES + 100);
-    assert!(files.shared_open <= files.most, "{files:?}");
+    assert_eq!(files.limit, STORES + 100);
+    assert!(files.shared_open <= files.limit, "{files:?}");
     assert!(stores.iter().map(|s| s.0.stats().files.reopened).sum::<u64>() > STORES);
 }

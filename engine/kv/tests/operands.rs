@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use firn_kv::{
-    Db, DbOptions, Folded, MemEnv, MergeOperator, Result, Snapshot, Tree, TreeOptions, Value,
+    Db, DbOptions, MemEnv, MergeOperator, MergeResult, Result, Snapshot, Tree, TreeOptions, Value,
 };
 use firn_testkit::rng::Rng;
 
@@ -18,11 +18,11 @@ impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         self.0.fetch_add(operands.len(), Relaxed);
-        Ok(Folded::Value([&[base.unwrap_or_default()], operands].concat().concat()))
+        Ok(MergeResult::Value([&[base.unwrap_or_default()], operands].concat().concat()))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         self.0.fetch_add(1, Relaxed);
         Some([older, newer].concat())
     }

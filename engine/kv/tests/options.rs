@@ -23,7 +23,7 @@ impl CompactionFilter for Keep {
 }
 
 impl CompactionFilterPass for Keep {
-    fn judge(
+    fn filter(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,
@@ -47,7 +47,8 @@ fn fill(tree: &Tree, keys: u32) {
 fn what_is_changed_counts_at_once_and_for_good() {
     let env = Arc::new(MemEnv::new(0));
     let db = open(&env);
-    let piling = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let piling =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     let tree = db.tree("t", TreeOptions { policy: piling, ..TreeOptions::default() }).unwrap();
     let other = db.existing_tree("t").unwrap();
     for _ in 0..4 {
@@ -58,7 +59,7 @@ fn what_is_changed_counts_at_once_and_for_good() {
     let packed = db.stats();
     assert_eq!((packed.trees[0].runs.len(), packed.compactions), (4, 0));
     let changed = TreeOptions {
-        policy: Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
+        policy: Policy::LazyLeveled(LazyLeveled { ratio: 2, ..LazyLeveled::default() }),
         compression: vec![Compression::None],
         filter: vec![FilterKind::None],
         block_size: 1024,

@@ -21,8 +21,8 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, Env,
-    Error, FilterDecision, FilterPrefix, Folded, MergeOperator, Policy, Summary, SummaryPass, Tree,
-    TreeOptions,
+    Error, FilterDecision, FilterPrefix, MergeOperator, MergeResult, Policy, Summary, SummaryPass,
+    Tree, TreeOptions,
 };
 use firn_testkit::effort::times_effort;
 
@@ -79,16 +79,21 @@ impl MergeOperator for Touchy {
     fn name(&self) -> &str {
         "sum"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded, Error> {
+    fn full_merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<MergeResult, Error> {
         self.at(Place::Fold);
         let sum = base.iter().chain(operands).map(|n| number(n)).sum::<u64>();
-        Ok(Folded::Value(sum.to_be_bytes().to_vec()))
+        Ok(MergeResult::Value(sum.to_be_bytes().to_vec()))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         self.at(Place::Combine);
         Some((number(older) + number(newer)).to_be_bytes().to_vec())
     }
-    fn decided(&self, _: &[u8], _: &[&[u8]], _: &[u8]) -> bool {
+    fn is_decided(&self, _: &[u8], _: &[&[u8]], _: &[u8]) -> bool {
         self.at(Place::Decided);
         false
     }
@@ -102,14 +107,14 @@ impl CompactionFilter for Touchy {
         self.at(Place::StartPurge);
         Box::new(self.clone())
     }
-    fn gone_at(&self, _: &[u8]) -> Option<u64> {
+    fn expires_at(&self, _: &[u8]) -> Option<u64> {
         self.at(Place::GoneAt);
         None
     }
 }
 
 impl CompactionFilterPass for Touchy {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+    fn filter(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
         self.at(Place::Judge);
         FilterDecision::Keep
     }

@@ -779,7 +779,7 @@ fn lazy_leveling_stays_lazy_leveling() {
         let before = policy(&mut rng);
         let mut model = Model::new(&mut rng, before);
         model.quiet();
-        model.policy = Policy::LazyLeveled(LazyLeveled { ratio });
+        model.policy = Policy::LazyLeveled(LazyLeveled { ratio, ..LazyLeveled::default() });
         model.quiet();
         let deepest = model.shape.runs.last().map_or(1, |r| r.level.max(1));
         for _ in 0..150 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Db, DbOptions, Error, ErrorKind, Folded, MergeOperator, Policy, Result, Tree, TreeOptions,
+    Db, DbOptions, Error, ErrorKind, MergeOperator, MergeResult, Policy, Result, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -21,7 +21,8 @@ fn open(env: &MemEnv) -> Db {
 
 /// Returns options under which runs accumulate and no compaction runs.
 fn piling() -> TreeOptions {
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     TreeOptions { policy, memtable_size: 16 << 20, ..TreeOptions::default() }
 }
 
@@ -229,7 +230,7 @@ impl MergeOperator for Sum {
         "sum"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         let number = |b: &[u8]| {
             b.try_into().map(i64::from_le_bytes).map_err(|_| Error::invalid("no number"))
         };
@@ -239,9 +240,9 @@ impl MergeOperator for Sum {
         let sum: i64 =
             base.into_iter().chain(operands.iter().copied()).map(number).sum::<Result<i64>>()?;
         Ok(if sum == 0 {
-            Folded::Absent
+            MergeResult::Absent
         } else {
-            Folded::Value((sum + past).to_le_bytes().to_vec())
+            MergeResult::Value((sum + past).to_le_bytes().to_vec())
         })
     }
 }

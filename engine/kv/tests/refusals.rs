@@ -51,7 +51,8 @@ fn db_options(threads: usize) -> DbOptions {
 }
 
 fn tree_options() -> TreeOptions {
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, policy, ..TreeOptions::default() }
 }
 
@@ -498,7 +499,7 @@ fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     let tree = db.tree("t", tree_options()).unwrap();
     tree.put(b"before", b"1").unwrap();
     env.fail_nth(env.count(), Fault::Enospc);
-    let said = tree.with(firn_kv::Durability::Power).put(b"unknown", b"1").unwrap_err();
+    let said = tree.with_durability(firn_kv::Durability::Power).put(b"unknown", b"1").unwrap_err();
     assert_eq!((said.kind(), env.injected()), (ErrorKind::ReadOnly, 1), "{said}");
     assert!(said.to_string().contains("read-only since a failure"), "{said}");
     assert_eq!(tree.put(b"after", b"1").unwrap_err().kind(), ErrorKind::ReadOnly);

@@ -9,7 +9,7 @@ use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{Manifest, manifest_name};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::policy::Fifo;
-use firn_kv::{Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, MergeOperator, MergeResult, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 
@@ -364,8 +364,13 @@ impl MergeOperator for Latest {
     fn name(&self) -> &str {
         "latest"
     }
-    fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
-        Ok(Folded::Value(operands.last().unwrap().to_vec()))
+    fn full_merge(
+        &self,
+        _: &[u8],
+        _: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
+        Ok(MergeResult::Value(operands.last().unwrap().to_vec()))
     }
 }
 
@@ -464,7 +469,7 @@ fn small_memtables_of_many_trees_are_flushed_together() {
     let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
     // No compaction runs.
     let kept = || TreeOptions {
-        policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
+        policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0, ..Fifo::default() }),
         ..TreeOptions::default()
     };
     let trees: Vec<Tree> = (0..200).map(|i| db.tree(&format!("t{i}"), kept()).unwrap()).collect();

@@ -139,35 +139,53 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     let live = live();
     let policies = [
         Policy::default(),
-        Policy::Tiered(Tiered { min_runs: 4, max_runs: 32, bucket: 1.5 }),
+        Policy::Tiered(Tiered { min_runs: 4, max_runs: 32, bucket: 1.5, ..Tiered::default() }),
         Policy::Leveled(Leveled {
             level0_runs: 2,
             ratio: 4,
             base: 128 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
         Policy::Leveled(Leveled {
             level0_runs: 4,
             ratio: 10,
             base: 256 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
-        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3, ..LazyLeveled::default() }),
         Policy::Unified(Unified {
             scaling: vec![2, -2, 0],
             target_table: 64 << 10,
             base_shards: 2,
+            ..Unified::default()
         }),
-        Policy::Unified(Unified { scaling: vec![-4], target_table: 64 << 10, base_shards: 1 }),
-        Policy::Fifo(Fifo { max_bytes: 300 << 10, max_age_secs: 0 }),
-        Policy::Fluid(Fluid { ratio: 4, inner_runs: 1, last_runs: 1 }),
-        Policy::Fluid(Fluid { ratio: 4, inner_runs: 2, last_runs: 3 }),
-        Policy::Universal(Universal { runs: 4, slack: 1, space: 100 }),
-        Policy::DynamicLeveled(DynamicLeveled { ratio: 4, level0_runs: 2, base: 128 << 10 }),
-        Policy::DynamicLeveled(DynamicLeveled { ratio: 10, level0_runs: 4, base: 256 << 10 }),
-        Policy::Spooky(Spooky { ratio: 4, level0_runs: 2, base: 128 << 10 }),
-        Policy::Spooky(Spooky { ratio: 10, level0_runs: 4, base: 256 << 10 }),
-        Policy::Fade(Fade { ratio: 4, level0_runs: 2, base: 128 << 10 }),
+        Policy::Unified(Unified {
+            scaling: vec![-4],
+            target_table: 64 << 10,
+            base_shards: 1,
+            ..Unified::default()
+        }),
+        Policy::Fifo(Fifo { max_bytes: 300 << 10, max_age_secs: 0, ..Fifo::default() }),
+        Policy::Fluid(Fluid { ratio: 4, inner_runs: 1, last_runs: 1, ..Fluid::default() }),
+        Policy::Fluid(Fluid { ratio: 4, inner_runs: 2, last_runs: 3, ..Fluid::default() }),
+        Policy::Universal(Universal { runs: 4, slack: 1, space: 100, ..Universal::default() }),
+        Policy::DynamicLeveled(DynamicLeveled {
+            ratio: 4,
+            level0_runs: 2,
+            base: 128 << 10,
+            ..DynamicLeveled::default()
+        }),
+        Policy::DynamicLeveled(DynamicLeveled {
+            ratio: 10,
+            level0_runs: 4,
+            base: 256 << 10,
+            ..DynamicLeveled::default()
+        }),
+        Policy::Spooky(Spooky { ratio: 4, level0_runs: 2, base: 128 << 10, ..Spooky::default() }),
+        Policy::Spooky(Spooky { ratio: 10, level0_runs: 4, base: 256 << 10, ..Spooky::default() }),
+        Policy::Fade(Fade { ratio: 4, level0_runs: 2, base: 128 << 10, ..Fade::default() }),
         Policy::Incremental(Incremental { goal: 1.5, ..Incremental::default() }),
         Policy::Incremental(Incremental { min_runs: 2, ..Incremental::default() }),
     ];
@@ -185,7 +203,8 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 fn fifo_counts_blob_bytes() {
     own_process!();
     for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
-        let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });
+        let policy =
+            Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0, ..Fifo::default() });
         let options = TreeOptions { blob_threshold: 512, ..tiny(policy) };
         let env = Watching::new();
         let open = || {
@@ -272,8 +291,8 @@ fn an_incremental_merge_takes_room_for_a_few_tables() {
 fn a_policy_without_a_bound_says_so() {
     own_process!();
     let unbounded = [
-        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }),
-        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2, ..TimeWindow::default() }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0, ..Fifo::default() }),
     ];
     for policy in unbounded {
         let (db, tree) = Watching::new().open(tiny(policy));
@@ -381,8 +400,12 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
     own_process!();
     let env = Watching::new();
     // The policy picks no compaction, so the manual one is the only job.
-    let (db, tree) =
-        env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
+    let (db, tree) = env.open(tiny(Policy::Tiered(Tiered {
+        min_runs: 64,
+        max_runs: 64,
+        bucket: 3.0,
+        ..Tiered::default()
+    })));
     let mut rng = Rng::new(5);
     // Two rounds of writes make all tables overlap others, so the compaction rewrites all of them.
     (0..2 * KEYS).for_each(|k| put(&tree, k % KEYS, &mut rng));
@@ -431,7 +454,7 @@ fn latencies_are_counted_where_they_should() {
     let mut rng = Rng::new(5);
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     for _ in 0..10 {
-        tree.with(Durability::Power).put(b"durable", b"").unwrap();
+        tree.with_durability(Durability::Power).put(b"durable", b"").unwrap();
     }
     for _ in 0..2000 {
         tree.get(b"key00000007").unwrap();

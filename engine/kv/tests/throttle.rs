@@ -31,7 +31,12 @@ fn tree_options() -> TreeOptions {
         memtable_size: 64 << 10,
         table_size: 256 << 10,
         compression: vec![Compression::None],
-        policy: Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 }),
+        policy: Policy::Tiered(Tiered {
+            min_runs: 2,
+            max_runs: 4,
+            bucket: 2.0,
+            ..Tiered::default()
+        }),
         ..TreeOptions::default()
     }
 }
@@ -56,7 +61,7 @@ impl<F: Fn() + Send + Sync + 'static> CompactionFilter for DropAll<F> {
 }
 
 impl<F: Fn() + Send + Sync> CompactionFilterPass for DropAll<F> {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+    fn filter(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
         (self.0)();
         FilterDecision::Drop
     }

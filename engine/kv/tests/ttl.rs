@@ -15,7 +15,7 @@ use firn_testkit::rng::Rng;
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 type Entry = (Vec<u8>, Vec<u8>, Option<u64>);
 
-fn live(model: &Model, now: u64) -> Vec<Entry> {
+fn decode_value(model: &Model, now: u64) -> Vec<Entry> {
     let all = model.iter().filter(|(_, (_, over))| over.is_none_or(|o| o > now));
     all.map(|(k, (v, over))| (k.clone(), v.clone(), *over)).collect()
 }
@@ -26,15 +26,16 @@ fn key(n: u64) -> Vec<u8> {
 
 fn options(rng: &mut Rng) -> TreeOptions {
     let policies = [
-        Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 }),
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0, ..Tiered::default() }),
         Policy::Leveled(Leveled {
             level0_runs: 2,
             ratio: 2,
             base: 64 << 10,
             movement: Default::default(),
+            ..Leveled::default()
         }),
-        Policy::TimeWindow(TimeWindow { window_secs: 5, min_runs: 2 }),
-        Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 5, min_runs: 2, ..TimeWindow::default() }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 2, ..LazyLeveled::default() }),
     ];
     let policy = policies[rng.below(4) as usize].clone();
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
@@ -95,7 +96,7 @@ impl Run {
         match rng.below(26) {
             0..=7 => {
                 match lifetime {
-                    Some(lifetime) => tree.put_for(&k, &v, lifetime).unwrap(),
+                    Some(lifetime) => tree.put_with_ttl(&k, &v, lifetime).unwrap(),
                     None => tree.put(&k, &v).unwrap(),
                 }
                 self.set(k, v, lifetime);
@@ -143,7 +144,7 @@ impl Run {
             }
             13 => {
                 let popped = tree.pop_first().unwrap().map(|(k, v)| (k.to_vec(), v.to_vec()));
-                let first = live(&self.model, self.now()).into_iter().next();
+                let first = decode_value(&self.model, self.now()).into_iter().next();
                 assert_eq!(popped, first.clone().map(|(k, v, _)| (k, v)));
                 // All entries before the popped one are gone. They had already expired.
                 self.model.retain(|x, _| first.as_ref().is_some_and(|(k, ..)| x > k));
@@ -152,7 +153,7 @@ impl Run {
                 let mut batch = Batch::new();
                 for n in 0..3 {
                     let k = key(rng.below(60));
-                    batch.put(tree.tree(), &k, tree.timed([n], lifetime)).unwrap();
+                    batch.put(tree.tree(), &k, tree.encode_value([n], lifetime)).unwrap();
                     self.set(k, vec![n], lifetime);
                 }
                 db.write(batch).unwrap();
@@ -160,16 +161,16 @@ impl Run {
             15 => {
                 let mut tx = db.transaction();
                 assert_eq!(
-                    tree.live(tx.get(tree.tree(), &k).unwrap()).unwrap().as_deref(),
+                    tree.decode_value(tx.get(tree.tree(), &k).unwrap()).unwrap().as_deref(),
                     self.found(&k).as_deref()
                 );
-                tx.put(tree.tree(), &k, tree.timed(&v, lifetime)).unwrap();
+                tx.put(tree.tree(), &k, tree.encode_value(&v, lifetime)).unwrap();
                 self.set(k, v, lifetime);
                 let seen = tree
-                    .live_in(tx.iter(tree.tree()))
+                    .decode_range(tx.iter(tree.tree()))
                     .map(|e| told(e.unwrap()))
                     .collect::<Vec<_>>();
-                assert_eq!(seen, live(&self.model, self.now()));
+                assert_eq!(seen, decode_value(&self.model, self.now()));
                 tx.commit().unwrap();
             }
             16..=18 => tree.tree().flush().unwrap(),
@@ -193,7 +194,7 @@ impl Run {
 
     fn check(&self) {
         let (tree, now) = (self.tree.as_ref().unwrap(), self.now());
-        let expected = live(&self.model, now);
+        let expected = decode_value(&self.model, now);
         assert_eq!(tree.iter().map(|e| told(e.unwrap())).collect::<Vec<_>>(), expected);
         let mut back: Vec<Entry> = tree.iter().rev().map(|e| told(e.unwrap())).collect();
         back.reverse();
@@ -225,10 +226,10 @@ impl Run {
         );
         if let Some((snapshot, model)) = &self.snapshot {
             let seen: Vec<Entry> =
-                tree.live_in(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
+                tree.decode_range(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
             assert_eq!(
                 seen,
-                live(model, now),
+                decode_value(model, now),
                 "a snapshot must show its entries that have not expired"
             );
         }
@@ -267,7 +268,8 @@ fn store() -> (Arc<MemEnv>, Db) {
 #[test]
 fn what_a_dropped_put_hid_stays_hidden() {
     let (env, db) = store();
-    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 2, bucket: 1.1 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 2, bucket: 1.1, ..Tiered::default() });
     let tree = db
         .ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
         .unwrap();
@@ -278,7 +280,7 @@ fn what_a_dropped_put_hid_stays_hidden() {
         tree.put(format!("{n:05}"), value).unwrap();
     }
     tree.tree().compact().unwrap();
-    tree.put_for("00007", [2; 1000], Duration::from_secs(1)).unwrap();
+    tree.put_with_ttl("00007", [2; 1000], Duration::from_secs(1)).unwrap();
     tree.tree().flush().unwrap();
     env.advance(Duration::from_secs(2));
     tree.put("x", "y").unwrap();
@@ -299,7 +301,7 @@ fn space_comes_back_and_whole_tables_go_unread() {
     let (env, db) = store();
     let tree = db.ttl_tree("t", TreeOptions { block_size: 512, ..TreeOptions::default() }).unwrap();
     (0..1000u32).for_each(|n| {
-        tree.put_for(n.to_be_bytes(), n.to_le_bytes(), Duration::from_secs(10)).unwrap()
+        tree.put_with_ttl(n.to_be_bytes(), n.to_le_bytes(), Duration::from_secs(10)).unwrap()
     });
     tree.tree().flush().unwrap();
     assert_eq!(db.stats().space.live, db.stats().table_bytes());
@@ -319,9 +321,10 @@ fn space_comes_back_and_whole_tables_go_unread() {
 #[test]
 fn a_snapshot_over_expired_tables_delays_no_other_compaction() {
     let (env, db) = store();
-    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 3, bucket: 10.0, ..Tiered::default() });
     let tree = db.ttl_tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
-    tree.put_for(key(0), "short", Duration::from_secs(1)).unwrap();
+    tree.put_with_ttl(key(0), "short", Duration::from_secs(1)).unwrap();
     tree.tree().flush().unwrap();
     let snapshot = db.snapshot();
     env.advance(Duration::from_secs(2));
@@ -353,6 +356,6 @@ fn a_tree_is_of_values_that_expire_or_it_is_not() {
     assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Corruption);
     assert_eq!(tree.iter().next().unwrap().unwrap_err().kind(), ErrorKind::Corruption);
     // The longest lifetime is valid.
-    tree.put_for("long", "v", Duration::MAX).unwrap();
+    tree.put_with_ttl("long", "v", Duration::MAX).unwrap();
     assert!(tree.get("long").unwrap().unwrap().expires_micros().is_some());
 }

@@ -102,7 +102,8 @@ fn store(
     files: u64,
 ) -> (Tree, Files) {
     let mem: Arc<dyn Env> = Arc::new(MemEnv::new(1));
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     let options = TreeOptions {
         policy,
         blob_threshold: 512,
@@ -220,7 +221,7 @@ fn key_only_scans_read_no_neighbouring_values() {
             tree.get(key(i)).unwrap().unwrap();
             let mut c = tree.cursor(key(i + 40)..).unwrap();
             c.first().unwrap();
-            if c.valid() {
+            if c.is_valid() {
                 c.next().unwrap();
             }
         }

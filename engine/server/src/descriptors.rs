@@ -18,6 +18,7 @@ const MIN_TABLES: u64 = 8;
 
 /// Distribution of the descriptors of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DescriptorPlan {
     /// Limit of the process.
     pub limit: u64,
@@ -49,6 +50,7 @@ pub struct DescriptorNeeds {
 impl DescriptorPlan {
     /// Shares this many descriptors. Connections have priority over table files, which can be
     /// closed and reopened.
+    #[doc(hidden)]
     pub fn new(limit: u64, needs: &DescriptorNeeds) -> DescriptorPlan {
         let threads = needs.background_threads as u64 * BY_THREAD;
         let reserved = FIXED + threads + needs.workers as u64 + needs.ports;

@@ -9,19 +9,24 @@
 //! # Ok::<(), firn_server::ServerError>(())
 //! ```
 //!
+//! # Features
+//!
+//! No feature is on by default. `tls` adds encrypted connections, with rustls and ring
+//! ([`Options::tls`]).
+//!
 //! The command `firn serve` runs this server. `COMPATIBILITY.md` beside this crate lists the
 //! differences from Cassandra that clients can see.
 //!
-//! [`client`] is the client side: a connection to a server, Firn's or Cassandra's.
-//!
 //! Floors: [`options`](Options), `descriptors`, `transport`, `http`, `wire` (0) < `node` (1) <
-//! `native`, `thrift` (2) < `server`, [`client`] (3).
+//! `native`, `thrift` (2) < `server`, `client` (3).
 
 #![warn(missing_debug_implementations)]
 
+#[doc(hidden)]
 pub mod client;
 mod descriptors;
 mod http;
+#[doc(hidden)]
 pub mod internals;
 mod native;
 mod node;
@@ -32,9 +37,11 @@ mod transport;
 mod wire;
 
 pub use descriptors::DescriptorPlan;
-pub use options::{Options, ServerError, StorePlace};
+pub use options::{Options, ServerError, StoreLocation};
 pub use server::Server;
-pub use transport::{TlsOptions, TlsTrust};
+pub use transport::TlsOptions;
+#[doc(hidden)]
+pub use transport::TlsTrust;
 
 /// Runs the examples of the pages as tests.
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use crate::transport::{TlsAcceptor, TlsOptions};
 
 /// The location of the store.
 #[derive(Clone, Debug)]
-pub enum StorePlace {
+pub enum StoreLocation {
     /// In memory; the data is lost when the server stops.
     Memory,
     /// In this directory, which is created if missing.
@@ -42,7 +42,7 @@ pub struct Options {
     /// TLS settings. `None`: connections are not encrypted.
     pub tls: Option<TlsOptions>,
     /// The location of the store.
-    pub store: StorePlace,
+    pub store: StoreLocation,
     /// Whether clients must log in. `None`: they must if the store has a role that can log in.
     pub login: Option<bool>,
     /// Whether to allow an address other than a loopback one without logins. Every client that
@@ -90,7 +90,7 @@ pub struct Options {
 }
 
 impl Options {
-    fn with(store: StorePlace, port: u16) -> Options {
+    fn with(store: StoreLocation, port: u16) -> Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             thrift: None,
@@ -119,12 +119,12 @@ impl Options {
 
     /// Returns options for tests: a store in memory and a free port.
     pub fn ephemeral() -> Options {
-        Options::with(StorePlace::Memory, 0)
+        Options::with(StoreLocation::Memory, 0)
     }
 
     /// Returns options for the store in this directory, at 127.0.0.1, port 9042.
     pub fn directory(dir: impl Into<PathBuf>) -> Options {
-        let store = StorePlace::Directory(dir.into(), Box::default());
+        let store = StoreLocation::Directory(dir.into(), Box::default());
         Options::with(store, 9042)
     }
 
@@ -158,10 +158,10 @@ impl Options {
     /// `None`: the limit is absent or unknown.
     pub fn descriptor_plan(&self) -> Option<DescriptorPlan> {
         let (threads, tables) = match &self.store {
-            StorePlace::Memory => (0, Some(0)),
-            StorePlace::Directory(_, wide) => {
+            StoreLocation::Memory => (0, Some(0)),
+            StoreLocation::Directory(_, wide) => {
                 let db = &wide.store.db;
-                (db.background_threads, db.open_files.as_ref().map(OpenFiles::most))
+                (db.background_threads, db.open_files.as_ref().map(OpenFiles::limit))
             }
         };
         self.descriptor_plan_of(threads, tables)

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::http::{HttpPort, HttpResponse};
 use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::{CompactionHistory, Node};
-use crate::options::{Options, ServerError, StorePlace};
+use crate::options::{Options, ServerError, StoreLocation};
 use crate::thrift::serve_thrift;
 use crate::transport::{TlsAcceptor, Transport};
 
@@ -95,8 +95,8 @@ impl Server {
         options.check()?;
         let mut compactions = None;
         let session = match &options.store {
-            StorePlace::Memory => Session::in_memory()?,
-            StorePlace::Directory(dir, wide) => {
+            StoreLocation::Memory => Session::in_memory()?,
+            StoreLocation::Directory(dir, wide) => {
                 let mut wide = (**wide).clone();
                 if let (Some(plan), None) = (options.descriptor_plan(), &wide.store.db.open_files) {
                     wide.store.db.open_files = Some(OpenFiles::new(plan.tables));
@@ -116,7 +116,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`start`](Server::start).
-    pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
+    pub fn start_with_session(session: Session, options: Options) -> Result<Server, ServerError> {
         Server::begin(session, options, None)
     }
 
@@ -145,7 +145,7 @@ impl Server {
         let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
         let address = listening[0].1;
         let mut options = Options { address, ..options };
-        let tables = session.engine().wide().db().stats().files.most;
+        let tables = session.engine().wide().db().stats().files.limit;
         let tables = Some(tables).filter(|most| *most < u64::MAX).unwrap_or_default();
         if let Some(plan) = options.descriptor_plan_of(BACKGROUND, Some(tables)) {
             if plan.is_short() {

@@ -35,7 +35,7 @@ fn database() -> Session {
 fn server() -> Server {
     let mut options = Options::ephemeral();
     options.thrift = Some("127.0.0.1:0".parse().unwrap());
-    Server::over(database(), options).unwrap()
+    Server::start_with_session(database(), options).unwrap()
 }
 
 fn login(server: &Server, role: &str, password: &str) -> Peer {
@@ -167,7 +167,7 @@ fn passwords_are_not_shown_to_others() {
     let dir = std::env::temp_dir().join(format!("firn-access-{}", std::process::id()));
     let mut options = Options::ephemeral();
     options.statement_log = Some(dir.clone());
-    let server = Server::over(database(), options).unwrap();
+    let server = Server::start_with_session(database(), options).unwrap();
     let mut admin = login(&server, "admin", "a");
     for (n, cql) in [
         "CREATE ROLE r1 WITH PASSWORD = 'SECRET-1' AND LOGIN = true",

@@ -116,7 +116,7 @@ fn wrong_passwords_leak_no_memory() {
     firn_testkit::own_process!();
     let session = Session::in_memory().unwrap();
     session.execute("CREATE ROLE ann WITH PASSWORD = 'x' AND LOGIN = true", ()).unwrap();
-    let server = Server::over(session, Options::ephemeral()).unwrap();
+    let server = Server::start_with_session(session, Options::ephemeral()).unwrap();
     let address = server.address();
     let before = anonymous();
     std::thread::scope(|scope| {
@@ -203,11 +203,11 @@ fn results_are_bounded_and_pages_end_before() {
     peer.good(&format!("{all} LIMIT 50"));
     // A page of any number of rows is limited to a few.
     let session = server.session();
-    let mut how = firn_cql::Run::default();
+    let mut how = firn_cql::RunOptions::default();
     (how.page_size, how.max_result_bytes) = (Some(100_000), Some(64 << 10));
     let (mut rows, mut pages) = (0, 0);
     loop {
-        let page = session.execute_as(all, (), &how).unwrap();
+        let page = session.execute_with(all, (), &how).unwrap();
         (rows, pages) = (rows + page.len(), pages + 1);
         assert!(page.len() <= 20, "{}", page.len());
         how.paging = page.paging().cloned();
@@ -218,7 +218,7 @@ fn results_are_bounded_and_pages_end_before() {
     assert_eq!((rows, pages > 10), (200, true), "{pages} pages");
     how.page_size = Some(1);
     let sorted = format!("{all} WHERE k IN (0, 1, 2) ORDER BY c");
-    assert!(session.execute_as(&sorted, (), &how).is_err(), "all of it is sorted");
+    assert!(session.execute_with(&sorted, (), &how).is_err(), "all of it is sorted");
 }
 
 /// Calls `execute_cql3_query` over Thrift; returns the number of the reply's field.

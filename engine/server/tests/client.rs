@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{frame, int, segment, short, string, value};
-use firn_cql::{Bound, LoggedSize, LoggedStatement};
+use firn_cql::{BoundValue, LoggedSize, LoggedStatement};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, Consistency, CqlClient};
 use firn_server::internals::wire::{
     BatchMember, BatchRequest, Opcode, QueryParameters, Version, WireConsistency, WireRequest,
@@ -114,7 +114,7 @@ fn a_client_reads_what_a_session_reads() {
         assert_eq!(here.len(), there.len(), "{cql}");
         for (a, b) in here.columns().iter().zip(there.columns().iter()) {
             assert_eq!((&a.keyspace, &a.table, &a.name), (&b.keyspace, &b.table, &b.name));
-            assert_eq!(a.of.of, b.of.of, "{cql}: {}", a.name);
+            assert_eq!(a.column_type.value_type, b.column_type.value_type, "{cql}: {}", a.name);
         }
         for (a, b) in here.iter().zip(there.iter()) {
             (0..here.columns().len()).for_each(|c| assert_eq!(a.bytes(c), b.bytes(c), "{cql}"));
@@ -131,7 +131,7 @@ fn a_client_reads_what_a_session_reads() {
     );
     let mut one = client.prepare("SELECT m FROM t WHERE id = ?").unwrap();
     assert_eq!((one.markers()[0].name.as_str(), one.columns()[0].name.as_str()), ("id", "m"));
-    let key = [Bound::Bytes(int(1).to_vec())];
+    let key = [BoundValue::Bytes(int(1).to_vec())];
     let run = ClientRun { consistency: Consistency::Quorum, ..ClientRun::default() };
     assert_eq!(
         client
@@ -148,7 +148,7 @@ fn a_client_reads_what_a_session_reads() {
     let traced = ClientRun { traced: true, ..run };
     let traced = client.execute(&mut one, &key, &traced).unwrap().trace.unwrap();
     let shown = "SELECT parameters FROM system_traces.sessions WHERE session_id = ?";
-    let shown = session.execute(shown, vec![Bound::Bytes(traced.to_vec())]).unwrap();
+    let shown = session.execute(shown, vec![BoundValue::Bytes(traced.to_vec())]).unwrap();
     let parameters = shown.typed::<(BTreeMap<String, String>,)>().unwrap().remove(0).0;
     for (name, value) in [
         ("query", "SELECT m FROM t WHERE id = ?"),
@@ -194,7 +194,7 @@ fn logins_are_required_and_checked() {
     options.login = Some(true);
     let session = firn_cql::Session::in_memory().unwrap();
     session.execute("CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true", ()).unwrap();
-    let server = Server::over(session, options).unwrap();
+    let server = Server::start_with_session(session, options).unwrap();
     let mut options = ClientOptions::new(server.address().to_string());
     let wanted = CqlClient::connect(&options).unwrap_err();
     assert!(matches!(wanted, ClientError::LoginRequired), "{wanted}");
@@ -343,7 +343,8 @@ fn an_unknown_class_is_bytes() {
     });
     let mut client = CqlClient::connect(&ClientOptions::new(address)).unwrap();
     let rows = client.query("SELECT v FROM t", &ClientRun::default()).unwrap().rows;
-    let (of, bytes) = (&rows.columns()[0].of.of, rows.row(0).unwrap().bytes(0).unwrap());
+    let (of, bytes) =
+        (&rows.columns()[0].column_type.value_type, rows.row(0).unwrap().bytes(0).unwrap());
     assert_eq!(of.full_name(), class);
     let text = of.to_text(bytes, firn_wide::Wording::Cql);
     assert_eq!(text, "0x0102ff");
@@ -428,7 +429,7 @@ fn statements_are_logged_to_a_file() {
     client.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", &how).unwrap();
     client.query("CREATE TABLE k.t (id int PRIMARY KEY, v text)", &how).unwrap();
     let mut insert = client.prepare("INSERT INTO k.t (id, v) VALUES (?, ?)").unwrap();
-    let values = [&[0, 0, 0, 1][..], b"a secret"].map(|bytes| Bound::Bytes(bytes.to_vec()));
+    let values = [&[0, 0, 0, 1][..], b"a secret"].map(|bytes| BoundValue::Bytes(bytes.to_vec()));
     client.execute(&mut insert, &values, &how).unwrap();
     server.stop().unwrap();
 

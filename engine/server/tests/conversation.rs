@@ -914,7 +914,7 @@ fn guarded() -> Server {
     ] {
         session.execute(cql, ()).unwrap();
     }
-    Server::over(session, Options::ephemeral()).unwrap()
+    Server::start_with_session(session, Options::ephemeral()).unwrap()
 }
 
 const AUTHENTICATE: u8 = 0x03;

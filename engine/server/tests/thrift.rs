@@ -138,7 +138,7 @@ fn a_role_that_can_log_in_makes_logins_required() {
     ] {
         session.execute(cql, ()).unwrap();
     }
-    let server = Server::over(session, options()).unwrap();
+    let server = Server::start_with_session(session, options()).unwrap();
     let session = server.session();
     let credentials = |password: &str| {
         let pairs = [("username", "ann"), ("password", password)];

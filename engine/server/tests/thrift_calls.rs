@@ -224,7 +224,7 @@ fn before_a_login_only_describe_calls_are_allowed() {
     session.execute("CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true", ()).unwrap();
     let mut options = Options::ephemeral();
     options.thrift = Some("127.0.0.1:0".parse().unwrap());
-    let server = Server::over(session, options).unwrap();
+    let server = Server::start_with_session(session, options).unwrap();
     let mut caller = Caller::connect(&server);
     for method in [
         "describe_cluster_name",

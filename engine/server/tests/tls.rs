@@ -71,11 +71,7 @@ impl Files {
     }
 
     fn tls(&self) -> TlsOptions {
-        TlsOptions {
-            certificate: self.dir.join("server.pem"),
-            key: self.dir.join("key.pem"),
-            clients: None,
-        }
+        TlsOptions::new(self.dir.join("server.pem"), self.dir.join("key.pem"))
     }
 
     fn start(&self, change: impl FnOnce(&mut Options)) -> Server {

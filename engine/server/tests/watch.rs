@@ -142,7 +142,7 @@ fn a_read_only_store_is_not_healthy() {
     let faults = FaultEnv::new(Arc::new(mem.clone()));
     faults.only(&[OpClass::Sync]);
     let wide = Wide::open_in(Arc::new(faults.clone()), "/db", Default::default()).unwrap();
-    let server = Server::over(Session::new(wide).unwrap(), watched()).unwrap();
+    let server = Server::start_with_session(Session::new(wide).unwrap(), watched()).unwrap();
     let health = || {
         let (status, _, body) = get(&server, "/health");
         (status.split(' ').nth(1).unwrap().to_owned(), body)
@@ -246,7 +246,7 @@ fn compactions_since_the_start_are_listed() {
     }));
     let mut all = Options::directory(&dir);
     all.address = "127.0.0.1:0".parse().unwrap();
-    all.store = firn_server::StorePlace::Directory(dir.clone(), Box::new(options));
+    all.store = firn_server::StoreLocation::Directory(dir.clone(), Box::new(options));
     let server = Server::start(all).unwrap();
     let session = server.session();
     let make = |cql: &str| session.execute(cql, ()).unwrap();

@@ -67,8 +67,8 @@ impl AsyncDb {
     }
 
     /// Returns a handle that writes with `durability`. It shares the bound of running calls.
-    pub fn with(&self, durability: Durability) -> AsyncDb {
-        AsyncDb { db: self.db.with(durability), ..self.clone() }
+    pub fn with_durability(&self, durability: Durability) -> AsyncDb {
+        AsyncDb { db: self.db.with_durability(durability), ..self.clone() }
     }
 
     /// Opens the tree `name`, and creates it with these options if it does not exist.
@@ -88,7 +88,7 @@ impl AsyncDb {
     /// # use firn_tokio::AsyncDb;
     /// # let db = AsyncDb::new(Db::in_memory()?);
     /// # let tree = db.db().tree("t", TreeOptions::default())?;
-    /// let durable = db.wrap(tree.with(Durability::Power));
+    /// let durable = db.wrap(tree.with_durability(Durability::Power));
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn wrap(&self, tree: Tree) -> AsyncTree {

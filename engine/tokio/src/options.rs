@@ -20,10 +20,17 @@ pub struct AsyncOptions {
     /// Maximum size of a chunk, in bytes of keys and values. Default 256 KiB. A chunk ends with the
     /// entry that reaches it.
     pub chunk_bytes: usize,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for AsyncOptions {
     fn default() -> AsyncOptions {
-        AsyncOptions { max_running: 64, chunk_entries: 256, chunk_bytes: 256 << 10 }
+        AsyncOptions {
+            max_running: 64,
+            chunk_entries: 256,
+            chunk_bytes: 256 << 10,
+            _non_exhaustive: (),
+        }
     }
 }

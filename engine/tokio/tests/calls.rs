@@ -25,7 +25,7 @@ fn calls_do_what_the_engine_does() {
 
         let mut batch = Batch::new();
         batch.put(tree.tree(), "c", "3")?;
-        db.with(Durability::Power).write(batch).await?;
+        db.with_durability(Durability::Power).write(batch).await?;
         db.sync().await?;
         assert_eq!(db.call(|db| db.existing_tree("t")?.len()).await?, 2);
         assert_eq!(tree.call(|tree| tree.first()).await?.unwrap().0, "b");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use firn_kv::{Db, ErrorKind, Folded, MergeOperator, TreeOptions};
+use firn_kv::{Db, ErrorKind, MergeOperator, MergeResult, TreeOptions};
 use firn_tokio::{AsyncDb, AsyncOptions, AsyncTree, RangeStream};
 use futures_core::stream::FusedStream;
 use futures_util::{StreamExt, TryStreamExt};
@@ -65,9 +65,14 @@ impl MergeOperator for Counting {
         "counting"
     }
 
-    fn fold(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+    fn full_merge(
+        &self,
+        _: &[u8],
+        _: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Folded::Value(operands.concat()))
+        Ok(MergeResult::Value(operands.concat()))
     }
 }
 

@@ -38,6 +38,7 @@ pub enum Error {
 
 /// Part of an entry of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EntryPart {
     /// The key.
     Key,

@@ -69,6 +69,7 @@ impl<K, V> fmt::Debug for TypedTree<K, V> {
 
 /// Result of [`TypedTree::update`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TypedUpdated<T> {
     /// Value before the update.
     pub old: Option<T>,
@@ -89,8 +90,8 @@ impl<K, V> TypedTree<K, V> {
     }
 
     /// Returns a handle of the same tree that writes with `durability`.
-    pub fn with(&self, durability: Durability) -> TypedTree<K, V> {
-        TypedTree::new(self.tree.with(durability))
+    pub fn with_durability(&self, durability: Durability) -> TypedTree<K, V> {
+        TypedTree::new(self.tree.with_durability(durability))
     }
 
     /// Returns the tree of bytes.

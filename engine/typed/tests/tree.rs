@@ -85,7 +85,7 @@ fn batches_snapshots_and_transactions() {
     tree.delete_in(&mut batch, &("bo", 1)).unwrap();
     tree.delete_range_in(&mut batch, Prefix(("ann",))).unwrap();
     assert_eq!(batch.len(), 3);
-    db.with(Durability::Power).write(batch).unwrap();
+    db.with_durability(Durability::Power).write(batch).unwrap();
     assert_eq!(values(tree.iter()), [8, 7]);
 
     let then = tree.at(&before);
@@ -129,7 +129,7 @@ fn read_modify_write() {
     assert_eq!(tree.compare_and_swap("a", None, Some("4")).unwrap(), Err(Some("3".to_owned())));
     let updated = tree.update("a", |old| old.map(|old| old + "!")).unwrap();
     assert_eq!((updated.old.as_deref(), updated.new.as_deref()), (Some("3"), Some("3!")));
-    let deleted = tree.with(Durability::Process).update("a", |_| None).unwrap();
+    let deleted = tree.with_durability(Durability::Process).update("a", |_| None).unwrap();
     assert!(deleted.new.is_none() && !tree.contains("a").unwrap());
     // The value changes while the function runs: it runs again.
     let mut calls = 0;

@@ -17,7 +17,10 @@ fn open() -> Wide {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap()
 }
 
@@ -389,7 +392,7 @@ fn a16_a_comparator_of_ones_own() {
             ..DbOptions::default()
         };
         let options = Options {
-            store: StoreOptions { db, clock: None },
+            store: StoreOptions { db, clock: None, ..StoreOptions::default() },
             registry: Arc::new(registry),
             ..Options::default()
         };

@@ -14,7 +14,10 @@ fn open(env: &Arc<MemEnv>) -> Wide {
     Wide::open_in(
         env.clone(),
         "/demo",
-        Options { store: StoreOptions { db, clock: None }, ..Options::default() },
+        Options {
+            store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+            ..Options::default()
+        },
     )
     .unwrap()
 }

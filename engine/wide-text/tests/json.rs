@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
+use firn_wide::internals::api::Counts;
 use firn_wide::internals::key::Layout;
 use firn_wide::internals::store::StoreMutation;
 use firn_wide::*;
@@ -23,7 +24,10 @@ fn open(families: &[CfDef]) -> Keyspace {
         ..DbOptions::default()
     };
     let clock = Arc::new(ManualClock::new(NOW * 1_000_000));
-    let options = Options { store: StoreOptions { db, clock: Some(clock) }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: Some(clock), ..StoreOptions::default() },
+        ..Options::default()
+    };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families.to_vec(), ..KsDef::new("K") }).unwrap();
     wide.keyspace("K").unwrap()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_kv::DbOptions;
 use firn_kv::MemEnv;
 use firn_wide::KsDef;
+use firn_wide::internals::api::Counts;
 use firn_wide::*;
 use firn_wide_text::json::{ImportOptions, JsonFailure, Notation, export, import};
 use firn_wide_text::storage_conf::StorageConf;
@@ -32,7 +33,10 @@ fn open() -> Keyspace {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     let families = StorageConf::parse_families(FAMILIES, "K", &wide.registry()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();

@@ -17,7 +17,10 @@ fn open(env: &MemEnv) -> Wide {
         wal_segment: 1 << 20,
         ..DbOptions::default()
     };
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     Wide::open_in(Arc::new(env.clone()), "/wide", options).unwrap()
 }
 

@@ -72,7 +72,7 @@
 //!   ([`Registry`], [`Comparator`]).
 //! - [`KsDef`], [`CfDef`], [`ColumnDef`] define keyspaces, families, and columns with indexes.
 //! - [`ColumnFamily`], [`Row`], [`Slice`], [`Rows`], [`Find`], [`Batch`]: the idiomatic interface.
-//!   [`Keyspace::update`] reads and writes rows under a lock; [`Chunks`] writes many rows.
+//!   [`Keyspace::update`] reads and writes rows under a lock.
 //! - [`Keyspace`] also has Thrift's operations with their names: `get_slice`, `batch_mutate`,
 //!   `get_indexed_slices`, …
 //! - [`ColumnFamily::purge_report`] reports why tombstones are not purged.
@@ -90,13 +90,20 @@
 //! - A `batch_mutate` over many rows is atomic.
 //! - There is one node, and no consistency level.
 //!
-//! The API here is stable. The modules in [`internals`] have no stability promise.
+//! # Features
+//!
+//! No feature is on by default. `time-zones` adds timestamps with names of time zones, such as
+//! `Europe/Berlin` and `PST`, and contains the zone data.
+//!
+//! The API here is stable. The hidden module `internals` is for the tools of this workspace and has
+//! no stability promise.
 
 #![warn(missing_debug_implementations)]
 
 mod api;
 mod base;
 mod cell;
+#[doc(hidden)]
 pub mod internals;
 mod key;
 mod ring;
@@ -105,8 +112,8 @@ mod store;
 mod types;
 
 pub use api::{
-    Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Languages, Options,
-    Row, RowIter, Rows, Slice,
+    Batch, ColumnFamily, Columns, Find, FromBytes, Keyspace, Languages, Options, Row, RowIter,
+    Rows, Slice,
 };
 pub use api::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn,
@@ -115,13 +122,16 @@ pub use api::{
 };
 pub use api::{MAX_SHORT, MAX_TTL, ToBytes, Wide};
 pub use base::error::{Error, Result};
+pub use cell::CellFacts;
 pub use ring::Partitioner;
 pub use schema::{CfDef, ColumnDef, IndexType, KsDef};
 pub use store::{Blocker, Clock, Grace, ManualClock, PurgeReport, StoreOptions, TablePurge};
 pub use types::{
-    Comparator, ComparatorLanguage, Custom, Malformed, OrderFunction, Registry, TimeSource, Type,
-    TypeError, UserType, Wording, uuids,
+    Comparator, ComparatorLanguage, Custom, DynamicTypes, Malformed, OrderFunction, Registry,
+    TimeSource, Type, TypeError, UserType, Wording, uuids,
 };
+
+pub use uuid::Uuid;
 
 /// Runs the examples of the pages as tests.
 #[cfg(doctest)]

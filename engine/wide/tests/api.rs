@@ -18,7 +18,10 @@ fn options() -> Options {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    Options { store: StoreOptions { db, clock: None }, ..Options::default() }
+    Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    }
 }
 
 fn open(env: &CrashEnv, options: Options) -> Result<Wide> {

@@ -15,7 +15,7 @@ struct Opened {
 fn open(env: &MemEnv, seconds: i64) -> Opened {
     let clock = Arc::new(ManualClock::new(seconds * 1_000_000));
     let db = DbOptions { background_threads: 0, ..DbOptions::default() };
-    let store = StoreOptions { db, clock: Some(clock.clone()) };
+    let store = StoreOptions { db, clock: Some(clock.clone()), ..StoreOptions::default() };
     let options = Options { store, ..Options::default() };
     Opened { wide: Wide::open_in(Arc::new(env.clone()), "/wide", options).unwrap(), clock }
 }
@@ -47,7 +47,8 @@ fn every_way_to_write_a_column_gives_it_the_default_time_to_live() {
     let inner = SuperColumn::new("s", [Column::new("batch", "v", 1)]);
     ks.batch_mutate(&[RowMutation::new("r", "S", [inner])]).unwrap();
     ks.family("F").unwrap().row("r").insert("builder", "v").unwrap();
-    let mut chunks = Chunks::new(&ks, "F", 10, opened.wide.durability()).unwrap();
+    let mut chunks =
+        firn_wide::internals::api::Chunks::new(&ks, "F", 10, opened.wide.durability()).unwrap();
     let loaded = [("loaded", "v")].map(|(n, v)| Ok((n.as_bytes().into(), v.as_bytes().into())));
     chunks.record(b"r", None, loaded.into_iter()).unwrap();
     chunks.flush().unwrap();

@@ -11,7 +11,10 @@ use firn_wide::*;
 
 fn keyspace(families: Vec<CfDef>) -> Keyspace {
     let db = DbOptions { background_threads: 0, ..DbOptions::default() };
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
     wide.keyspace("K").unwrap()

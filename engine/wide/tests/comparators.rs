@@ -39,7 +39,7 @@ fn options(knows_language: bool) -> Options {
     let languages: Vec<Arc<dyn ComparatorLanguage>> =
         if knows_language { vec![Arc::new(ByNumber)] } else { vec![] };
     Options {
-        store: StoreOptions { db, clock: None },
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
         languages: Languages(languages),
         ..Options::default()
     }

@@ -17,7 +17,7 @@ fn options(partitioner: &str) -> Options {
         ..DbOptions::default()
     };
     Options {
-        store: StoreOptions { db, clock: None },
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
         partitioner: Some(partitioner.into()),
         ..Options::default()
     }

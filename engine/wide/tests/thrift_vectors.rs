@@ -48,7 +48,7 @@ impl Server {
         };
         let options = Options {
             partitioner: Some(partitioner(scenario).into()),
-            store: StoreOptions { db, clock: Some(clock.clone()) },
+            store: StoreOptions { db, clock: Some(clock.clone()), ..StoreOptions::default() },
             ..Options::default()
         };
         let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();

@@ -48,7 +48,10 @@ fn names_values_and_keys_are_accepted_and_refused_as_by_the_server() {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
     wide.system_add_keyspace(&KsDef::new("val")).unwrap();
     let ks = wide.keyspace("val").unwrap();

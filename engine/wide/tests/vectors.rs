@@ -128,7 +128,7 @@ fn comparators_order_the_columns_of_a_store() {
             ..DbOptions::default()
         };
         let open = || {
-            let store = StoreOptions { db: db.clone(), clock: None };
+            let store = StoreOptions { db: db.clone(), clock: None, ..StoreOptions::default() };
             Wide::open_in(env.clone(), "/wide", Options { store, ..Options::default() }).unwrap()
         };
         let mut wide = open();

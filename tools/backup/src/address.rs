@@ -12,7 +12,7 @@ use crate::storage::BackupStorage;
 ///
 /// # Errors
 /// `InvalidArgument` for an empty or unsupported address; errors of the S3 settings.
-pub fn open_place(env: &Arc<dyn Env>, address: &str) -> Result<Arc<dyn BackupStorage>> {
+pub fn open_storage(env: &Arc<dyn Env>, address: &str) -> Result<Arc<dyn BackupStorage>> {
     // An empty path would be the current directory, whose contents the user did not mean.
     if address.is_empty() {
         return Err(Error::invalid("no repository of backups is named; name a directory"));

@@ -24,6 +24,7 @@ use crate::storage::put;
 
 /// Result of a created backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupSummary {
     /// Its name.
     pub id: String,
@@ -37,6 +38,7 @@ pub struct BackupSummary {
 
 /// The data that a backup would copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupPlan {
     /// Tables of the store.
     pub tables: u64,
@@ -94,21 +96,20 @@ impl BackupRepository {
         Ok(self.place.list(TABLES)?.into_iter().map(|f| (f.name, f.size)).collect())
     }
 
-    /// Creates a backup of `db`, which is open for writing. `dir` is its directory, and it uses the
-    /// repository's environment. Writers continue meanwhile. The backup contains all writes before
-    /// the call.
+    /// Creates a backup of `db`, which is open for writing and uses the repository's environment.
+    /// Writers continue meanwhile. The backup contains all writes before the call.
     ///
-    /// It creates a checkpoint in `dir`, by hard links, and removes it at the end. Several backups
-    /// may run at once, of one store or of several.
+    /// It creates a checkpoint in the directory of the store, by hard links, and removes it at the
+    /// end. Several backups may run at once, of one store or of several.
     ///
     /// # Errors
     /// Errors of [`Db::checkpoint`]; `Corruption` if a table of the store is damaged; `Locked`
     /// during a prune; errors of the repository. Then there is no backup. Copied tables stay: the
     /// next backup uses them, or a prune removes them.
-    pub fn create(&self, db: &Db, dir: &Path, pacing: &mut Pacing<'_>) -> Result<BackupSummary> {
+    pub fn create(&self, db: &Db, pacing: &mut Pacing<'_>) -> Result<BackupSummary> {
         self.begin()?;
         let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Backup, false)?;
-        let staging = Staging::begin(&self.env, dir)?;
+        let staging = Staging::begin(&self.env, db.dir())?;
         db.checkpoint(&staging.dir)?;
         let copy = staging.dir.as_path();
         let (state, number) = load(&*self.env, copy)?;

@@ -7,22 +7,24 @@
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-backup-{}", std::process::id()));
-//! use firn_backup::{BackupRepository, KeepRule, Pacing, open_place};
+//! use firn_backup::{BackupRepository, KeepRule, Pacing, open_storage};
 //! use firn_kv::{Db, OsEnv, TreeOptions};
 //! let (env, store) = (OsEnv::new(), dir.join("store"));
 //! let db = Db::open(&store)?;
 //! db.tree("t", TreeOptions::default())?.put("k", "v")?;
-//! let place = open_place(&env, &dir.join("backups").display().to_string())?;
+//! let place = open_storage(&env, &dir.join("backups").display().to_string())?;
 //! let backups = BackupRepository::new(env, place);
-//! let made = backups.create(&db, &store, &mut Pacing::default())?;
+//! let made = backups.create(&db, &mut Pacing::default())?;
 //! assert!(backups.verify(None, &mut Pacing::default())?.is_sound());
 //! backups.restore(&made.id, &dir.join("again"), &mut Pacing::default())?;
 //! let again = Db::open(dir.join("again"))?;
 //! assert_eq!(again.existing_tree("t")?.get("k")?.unwrap(), "v");
-//! backups.prune(KeepRule { newest: Some(7), days: None }, false)?;
+//! backups.prune(KeepRule::newest(7), false)?;
 //! # drop((db, again)); std::fs::remove_dir_all(dir).ok();
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
+//!
+//! No feature is on by default. `s3` adds S3-compatible storage (`s3://bucket/prefix`).
 //!
 //! `format-spec/README.md`, "Backups", specifies the contents of a repository:
 //!
@@ -60,7 +62,7 @@ mod staging;
 mod storage;
 mod verify;
 
-pub use address::open_place;
+pub use address::open_storage;
 pub use create::{BackupPlan, BackupSummary};
 pub use folder::FolderStorage;
 pub use names::shown_time;

@@ -102,6 +102,7 @@ pub fn made_micros(id: &str) -> Option<u64> {
 }
 
 /// Formats a time in microseconds since 1970 as `2026-11-26 04:45:01 UTC`.
+#[doc(hidden)]
 pub fn shown_time(micros: u64) -> String {
     let ([year, month, day], [hour, minute, second]) = parts(micros);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")

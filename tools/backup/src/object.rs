@@ -49,6 +49,7 @@ impl ObjectStorage {
     ///
     /// # Errors
     /// `Exhausted` if no thread can be started.
+    #[doc(hidden)]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, address: &str) -> Result<ObjectStorage> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =

@@ -33,21 +33,21 @@ impl fmt::Debug for Pacing<'_> {
 impl<'a> Pacing<'a> {
     /// Limits the rate to this number of bytes per second, at least 1; `None` for unlimited.
     #[must_use]
-    pub fn at_most(mut self, bytes_per_second: Option<u64>) -> Pacing<'a> {
+    pub fn with_rate_limit(mut self, bytes_per_second: Option<u64>) -> Pacing<'a> {
         self.rate = bytes_per_second.map(|rate| rate.max(1));
         self
     }
 
     /// Calls `report` with the bytes done so far and the total bytes.
     #[must_use]
-    pub fn reporting(mut self, report: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
+    pub fn with_progress(mut self, report: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
         self.report = Some(Box::new(report));
         self
     }
 
     /// Ends the run with an error of kind `Closed` soon after the flag is set.
     #[must_use]
-    pub fn stopped_by(mut self, stop: &'a AtomicBool) -> Pacing<'a> {
+    pub fn with_stop_flag(mut self, stop: &'a AtomicBool) -> Pacing<'a> {
         self.stop = Some(stop);
         self
     }
@@ -95,8 +95,9 @@ mod tests {
     fn a_rate_is_limited_by_the_clock() {
         let env = MemEnv::new(1);
         let mut seen = vec![];
-        let mut pacing =
-            Pacing::default().at_most(Some(1000)).reporting(|done, all| seen.push((done, all)));
+        let mut pacing = Pacing::default()
+            .with_rate_limit(Some(1000))
+            .with_progress(|done, all| seen.push((done, all)));
         let before = env.monotonic_nanos();
         pacing.begin(&env, 2500);
         [500, 1500, 500].iter().for_each(|n| pacing.step(&env, *n).unwrap());
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn a_flag_stops_a_run_also_while_it_sleeps() {
         let (env, stop) = (MemEnv::new(1), AtomicBool::new(false));
-        let mut pacing = Pacing::default().at_most(Some(1)).stopped_by(&stop);
+        let mut pacing = Pacing::default().with_rate_limit(Some(1)).with_stop_flag(&stop);
         pacing.begin(&env, 1 << 40);
         pacing.step(&env, 1).unwrap();
         stop.store(true, Ordering::Relaxed);

@@ -27,9 +27,16 @@ pub struct KeepRule {
     pub newest: Option<u64>,
     /// Age in days below which a backup stays.
     pub days: Option<u64>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl KeepRule {
+    /// Returns the rule that retains this number of newest backups.
+    pub const fn newest(count: u64) -> KeepRule {
+        KeepRule { newest: Some(count), days: None, _non_exhaustive: () }
+    }
+
     /// Reports whether a backup stays that is the `nth` newest of its store, counted from 0.
     fn keeps(&self, nth: u64, made_micros: u64, now_micros: u64) -> bool {
         let age = now_micros.saturating_sub(made_micros);
@@ -41,6 +48,7 @@ impl KeepRule {
 
 /// The removed files, or those that would be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PruneReport {
     /// Removed backups, oldest first.
     pub removed: Vec<String>,
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn either_part_of_a_rule_keeps() {
         let keeps = |newest, days, nth, age_days: u64| {
-            KeepRule { newest, days }.keeps(nth, 0, age_days * DAY_MICROS)
+            KeepRule { newest, days, ..KeepRule::default() }.keeps(nth, 0, age_days * DAY_MICROS)
         };
         assert!(keeps(None, None, 9, 900));
         assert!(keeps(Some(2), None, 1, 900) && !keeps(Some(2), None, 2, 0));

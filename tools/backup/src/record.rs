@@ -15,6 +15,7 @@ pub const MAX_RECORD: u64 = 512 << 20;
 
 /// Header of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BackupHead {
     /// Name of the backup.
     pub id: String,
@@ -40,6 +41,7 @@ pub struct BackupHead {
 
 /// A table of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TableCopy {
     /// Its number in the store.
     pub number: u64,
@@ -51,6 +53,7 @@ pub struct TableCopy {
 
 /// Record of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupRecord {
     /// The header.
     pub head: BackupHead,
@@ -63,6 +66,7 @@ impl BackupRecord {
     ///
     /// # Errors
     /// Errors of the JSON encoder, which do not occur in practice.
+    #[doc(hidden)]
     pub fn encode(&self) -> Result<String> {
         let line = |e: serde_json::Error| Error::invalid(format!("no record can be made: {e}"));
         let mut text = format!("{FIRST_LINE}\n");
@@ -81,6 +85,7 @@ impl BackupRecord {
     ///
     /// # Errors
     /// `Corruption` for a damaged record, `Incompatible` for a newer version.
+    #[doc(hidden)]
     pub fn decode(id: &str, bytes: &[u8]) -> Result<BackupRecord> {
         let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
         let version = text.lines().next().and_then(|l| l.strip_prefix("firn backup "));

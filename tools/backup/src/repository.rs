@@ -35,6 +35,7 @@ impl fmt::Debug for BackupRepository {
 
 /// An existing backup.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ListedBackup {
     /// Its name.
     pub id: String,

@@ -18,6 +18,7 @@ use crate::repository::{BackupRepository, hasher};
 
 /// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RestoreReport {
     /// The header of the backup.
     pub head: BackupHead,

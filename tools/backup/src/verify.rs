@@ -12,17 +12,19 @@ use crate::repository::{BackupRepository, hasher};
 
 /// A problem of a repository.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BackupFinding {
     /// The error, with the file of the repository.
     pub error: Error,
     /// The backups that cannot be restored because of it, oldest first.
     pub backups: Vec<String>,
     /// Advice.
-    pub next: &'static str,
+    pub advice: &'static str,
 }
 
 /// Result of a verification.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct BackupVerdict {
     /// Backups.
     pub backups: u64,
@@ -82,7 +84,7 @@ impl BackupRepository {
                 Err(error) if is_damage(&error) => verdict.findings.push(BackupFinding {
                     error,
                     backups: vec![backup.id],
-                    next: OF_A_RECORD,
+                    advice: OF_A_RECORD,
                 }),
                 Err(e) => return Err(e),
             }
@@ -97,7 +99,7 @@ impl BackupRepository {
                 Err(e) if is_damage(&e) => verdict.findings.push(BackupFinding {
                     error: e.in_file(self.shown(&within(TABLES, &name))),
                     backups,
-                    next: OF_A_TABLE,
+                    advice: OF_A_TABLE,
                 }),
                 Err(e) => return Err(e),
             }

@@ -16,7 +16,7 @@ use firn_crash::{CrashEnv, Cut, Fault, FaultEnv};
 use firn_kv::MemEnv;
 use firn_kv::{Db, Env, Error, ErrorKind, Result, TreeOptions};
 
-const ONE: KeepRule = KeepRule { newest: Some(1), days: None };
+const ONE: KeepRule = KeepRule::newest(1);
 
 /// Creates a store with a backup of an earlier state, and new data to copy.
 fn prepared(env: &Arc<dyn Env>) -> (Db, String) {
@@ -301,7 +301,7 @@ fn damage_is_reported_with_its_cost_and_advice() {
             let [finding] = &verdict.findings[..] else { panic!("{:?}", verdict.findings) };
             let name = table.file_name().unwrap().to_str().unwrap();
             assert!(finding.error.to_string().contains(name), "{damage}: {}", finding.error);
-            assert!(finding.next.contains("firn backup create"));
+            assert!(finding.advice.contains("firn backup create"));
             for id in &finding.backups {
                 let into = PathBuf::from(format!("/no/{}", env.random()));
                 let restore = folder(&env).restore(id, &into, &mut Pacing::default());
@@ -390,13 +390,13 @@ fn in_the_middle(
 ) -> Result<String> {
     let backups = folder(env);
     let mut once = false;
-    let mut pacing = Pacing::default().reporting(|done, _| {
+    let mut pacing = Pacing::default().with_progress(|done, _| {
         if done > 0 && !once {
             once = true;
             meanwhile(&folder(env));
         }
     });
-    Ok(backups.create(db, Path::new(STORE), &mut pacing)?.id)
+    Ok(backups.create(db, &mut pacing)?.id)
 }
 
 #[test]
@@ -424,7 +424,7 @@ fn a_backup_that_is_pruned_while_it_is_restored_is_not_called_damaged() {
     let (db, first) = prepared(&env);
     create(&folder(&env), &db).unwrap();
     let into = Path::new("/again");
-    let mut pacing = Pacing::default().reporting(|_, _| {
+    let mut pacing = Pacing::default().with_progress(|_, _| {
         folder(&env).prune(ONE, false).unwrap();
     });
     let e = folder(&env).restore(&first, into, &mut pacing).unwrap_err();

@@ -32,7 +32,7 @@ fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupS
             7 => {
                 let newest = rng.range(1..6);
                 mem.advance(Duration::from_secs(rng.below(100)));
-                let rule = KeepRule { newest: Some(newest), days: None };
+                let rule = KeepRule { newest: Some(newest), days: None, ..KeepRule::default() };
                 let would = backups.plan_prune(rule).unwrap();
                 let pruned = backups.prune(rule, false).unwrap();
                 assert_eq!(would, pruned, "seed {seed}");
@@ -155,10 +155,10 @@ fn a_restored_store_goes_on_with_the_tables_that_are_there() {
     assert_ne!(other.identity(), db.identity(), "a store of its own");
     let e = backups.restore(&first.id, again, &mut Pacing::default()).unwrap_err();
     assert!(e.to_string().contains("not empty"), "{e}");
-    let second = backups.create(&other, again, &mut Pacing::default()).unwrap();
+    let second = backups.create(&other, &mut Pacing::default()).unwrap();
     assert_eq!(second.copied_tables, 0);
     // The newest of each store stays.
-    let rule = KeepRule { newest: Some(1), days: None };
+    let rule = KeepRule { newest: Some(1), days: None, ..KeepRule::default() };
     let mut both = vec![first.id, second.id];
     both.sort();
     let mut kept = backups.prune(rule, false).unwrap().kept;
@@ -179,13 +179,15 @@ fn a_prune_keeps_by_count_and_by_age() {
         ids.push(create(&backups, &db).unwrap().id);
         mem.advance(Duration::from_secs(24 * 3600));
     }
-    let kept = |newest, days| backups.plan_prune(KeepRule { newest, days }).unwrap().kept;
+    let kept = |newest, days| {
+        backups.plan_prune(KeepRule { newest, days, ..KeepRule::default() }).unwrap().kept
+    };
     assert_eq!(kept(None, None), ids);
     assert_eq!(kept(Some(2), None), ids[4..]);
     assert_eq!(kept(None, Some(4)), ids[3..]);
     assert_eq!(kept(Some(2), Some(4)), ids[3..]);
     assert_eq!(kept(None, Some(1)), ids[5..], "the newest stays");
-    let rule = KeepRule { newest: Some(4), days: Some(2) };
+    let rule = KeepRule { newest: Some(4), days: Some(2), ..KeepRule::default() };
     assert_eq!(backups.prune(rule, false).unwrap().removed, ids[..2]);
     assert_eq!(restored(&env, &backups, &ids[2])["t"][&b"k"[..]], b"2");
     assert_eq!(kept(None, None), ids[2..]);

@@ -107,7 +107,8 @@ fn key(queue: u64, i: u64) -> [u8; 16] {
 
 /// Disables compaction, so that runs accumulate.
 fn options(deletions: u64) -> TreeOptions {
-    let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0, ..Tiered::default() });
     TreeOptions {
         policy,
         memtable_size: (64 << 20) + 512 * deletions as usize,

@@ -204,7 +204,7 @@ fn live(store: &FirnStore) -> Done<(u64, u64)> {
     let (mut keys, mut bytes) = (0, 0);
     let mut cursor = store.tree.cursor(..)?;
     cursor.first()?;
-    while cursor.valid() {
+    while cursor.is_valid() {
         keys += 1;
         bytes += (cursor.key().len() + cursor.value().len()) as u64;
         cursor.next()?;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn_cql::{Class, Error, Result};
+use firn_cql::{Error, ErrorClass, Result};
 use percent_encoding::percent_decode_str;
 use scylla::frame::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
@@ -80,7 +80,7 @@ struct TlsUrlOptions {
 /// | `request_timeout` | timeout of a response in seconds, as `2.5`; up to a day | 30 |
 /// | `connect_timeout` | timeout of a connection in seconds | 5 |
 /// | `compression` | compression of requests: `none`, `lz4` or `snappy` | `none` |
-/// | `page_size` | rows fetched at a time if [`Run::page_size`](firn_cql::Run::page_size) is not set; the result is complete nevertheless | all at once |
+/// | `page_size` | rows fetched at a time if [`RunOptions::page_size`](firn_cql::RunOptions::page_size) is not set; the result is complete nevertheless | all at once |
 /// | `datacenter` | preferred data centre | any |
 /// | `tls` | whether to use TLS: `true` or `false` | `true` for `cassandra+tls://` |
 /// | `tls_ca` | PEM file with the certificate authorities of the nodes; required by TLS | none |
@@ -122,7 +122,7 @@ impl fmt::Debug for ClusterUrl {
 }
 
 fn wrong(text: String, help: impl Into<String>) -> Error {
-    Error::Refused { class: Class::Configuration, text, help: Some(help.into()) }
+    Error::Refused { class: ErrorClass::Configuration, text, help: Some(help.into()) }
 }
 
 fn decoded(what: &str, text: &str) -> Result<String> {
@@ -403,7 +403,7 @@ mod tests {
             ("cassandra://h?page_size", "page_size"),
         ] {
             let refused = ClusterUrl::parse(url).unwrap_err();
-            assert_eq!(refused.class(), Class::Configuration, "{url}");
+            assert_eq!(refused.class(), ErrorClass::Configuration, "{url}");
             assert!(refused.to_string().contains(named), "{url}: {refused}");
         }
     }

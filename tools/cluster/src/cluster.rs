@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_cql::{Class, Error, Result};
+use firn_cql::{Error, ErrorClass, Result};
 use parking_lot::Mutex;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session_builder::SessionBuilder;
@@ -48,7 +48,7 @@ pub(crate) struct Cluster {
 }
 
 fn closed() -> Error {
-    Error::refused(Class::Server, "the session with the cluster is closed")
+    Error::refused(ErrorClass::Server, "the session with the cluster is closed")
 }
 
 /// Returns the output of `future`, unless stopped.
@@ -72,7 +72,7 @@ fn encrypted(builder: SessionBuilder, tls: &TlsChoice) -> Result<SessionBuilder>
 #[cfg(not(feature = "tls"))]
 fn encrypted(_: SessionBuilder, _: &TlsChoice) -> Result<SessionBuilder> {
     Err(Error::Refused {
-        class: Class::Configuration,
+        class: ErrorClass::Configuration,
         text: "this program was built without TLS".to_owned(),
         help: Some("build it with the feature `tls`".to_owned()),
     })
@@ -85,7 +85,9 @@ impl Cluster {
             .thread_name("firn-cluster")
             .enable_all()
             .build()
-            .map_err(|e| Error::refused(Class::Server, format!("cannot start threads: {e}")))?;
+            .map_err(|e| {
+                Error::refused(ErrorClass::Server, format!("cannot start threads: {e}"))
+            })?;
         Ok(Cluster { url, runtime: Some(runtime), pools: Mutex::new(Some(BTreeMap::new())) })
     }
 
@@ -147,7 +149,7 @@ impl Cluster {
         let most = url.connect_timeout + url.request_timeout;
         let connected = tokio::time::timeout(most, builder.build()).await;
         let late = |_| Error::Refused {
-            class: Class::Unanswered,
+            class: ErrorClass::Unanswered,
             text: format!("cannot connect to {} within {most:?}", url.hosts.join(", ")),
             help: Some("see whether it is a node's port of the native protocol".to_owned()),
         };

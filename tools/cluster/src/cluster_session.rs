@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use firn_cql::internals::syntax::ast::Statement;
 use firn_cql::internals::syntax::parse;
-use firn_cql::{BatchKind, Bound, Class, Error, PagingState, Result, Rows, Run, Values};
+use firn_cql::{
+    BatchKind, BoundValue, Error, ErrorClass, PagingState, Result, Rows, RunOptions, Values,
+};
 use parking_lot::RwLock;
 use scylla::client::session::Session as Driver;
 use scylla::errors::ExecutionError;
@@ -74,7 +76,7 @@ const PAGE: usize = 5000;
 /// A request that may have several pages.
 enum PagedRequest<'a> {
     Text(Text),
-    Prepared(PreparedStatement, &'a [Bound]),
+    Prepared(PreparedStatement, &'a [BoundValue]),
 }
 
 impl PagedRequest<'_> {
@@ -121,7 +123,7 @@ macro_rules! set_levels {
 }
 
 /// Returns an error for options that a cluster does not support.
-fn check(how: &Run) -> Result<()> {
+fn check(how: &RunOptions) -> Result<()> {
     let unsaid = [
         ("now_in_seconds", how.now_in_seconds.is_some()),
         ("batch_limits", how.batch_limits.is_some()),
@@ -130,8 +132,8 @@ fn check(how: &Run) -> Result<()> {
     ];
     match unsaid.iter().find(|(_, is_set)| *is_set) {
         Some((name, _)) => Err(Error::Refused {
-            class: Class::Invalid,
-            text: format!("Run::{name} is for a database in this process"),
+            class: ErrorClass::Invalid,
+            text: format!("RunOptions::{name} is for a database in this process"),
             help: Some("leave it out where the database is a cluster".to_owned()),
         }),
         None => Ok(()),
@@ -151,7 +153,7 @@ impl ClusterSession {
         Ok(Rows::set_keyspace(keyspace))
     }
 
-    pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn execute_with(&self, cql: &str, values: impl Values, how: &RunOptions) -> Result<Rows> {
         check(how)?;
         if !values.bind(&[]).is_ok_and(|none| none.is_empty()) {
             return self.run(&*self.prepare_in(how.keyspace.as_ref(), cql)?, values, how);
@@ -177,15 +179,20 @@ impl ClusterSession {
     ) -> Result<Arc<ClusterStatement>> {
         if let TextKind::Use(_) = kind_of(cql) {
             return Err(Error::Refused {
-                class: Class::Invalid,
+                class: ErrorClass::Invalid,
                 text: "USE can't be prepared at a cluster".to_owned(),
-                help: Some("execute it, or name the keyspace by Run::keyspace".to_owned()),
+                help: Some("execute it, or name the keyspace by RunOptions::keyspace".to_owned()),
             });
         }
         self.cluster.prepare(self.home(keyspace).as_ref(), cql)
     }
 
-    pub fn run(&self, prepared: &ClusterStatement, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn run(
+        &self,
+        prepared: &ClusterStatement,
+        values: impl Values,
+        how: &RunOptions,
+    ) -> Result<Rows> {
         check(how)?;
         let bound = values.into_bound(&prepared.markers)?;
         let pool = self.cluster.pool(prepared.keyspace.as_ref())?;
@@ -197,8 +204,8 @@ impl ClusterSession {
     pub fn batch(
         &self,
         kind: BatchKind,
-        members: &[(&ClusterStatement, &[Bound])],
-        how: &Run,
+        members: &[(&ClusterStatement, &[BoundValue])],
+        how: &RunOptions,
     ) -> Result<Rows> {
         check(how)?;
         let mut batch = Batch::new(match kind {
@@ -222,7 +229,12 @@ impl ClusterSession {
     }
 
     /// Fetches a page if `how` has a page size; otherwise all remaining rows.
-    fn fetch(&self, pool: &DriverPool, mut request: PagedRequest<'_>, how: &Run) -> Result<Rows> {
+    fn fetch(
+        &self,
+        pool: &DriverPool,
+        mut request: PagedRequest<'_>,
+        how: &RunOptions,
+    ) -> Result<Rows> {
         let size = how.page_size.or(self.cluster.url.page_size);
         let size = size.or(how.paging.as_ref().map(|_| PAGE));
         request.set_page_size(size);

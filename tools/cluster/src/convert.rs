@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_cql::{Bound, ColumnSpec, ColumnType, PagingState, Result, Rows};
+use firn_cql::{BoundValue, ColumnSpec, ColumnType, PagingState, Result, Rows};
 use firn_wide::{Type, UserType};
 use scylla::deserialize::row::ColumnIterator;
 use scylla::frame::response::result as theirs;
@@ -17,7 +17,7 @@ use crate::failure::unreadable;
 
 /// Encoded values.
 #[derive(Debug)]
-pub(crate) struct RawValues<'a>(pub &'a [Bound]);
+pub(crate) struct RawValues<'a>(pub &'a [BoundValue]);
 
 impl SerializeRow for RawValues<'_> {
     fn serialize(
@@ -28,13 +28,13 @@ impl SerializeRow for RawValues<'_> {
         for value in self.0 {
             let cell = writer.make_cell_writer();
             match value {
-                Bound::Bytes(bytes) => {
+                BoundValue::Bytes(bytes) => {
                     cell.set_value(bytes).map_err(SerializationError::new)?;
                 }
-                Bound::Null => {
+                BoundValue::Null => {
                     cell.set_null();
                 }
-                Bound::Unset => {
+                BoundValue::Unset => {
                     cell.set_unset();
                 }
             }
@@ -110,12 +110,12 @@ pub(crate) fn columns(specs: ColumnSpecs<'_, '_>) -> Result<Arc<[ColumnSpec]>> {
         let of = type_of(spec.typ()).ok_or_else(|| {
             unreadable(format!("the column {} is of a type that is not known", spec.name()))
         })?;
-        Ok(ColumnSpec {
-            keyspace: spec.table_spec().ks_name().to_owned(),
-            table: spec.table_spec().table_name().to_owned(),
-            name: spec.name().to_owned(),
-            of: ColumnType::frozen(of),
-        })
+        Ok(ColumnSpec::from_parts(
+            spec.table_spec().ks_name().to_owned(),
+            spec.table_spec().table_name().to_owned(),
+            spec.name().to_owned(),
+            ColumnType::frozen(of),
+        ))
     };
     specs.iter().map(column).collect()
 }

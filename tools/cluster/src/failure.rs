@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firn_cql::{Class, Error};
+use firn_cql::{Error, ErrorClass};
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
     MetadataError, NewSessionError, PrepareError, RequestAttemptError, SchemaAgreementError,
@@ -10,18 +10,18 @@ use scylla::errors::{
 };
 use scylla::frame::protocol_features::ProtocolFeatures;
 
-fn helped(class: Class, text: impl ToString, help: &str) -> Error {
+fn helped(class: ErrorClass, text: impl ToString, help: &str) -> Error {
     Error::Refused { class, text: text.to_string(), help: Some(help.to_owned()) }
 }
 
 /// Returns the error of an unreadable response.
 pub(crate) fn unreadable(why: impl ToString) -> Error {
-    Error::refused(Class::Server, why.to_string())
+    Error::refused(ErrorClass::Server, why.to_string())
 }
 
 fn not_reached(why: impl ToString) -> Error {
     helped(
-        Class::Unanswered,
+        ErrorClass::Unanswered,
         why,
         "see whether a node listens at one of the URL's addresses, at the port of the native \
          protocol",
@@ -30,7 +30,7 @@ fn not_reached(why: impl ToString) -> Error {
 
 fn too_late(after: Duration) -> Error {
     helped(
-        Class::Unanswered,
+        ErrorClass::Unanswered,
         format!("no answer has come within {after:?}"),
         "whether it was carried out is not known; request_timeout=SECONDS in the URL waits longer",
     )
@@ -50,8 +50,8 @@ fn said(error: DbError, text: String) -> Error {
             // The server's text begins like this error's own.
             why: text.split_once("failed: ").map_or(text.clone(), |(_, why)| why.to_owned()),
         },
-        DbError::RateLimitReached { .. } => Error::refused(Class::Overloaded, text),
-        _ => Error::refused(Class::of_code(code).unwrap_or(Class::Server), text),
+        DbError::RateLimitReached { .. } => Error::refused(ErrorClass::Overloaded, text),
+        _ => Error::refused(ErrorClass::of_code(code).unwrap_or(ErrorClass::Server), text),
     }
 }
 
@@ -60,11 +60,11 @@ fn attempt(e: RequestAttemptError) -> Error {
         RequestAttemptError::DbError(error, text) => said(error, text),
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_) => {
-            Error::refused(Class::Invalid, e.to_string())
+            Error::refused(ErrorClass::Invalid, e.to_string())
         }
         RequestAttemptError::BrokenConnectionError(_)
         | RequestAttemptError::UnableToAllocStreamId => {
-            helped(Class::Unanswered, e, "whether it was carried out is not known")
+            helped(ErrorClass::Unanswered, e, "whether it was carried out is not known")
         }
         other => unreadable(other),
     }
@@ -75,7 +75,7 @@ fn connection(e: ConnectionError) -> Error {
         ConnectionError::ConnectionSetupRequestError(e) => match e.error {
             ConnectionSetupRequestErrorKind::DbError(error, text) => said(error, text),
             ConnectionSetupRequestErrorKind::MissingAuthentication => helped(
-                Class::BadCredentials,
+                ErrorClass::BadCredentials,
                 "the server wants a login",
                 "write the URL with USER:PASSWORD@ before the host",
             ),
@@ -97,7 +97,7 @@ fn keyspace(e: UseKeyspaceError) -> Error {
     match e {
         UseKeyspaceError::RequestError(e) => attempt(e),
         UseKeyspaceError::RequestTimeout(after) => too_late(after),
-        other => Error::refused(Class::Invalid, other.to_string()),
+        other => Error::refused(ErrorClass::Invalid, other.to_string()),
     }
 }
 
@@ -128,11 +128,11 @@ pub(crate) fn of_connect(e: NewSessionError, hosts: &[String], is_tls: bool) -> 
     let error = match e {
         NewSessionError::MetadataError(e) => metadata(e),
         NewSessionError::UseKeyspaceError(e) => keyspace(e),
-        NewSessionError::IllegalConfig(why) => Error::refused(Class::Configuration, why),
+        NewSessionError::IllegalConfig(why) => Error::refused(ErrorClass::Configuration, why),
         other => not_reached(other),
     };
     match error {
-        Error::Refused { class: class @ Class::Unanswered, text, help } => {
+        Error::Refused { class: class @ ErrorClass::Unanswered, text, help } => {
             let help = match is_tls {
                 true => Some(tls_help(&text).to_owned()),
                 false => {
@@ -163,10 +163,10 @@ pub(crate) fn of_execution(e: ExecutionError) -> Error {
         ExecutionError::UseKeyspaceError(e) => keyspace(e),
         ExecutionError::ConnectionPoolError(e) => pool(e),
         ExecutionError::RequestTimeout(after) => too_late(after),
-        ExecutionError::BadQuery(e) => Error::refused(Class::Invalid, e.to_string()),
+        ExecutionError::BadQuery(e) => Error::refused(ErrorClass::Invalid, e.to_string()),
         ExecutionError::MetadataError(e) => metadata(e),
         ExecutionError::SchemaAgreementError(SchemaAgreementError::Timeout(_)) => helped(
-            Class::Unanswered,
+            ErrorClass::Unanswered,
             e,
             "the definition was made; the nodes have not agreed on it yet",
         ),
@@ -191,23 +191,23 @@ mod tests {
         let (consistency, required, received) = (Consistency::Quorum, 2, 1);
         let write_type = WriteType::Simple;
         for (error, class) in [
-            (DbError::Unavailable { consistency, required, alive: 1 }, Class::Unavailable),
+            (DbError::Unavailable { consistency, required, alive: 1 }, ErrorClass::Unavailable),
             (
                 DbError::WriteTimeout { consistency, received, required, write_type },
-                Class::WriteTimeout,
+                ErrorClass::WriteTimeout,
             ),
             (
                 DbError::ReadTimeout { consistency, received, required, data_present: true },
-                Class::ReadTimeout,
+                ErrorClass::ReadTimeout,
             ),
-            (DbError::Overloaded, Class::Overloaded),
-            (DbError::IsBootstrapping, Class::IsBootstrapping),
-            (DbError::TruncateError, Class::Truncate),
-            (DbError::ProtocolError, Class::Protocol),
-            (DbError::Unauthorized, Class::Unauthorized),
-            (DbError::Other(0x1600), Class::CdcWriteFailure),
-            (DbError::Other(0x1700), Class::CasWriteUnknown),
-            (DbError::Other(0x7777), Class::Server),
+            (DbError::Overloaded, ErrorClass::Overloaded),
+            (DbError::IsBootstrapping, ErrorClass::IsBootstrapping),
+            (DbError::TruncateError, ErrorClass::Truncate),
+            (DbError::ProtocolError, ErrorClass::Protocol),
+            (DbError::Unauthorized, ErrorClass::Unauthorized),
+            (DbError::Other(0x1600), ErrorClass::CdcWriteFailure),
+            (DbError::Other(0x1700), ErrorClass::CasWriteUnknown),
+            (DbError::Other(0x7777), ErrorClass::Server),
         ] {
             let name = format!("{error:?}");
             assert_eq!(reported(error).class(), class, "{name}");
@@ -218,7 +218,7 @@ mod tests {
             arg_types: vec!["int".to_owned()],
         };
         let failed = reported(failed);
-        assert_eq!(failed.class(), Class::FunctionFailure);
+        assert_eq!(failed.class(), ErrorClass::FunctionFailure);
         assert_eq!(failed.to_string(), "execution of 'k.f[int]' failed: it is odd");
         let there = DbError::AlreadyExists { keyspace: "k".to_owned(), table: String::new() };
         assert!(matches!(reported(there), Error::AlreadyExists { table: None, .. }));
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn after_a_timeout_the_outcome_is_unknown() {
         let late = of_execution(ExecutionError::RequestTimeout(Duration::from_millis(500)));
-        assert_eq!(late.class(), Class::Unanswered);
+        assert_eq!(late.class(), ErrorClass::Unanswered);
         assert!(late.to_string().contains("500ms") && late.help().unwrap().contains("not known"));
     }
 }

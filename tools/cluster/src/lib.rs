@@ -22,12 +22,12 @@
 //!
 //! | what | in a directory | at a cluster |
 //! |---|---|---|
-//! | `kind of a definition` | [`Kind::Schema`](firn_cql::Kind::Schema) with the change | [`Kind::Void`](firn_cql::Kind::Void): the driver does not pass it on |
+//! | `kind of a definition` | [`ResultKind::Schema`](firn_cql::ResultKind::Schema) with the change | [`ResultKind::Void`](firn_cql::ResultKind::Void): the driver does not pass it on |
 //! | `frozen types` | columns and markers say whether a type is frozen | always frozen: the protocol does not say |
 //! | `place of a syntax error` | in [`Error::Syntax`](firn_cql::Error::Syntax) | the class is the same; the position is in the server's text |
-//! | `USE prepared` | runs like any statement | is refused: execute it, or name the keyspace by [`Run::keyspace`](firn_cql::Run::keyspace) |
+//! | `USE prepared` | runs like any statement | is refused: execute it, or name the keyspace by [`RunOptions::keyspace`](firn_cql::RunOptions::keyspace) |
 //! | `now_in_seconds` | is the time of the statement | is refused: it needs version 5 of the protocol, the driver speaks 4 |
-//! | `limits and endpoint` | [`Run`](firn_cql::Run)'s `batch_limits`, `tombstone_limits` and `endpoint` apply | are refused: the server has its own |
+//! | `limits and endpoint` | [`RunOptions`](firn_cql::RunOptions)'s `batch_limits`, `tombstone_limits` and `endpoint` apply | are refused: the server has its own |
 //! | `large batches` | are executed, unless limits are given | are refused over several partitions and 50 KiB, unless the server is configured otherwise |
 //! | `kind of a batch` | in [`Rows::batch`](firn_cql::Rows::batch) | is `None` |
 //! | `a flag that stops` | stops a `SELECT`; writes complete | stops waiting for the response; a sent statement may be executed |

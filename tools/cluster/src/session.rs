@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_cql::{
-    BatchKind, Bound, Class, Error, Kind, Result, Rows, Run, Values, Walk, quote_if_needed,
+    BatchKind, BoundValue, Error, ErrorClass, PagedRows, Result, ResultKind, Rows, RunOptions,
+    Values, quote_if_needed,
 };
 use parking_lot::RwLock;
 
@@ -43,7 +44,7 @@ impl From<firn_cql::Session> for Session {
 
 fn strange() -> Error {
     Error::Refused {
-        class: Class::Invalid,
+        class: ErrorClass::Invalid,
         text: "the statement was prepared for a database elsewhere".to_owned(),
         help: Some("prepare it in this session".to_owned()),
     }
@@ -179,20 +180,20 @@ impl Session {
     /// Runs a statement. A statement with values is prepared once and cached.
     ///
     /// # Errors
-    /// Errors of the statement, by the classes of [`Class`]. It had no effect then, unless the
+    /// Errors of the statement, by the classes of [`ErrorClass`]. It had no effect then, unless the
     /// class says that this is unknown.
     pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
-        self.execute_as(cql, values, &Run::default())
+        self.execute_with(cql, values, &RunOptions::default())
     }
 
     /// Runs a statement with these options.
     ///
     /// # Errors
     /// As [`execute`](Session::execute).
-    pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn execute_with(&self, cql: &str, values: impl Values, how: &RunOptions) -> Result<Rows> {
         match &self.place {
-            SessionPlace::Folder(session) => session.execute_as(cql, values, how),
-            SessionPlace::Cluster(cluster) => cluster.execute_as(cql, values, how),
+            SessionPlace::Folder(session) => session.execute_with(cql, values, how),
+            SessionPlace::Cluster(cluster) => cluster.execute_with(cql, values, how),
         }
     }
 
@@ -223,7 +224,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`execute`](Session::execute).
-    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &RunOptions) -> Result<Rows> {
         match (&self.place, &prepared.0) {
             (SessionPlace::Folder(session), PreparedPlace::Folder(p)) => {
                 session.run(p, values, how)
@@ -243,19 +244,21 @@ impl Session {
     pub fn batch<'m>(
         &self,
         kind: BatchKind,
-        members: &'m [(&'m Prepared, Vec<Bound>)],
-        how: &Run,
+        members: &'m [(&'m Prepared, Vec<BoundValue>)],
+        how: &RunOptions,
     ) -> Result<Rows> {
         match &self.place {
             SessionPlace::Folder(session) => {
-                let member = |(prepared, bound): &(&'m Prepared, Vec<Bound>)| match &prepared.0 {
+                let member = |(prepared, bound): &(&'m Prepared, Vec<BoundValue>)| match &prepared.0
+                {
                     PreparedPlace::Folder(p) => Ok((p, bound.clone())),
                     PreparedPlace::Cluster(_) => Err(strange()),
                 };
                 session.batch(kind, &members.iter().map(member).collect::<Result<Vec<_>>>()?, how)
             }
             SessionPlace::Cluster(cluster) => {
-                let member = |(prepared, bound): &'m (&Prepared, Vec<Bound>)| match &prepared.0 {
+                let member = |(prepared, bound): &'m (&Prepared, Vec<BoundValue>)| match &prepared.0
+                {
                     PreparedPlace::Cluster(p) => Ok((&**p, &**bound)),
                     PreparedPlace::Folder(_) => Err(strange()),
                 };
@@ -268,44 +271,55 @@ impl Session {
     ///
     /// # Errors
     /// Errors of the first page. Errors of later pages are items of the iterator.
-    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
-        self.query_as(cql, values, &Run::default())
+    pub fn query(&self, cql: &str, values: impl Values) -> Result<PagedRows> {
+        self.query_with(cql, values, &RunOptions::default())
     }
 
-    /// As [`query`](Session::query), with these options. The default page size is [`Walk::PAGE`]
+    /// As [`query`](Session::query), with these options. The default page size is [`PagedRows::PAGE`]
     /// rows.
     ///
     /// # Errors
     /// As [`query`](Session::query).
-    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
+    pub fn query_with(
+        &self,
+        cql: &str,
+        values: impl Values,
+        how: &RunOptions,
+    ) -> Result<PagedRows> {
         if let SessionPlace::Folder(session) = &self.place {
-            return session.query_as(cql, values, how);
+            return session.query_with(cql, values, how);
         }
-        let how = &Run { page_size: how.page_size.or(Some(Walk::PAGE)), ..how.clone() };
+        let how = &RunOptions { page_size: how.page_size.or(Some(PagedRows::PAGE)), ..how.clone() };
         if values.bind(&[]).is_ok_and(|none| none.is_empty()) {
-            let first = self.execute_as(cql, (), how)?;
-            if *first.kind() != Kind::Rows || first.paging().is_none() {
-                return Ok(Walk::over_pages(first, |_| Ok(Rows::void())));
+            let first = self.execute_with(cql, (), how)?;
+            if *first.kind() != ResultKind::Rows || first.paging().is_none() {
+                return Ok(PagedRows::over_pages(first, |_| Ok(Rows::void())));
             }
             let (session, cql, mut how) = (self.clone(), cql.to_owned(), how.clone());
-            return Ok(Walk::over_pages(first, move |from| {
+            return Ok(PagedRows::over_pages(first, move |from| {
                 how.paging = Some(from);
-                session.execute_as(&cql, (), &how)
+                session.execute_with(&cql, (), &how)
             }));
         }
-        self.walk(&self.prepare_in(how.keyspace.as_ref(), cql)?, values, how)
+        self.query_prepared(&self.prepare_in(how.keyspace.as_ref(), cql)?, values, how)
     }
 
     /// Runs a prepared statement and iterates over its rows, a page at a time.
     ///
     /// # Errors
     /// As [`query`](Session::query).
-    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
+    pub fn query_prepared(
+        &self,
+        prepared: &Prepared,
+        values: impl Values,
+        how: &RunOptions,
+    ) -> Result<PagedRows> {
         let bound = values.bind(prepared.markers())?;
-        let mut how = Run { page_size: how.page_size.or(Some(Walk::PAGE)), ..how.clone() };
+        let mut how =
+            RunOptions { page_size: how.page_size.or(Some(PagedRows::PAGE)), ..how.clone() };
         let first = self.run(prepared, &bound, &how)?;
         let (session, prepared) = (self.clone(), prepared.clone());
-        Ok(Walk::over_pages(first, move |from| {
+        Ok(PagedRows::over_pages(first, move |from| {
             how.paging = Some(from);
             session.run(&prepared, &bound, &how)
         }))

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_cql::{Class, Error, Result};
+use firn_cql::{Error, ErrorClass, Result};
 use firn_kv::OsEnv;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -23,7 +23,7 @@ use crate::address::TlsChoice;
 const MOST: u64 = 16 << 20;
 
 fn wrong(text: String, help: &str) -> Error {
-    Error::Refused { class: Class::Configuration, text, help: Some(help.to_owned()) }
+    Error::Refused { class: ErrorClass::Configuration, text, help: Some(help.to_owned()) }
 }
 
 fn read(option: &str, path: &Path) -> Result<Vec<u8>> {

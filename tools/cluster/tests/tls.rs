@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use firn_cluster::{ClusterUrl, Session};
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_server::{Options, Server, TlsOptions};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair,
@@ -56,11 +56,10 @@ impl Files {
 
     fn serve(&self, certificate: &str, wants_certificates: bool) -> Server {
         let mut options = Options::ephemeral();
-        options.tls = Some(TlsOptions {
-            certificate: self.dir.join(format!("{certificate}.pem")),
-            key: self.dir.join(format!("{certificate}.key")),
-            clients: wants_certificates.then(|| self.dir.join("ca.pem")),
-        });
+        let file = |end: &str| self.dir.join(format!("{certificate}.{end}"));
+        let mut tls = TlsOptions::new(file("pem"), file("key"));
+        tls.clients = wants_certificates.then(|| self.dir.join("ca.pem"));
+        options.tls = Some(tls);
         Server::start(options).unwrap()
     }
 }
@@ -81,7 +80,7 @@ fn assert_asks(url: &str) {
 }
 
 #[track_caller]
-fn assert_refused(url: &str, class: Class, text: &str, help: &str) {
+fn assert_refused(url: &str, class: ErrorClass, text: &str, help: &str) {
     let refused = Session::connect(url).unwrap_err();
     let reported = refused.help().unwrap_or_default();
     assert_eq!(refused.class(), class, "{refused}");
@@ -99,7 +98,7 @@ fn nodes_are_trusted_by_their_authority_and_their_address() {
     assert_asks(&format!("cassandra+tls://{at}?tls_ca={ca}"));
     assert_asks(&format!("cassandra://{at}?tls=true&tls_ca={ca}"));
     let short = "connect_timeout=3&request_timeout=3";
-    let class = Class::Unanswered;
+    let class = ErrorClass::Unanswered;
     assert_refused(
         &format!("cassandra+tls://{at}?tls_ca={other}&{short}"),
         class,
@@ -138,8 +137,8 @@ fn a_client_has_a_certificate_where_nodes_want_one() {
         format!("{url}&tls_certificate={certificate}&tls_key={key}")
     };
     assert_asks(&own("client.pem", "client.key"));
-    assert_refused(&url, Class::Unanswered, "cannot connect", "");
-    let class = Class::Configuration;
+    assert_refused(&url, ErrorClass::Unanswered, "cannot connect", "");
+    let class = ErrorClass::Configuration;
     assert_refused(&own("client.pem", "node.key"), class, "tls_certificate", "tls_key");
     assert_refused(&own("none.pem", "client.key"), class, "has no certificate", "BEGIN");
     assert_refused(&own("client.pem", "none.pem"), class, "has no private key", "PKCS#8");
@@ -158,6 +157,6 @@ fn options_of_tls_belong_together() {
         let refused = ClusterUrl::parse(options).unwrap_err().to_string();
         assert!(refused.contains(text), "{options}: {refused}");
     }
-    let class = Class::Configuration;
+    let class = ErrorClass::Configuration;
     assert_refused("cassandra+tls://127.0.0.1:1", class, "names no authority", "tls_ca=FILE");
 }

@@ -42,8 +42,8 @@ fn run(r: &RunStats) -> Value {
 fn tree(t: &TreeStats) -> Value {
     let mut out = json!({
         "name": t.name, "space": space(&t.space), "declared_bytes": t.bound_bytes(),
-        "one_copy_bytes": t.one_copy, "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
-        "reads": reads(&t.reads), "values": {"given_up": t.values.gc_files},
+        "one_copy_bytes": t.live_bytes, "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+        "reads": reads(&t.reads), "values": {"given_up": t.blobs.gc_files},
     });
     add(&mut out, TREE_METRICS, t);
     out

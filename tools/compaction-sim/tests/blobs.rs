@@ -42,6 +42,7 @@ fn policies() -> [Policy; 2] {
             ratio: 4,
             base: 64 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
     ]
 }
@@ -49,7 +50,7 @@ fn policies() -> [Policy; 2] {
 /// Returns the bytes written, of blob files at the end, and of tables: the engine's and the
 /// simulated ones.
 fn figures(stats: &Stats, o: &SimOutcome) -> [(&'static str, f64, f64); 4] {
-    let values = stats.trees[0].values;
+    let values = stats.trees[0].blobs;
     let tables = stats.trees[0].runs.iter().map(|r| r.bytes).sum::<u64>();
     [
         ("flushed", stats.flush_bytes as f64, o.flush_bytes as f64),
@@ -78,7 +79,7 @@ fn the_exact_model_is_the_engine_but_for_copied_blocks() {
                     println!("{what}: {name} {engine} {ours}");
                     assert!(off.abs() < 0.03, "{what}, {name}: {engine} and {ours}");
                 }
-                assert!(stats.trees[0].values.files > 1, "{what}");
+                assert!(stats.trees[0].blobs.files > 1, "{what}");
             }
         }
     }

@@ -69,13 +69,19 @@ fn filled(j: f64) -> f64 {
 
 /// Returns a flush over a memtable, known before any simulation.
 fn flush_size() -> f64 {
-    simulate(Policy::Tiered(Tiered { min_runs: 3, max_runs: 3, bucket: 1.1 }), M, 27).1
+    simulate(
+        Policy::Tiered(Tiered { min_runs: 3, max_runs: 3, bucket: 1.1, ..Tiered::default() }),
+        M,
+        27,
+    )
+    .1
 }
 
 #[test]
 fn tiered_is_one_write_a_level() {
     for (t, levels) in [(2u32, 7u32), (3, 5), (4, 4), (8, 2)] {
-        let policy = Policy::Tiered(Tiered { min_runs: t, max_runs: t, bucket: 1.1 });
+        let policy =
+            Policy::Tiered(Tiered { min_runs: t, max_runs: t, bucket: 1.1, ..Tiered::default() });
         let (got, _) = simulate(policy, M, u64::from(t).pow(levels));
         near(got, f64::from(levels), &format!("tiered {t}"));
     }
@@ -99,6 +105,7 @@ fn unified_tiered_is_one_write_a_level() {
                 scaling: vec![f as i32 - 2],
                 target_table: M,
                 base_shards: 1,
+                ..Unified::default()
             }),
             M,
             flushes,
@@ -123,6 +130,7 @@ fn unified_leveled_fills_each_level() {
                 scaling: vec![2 - f as i32],
                 target_table: M,
                 base_shards: 1,
+                ..Unified::default()
             }),
             M,
             flushes,
@@ -151,6 +159,7 @@ fn leveled_with_whole_levels_fills_each_level() {
             ratio: ratio as u32,
             base,
             movement: Movement::default(),
+            ..Leveled::default()
         });
         let (got, _) = simulate(policy, 1 << 40, flushes);
         near(got, want, &format!("leveled {ratio}"));
@@ -178,7 +187,11 @@ fn lazy_leveling_is_tiered_above_and_fills_the_last_level() {
                 flushes += batch;
             }
         }
-        let (got, _) = simulate(Policy::LazyLeveled(LazyLeveled { ratio: t as u32 }), M, flushes);
+        let (got, _) = simulate(
+            Policy::LazyLeveled(LazyLeveled { ratio: t as u32, ..LazyLeveled::default() }),
+            M,
+            flushes,
+        );
         near(got, written / (flushes as f64 * s), &format!("lazy {t}"));
     }
 }

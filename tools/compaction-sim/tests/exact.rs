@@ -100,21 +100,34 @@ fn compare(options: TreeOptions, workload: SimWorkload) {
 }
 
 fn policies() -> Vec<Policy> {
-    let leveled =
-        |movement| Policy::Leveled(Leveled { level0_runs: 2, ratio: 3, base: 128 << 10, movement });
+    let leveled = |movement| {
+        Policy::Leveled(Leveled {
+            level0_runs: 2,
+            ratio: 3,
+            base: 128 << 10,
+            movement,
+            ..Leveled::default()
+        })
+    };
     let mut all = vec![
         Policy::default(),
-        Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
-        Policy::Unified(Unified { scaling: vec![2], target_table: 64 << 10, base_shards: 1 }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 3, ..LazyLeveled::default() }),
+        Policy::Unified(Unified {
+            scaling: vec![2],
+            target_table: 64 << 10,
+            base_shards: 1,
+            ..Unified::default()
+        }),
         Policy::Unified(Unified {
             scaling: vec![2, -2, 0],
             target_table: 64 << 10,
             base_shards: 4,
+            ..Unified::default()
         }),
         Policy::Incremental(Incremental { min_runs: 2, goal: 1.5, ..Incremental::default() }),
-        Policy::TimeWindow(TimeWindow { window_secs: 2, min_runs: 3 }),
-        Policy::Fifo(Fifo { max_bytes: 256 << 10, max_age_secs: 0 }),
-        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 3 }),
+        Policy::TimeWindow(TimeWindow { window_secs: 2, min_runs: 3, ..TimeWindow::default() }),
+        Policy::Fifo(Fifo { max_bytes: 256 << 10, max_age_secs: 0, ..Fifo::default() }),
+        Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 3, ..Fifo::default() }),
     ];
     all.extend(Movement::ALL.map(leveled));
     all
@@ -181,6 +194,7 @@ fn every_workload() {
                     ratio: 4,
                     base: 128 << 10,
                     movement: Movement::default(),
+                    ..Leveled::default()
                 }),
                 Compression::None,
                 3,
@@ -202,6 +216,7 @@ fn copied_blocks_change_little() {
                 ratio: 4,
                 base: 128 << 10,
                 movement: Movement::default(),
+                ..Leveled::default()
             }),
         ] {
             let options = TreeOptions { summary: None, ..options(policy, Compression::None, 0) };

@@ -52,7 +52,7 @@ fn errors(db: &Db, options: &TreeOptions) -> f64 {
     let tree = db.tree("sim", options.clone()).unwrap();
     let (mut rng, mut wrong) = (Rng::new(11), 0);
     for _ in 0..LOOKS / BATCH {
-        wrong += db.with_context(|cx| {
+        wrong += db.with_read_context(|cx| {
             for _ in 0..BATCH {
                 let mut key = rng.next_u64().to_be_bytes().to_vec();
                 key.resize(16, b'.');

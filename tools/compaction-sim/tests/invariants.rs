@@ -85,7 +85,12 @@ fn lazy_leveling_keeps_its_space() {
     for _ in 0..10 {
         let ratio = 2 + rng.below(8) as u32;
         let kind = overwrites(&mut rng);
-        let h = RandomHistory::new(&mut rng, LazyLeveled { ratio }.into(), kind, 40_000);
+        let h = RandomHistory::new(
+            &mut rng,
+            LazyLeveled { ratio, ..LazyLeveled::default() }.into(),
+            kind,
+            40_000,
+        );
         let debt = ((u64::from(ratio) + 2) * MEMTABLE) as f64;
         let bound = |live: f64| live * (1.0 + 2.0 / f64::from(ratio)) * 1.02 + debt;
         let models = [true, false].map(|exact| h.simulate(exact));
@@ -110,7 +115,8 @@ fn expired_windows_return_their_space() {
     for _ in 0..6 {
         let window_secs = 1 + rng.below(3);
         let ttl = window_secs * (1 + rng.below(4));
-        let policy = TimeWindow { window_secs, min_runs: 2 + rng.below(4) as u32 };
+        let policy =
+            TimeWindow { window_secs, min_runs: 2 + rng.below(4) as u32, ..TimeWindow::default() };
         let ops = (2 * ttl + 8 * window_secs) * 1_000_000_000 / INTERVAL;
         let mut h = RandomHistory::new(&mut rng, policy.into(), SimOpKind::Insert, ops);
         h.workload.ttl_micros = ttl * 1_000_000;

@@ -228,7 +228,7 @@ fn a_ratio_of_nothing_is_refused() {
 #[test]
 fn a_recorded_history_is_predicted() {
     let options = TreeOptions {
-        policy: Policy::LazyLeveled(LazyLeveled { ratio: 3 }),
+        policy: Policy::LazyLeveled(LazyLeveled { ratio: 3, ..LazyLeveled::default() }),
         compression: vec![Compression::None],
         memtable_size: 64 << 10,
         table_size: 64 << 10,

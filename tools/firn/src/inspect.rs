@@ -276,9 +276,9 @@ fn print_trees(out: &mut impl Write, style: Style, now: &InspectLook) -> Done {
             now.options.policy(&tree.name).unwrap_or_default(),
             count(tree.runs.len() as u64),
             count(m.tables),
-            bytes(m.bytes + tree.values.bytes),
+            bytes(m.bytes + tree.blobs.bytes),
             tree.bound_bytes().map_or_else(|| "no bound".into(), bytes),
-            share(m.bytes + tree.values.live_bytes, m.raw),
+            share(m.bytes + tree.blobs.live_bytes, m.raw),
             count(m.entries),
             count(m.deletes),
             bytes(tree.memtable_bytes),
@@ -307,7 +307,7 @@ fn print_runs(out: &mut impl Write, style: Style, now: &InspectLook, tree: &Tree
     let words: Vec<String> = words.chain(now.options.unusual(&tree.name)).collect();
     let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
     write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
-    let v = &tree.values;
+    let v = &tree.blobs;
     if v.files > 0 {
         writeln!(
             out,
@@ -330,10 +330,10 @@ fn print_memory(out: &mut impl Write, s: &Stats) -> Done {
         bytes(s.memory.cache_capacity)
     );
     write!(out, "{}", fit_terminal(&memory))?;
-    let bound = if s.files.most == u64::MAX {
+    let bound = if s.files.limit == u64::MAX {
         "without a bound".into()
     } else {
-        format!("of at most {}", count(s.files.most))
+        format!("of at most {}", count(s.files.limit))
     };
     let again = things(s.files.reopened, "file", "files");
     writeln!(

@@ -93,7 +93,11 @@ impl KeyNames {
                 let mut parts = PartitionKey::default();
                 parts.set(table, &raw).ok()?;
                 let part = |(i, c): (usize, &firn_cql::internals::catalog::TableColumn)| {
-                    format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, parts.part(i)))
+                    format!(
+                        "{} = {}",
+                        quote_if_needed(&c.name),
+                        literal(&c.of.value_type, parts.part(i))
+                    )
                 };
                 Some(
                     table
@@ -131,7 +135,7 @@ impl KeyNames {
         };
         column.map_or_else(
             || ("super column".to_owned(), of.clone()),
-            |c| (quote_if_needed(&c.name).into_owned(), c.of.of.clone()),
+            |c| (quote_if_needed(&c.name).into_owned(), c.of.value_type.clone()),
         )
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
-use firn_server::{DescriptorPlan, Options, Server, ServerError, StorePlace, TlsOptions};
+use firn_server::{DescriptorPlan, Options, Server, ServerError, StoreLocation, TlsOptions};
 use firn_tools::io::stdout;
 use firn_tools::options::{self, Durable};
 use firn_tools::output::{Done, Failure, bytes, count};
@@ -203,14 +203,15 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
         Options::ephemeral()
     } else {
         let db = if args.read_only { global.to_read() } else { global.defaults() };
-        let store = firn_wide::StoreOptions { db, clock: None };
+        let store =
+            firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() };
         let wide = firn_wide::Options {
             durability: args.durability.into(),
             store,
             ..firn_wide::Options::default()
         };
         let mut options = Options::directory(&global.store.db);
-        options.store = StorePlace::Directory(global.store.db.clone(), Box::new(wide));
+        options.store = StoreLocation::Directory(global.store.db.clone(), Box::new(wide));
         options
     };
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -219,11 +220,9 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.thrift_0_4 = args.thrift_0_4;
     options.metrics = args.metrics;
     if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
-        options.tls = Some(TlsOptions {
-            certificate: certificate.clone(),
-            key: key.clone(),
-            clients: args.tls_clients.clone(),
-        });
+        let mut tls = TlsOptions::new(certificate, key);
+        tls.clients.clone_from(&args.tls_clients);
+        options.tls = Some(tls);
     }
     options.login = (args.login || args.no_login).then_some(args.login);
     options.insecure = args.insecure;
@@ -273,16 +272,16 @@ struct ResultingSettings<'a> {
 impl ResultingSettings<'_> {
     fn of<'a>(args: &'a ServeArgs, options: &'a Options) -> ResultingSettings<'a> {
         let store = match &options.store {
-            StorePlace::Memory => "memory".to_owned(),
-            StorePlace::Directory(dir, _) if OsEnv::new().list(dir).is_ok() => {
+            StoreLocation::Memory => "memory".to_owned(),
+            StoreLocation::Directory(dir, _) if OsEnv::new().list(dir).is_ok() => {
                 format!("the store {}", dir.display())
             }
-            StorePlace::Directory(dir, _) => format!("a new store, {}", dir.display()),
+            StoreLocation::Directory(dir, _) => format!("a new store, {}", dir.display()),
         };
         let short = options.descriptor_plan().filter(DescriptorPlan::is_short);
         // Data in memory survives no crash.
         let durability = match (&options.store, args.durability) {
-            (StorePlace::Memory, _) => None,
+            (StoreLocation::Memory, _) => None,
             _ if args.read_only => None,
             (_, Durable::Process) => Some("process"),
             (_, Durable::Power) => Some("power"),

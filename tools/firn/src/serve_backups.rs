@@ -3,7 +3,6 @@
 //! One backup runs at a time, on its own thread. The log reports the result. A failed backup is
 //! retried when the next one is due.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +63,6 @@ pub struct ServedBackups {
 struct BackupWork {
     backups: BackupRepository,
     db: Db,
-    dir: PathBuf,
     keep: Option<u64>,
     running: AtomicBool,
     stop: AtomicBool,
@@ -87,7 +85,6 @@ impl ServedBackups {
         let work = BackupWork {
             backups,
             db,
-            dir: global.store.db.clone(),
             keep: args.backup_keep,
             running: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -137,8 +134,8 @@ impl ServedBackups {
 
 impl BackupWork {
     fn run(&self) {
-        let mut pacing = Pacing::default().stopped_by(&self.stop);
-        match self.backups.create(&self.db, &self.dir, &mut pacing) {
+        let mut pacing = Pacing::default().with_stop_flag(&self.stop);
+        match self.backups.create(&self.db, &mut pacing) {
             Ok(made) => tracing::info!("backup {}: {}", made.id, made_words(&made)),
             Err(e) => {
                 tracing::error!("no backup was made: {e}");
@@ -146,7 +143,10 @@ impl BackupWork {
             }
         }
         let Some(keep) = self.keep else { return };
-        match self.backups.prune(KeepRule { newest: Some(keep), days: None }, false) {
+        match self
+            .backups
+            .prune(KeepRule { newest: Some(keep), days: None, ..KeepRule::default() }, false)
+        {
             Ok(report) => tracing::info!("removed {}", pruned_words(&report)),
             Err(e) => tracing::warn!("no backup was removed: {e}"),
         }

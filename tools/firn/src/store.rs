@@ -65,7 +65,7 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
 
 /// Opens the database of keyspaces, families and tables in `dir`.
 pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
-    let store = firn_wide::StoreOptions { db, clock: None };
+    let store = firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() };
     let options = with_scripts(firn_wide::Options { store, ..Default::default() });
     Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))
 }
@@ -166,7 +166,8 @@ impl Global {
     /// Returns the system's files, with the user's flags for the permissions of new files.
     pub fn env(&self) -> Arc<dyn Env> {
         let env = OsEnv::new();
-        let terms = FileTerms { file_mode: self.file_mode, unsynced_dirs: self.unsynced_dirs };
+        let mut terms = FileTerms::default();
+        (terms.file_mode, terms.unsynced_dirs) = (self.file_mode, self.unsynced_dirs);
         env.with_terms(terms).unwrap_or(env)
     }
 
@@ -208,7 +209,11 @@ impl Global {
     /// Opens or creates the database for writing, with the partitioner of the imported data.
     /// `whose` names the source of that data in errors.
     pub fn model_as(&self, partitioner: String, whose: &str) -> Done<Session> {
-        let store = firn_wide::StoreOptions { db: self.to_write(true, 16 << 20), clock: None };
+        let store = firn_wide::StoreOptions {
+            db: self.to_write(true, 16 << 20),
+            clock: None,
+            ..firn_wide::StoreOptions::default()
+        };
         let options =
             firn_wide::Options { partitioner: Some(partitioner), store, ..Default::default() };
         let wide = Wide::open_with(&self.store.db, with_scripts(options)).map_err(|e| match e {
@@ -394,7 +399,7 @@ pub fn empty() -> Done<Wide> {
         ..DbOptions::default()
     };
     let options = firn_wide::Options {
-        store: firn_wide::StoreOptions { db, clock: None },
+        store: firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() },
         ..Default::default()
     };
     let env = std::sync::Arc::new(MemEnv::new(OsEnv::new().random()));

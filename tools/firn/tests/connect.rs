@@ -56,7 +56,7 @@ fn with_ann(password: &str) -> Session {
 #[test]
 fn logins_come_from_files_and_the_environment() {
     let t = Temp::new("connect", "logins");
-    let server = Server::over(with_ann("secret one"), Options::ephemeral()).unwrap();
+    let server = Server::start_with_session(with_ann("secret one"), Options::ephemeral()).unwrap();
     let address = server.address().to_string();
     let ask = "SELECT role FROM system_auth.roles";
     t.at(&address, &["-e", ask]).said(2, &["wants a name and a password", "--user NAME"]);
@@ -256,7 +256,7 @@ fn at_a_terminal_a_server_completes_and_asks_for_passwords() {
     ] {
         session.execute(statement, ()).unwrap();
     }
-    let server = Server::over(session, Options::ephemeral()).unwrap();
+    let server = Server::start_with_session(session, Options::ephemeral()).unwrap();
     let mut shell = Command::new(env!("CARGO_BIN_EXE_firn"));
     shell
         .args(["cql", "--connect", &server.address().to_string(), "-u", "ann", "-k", "shop"])
@@ -427,7 +427,7 @@ fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
     let t = Temp::new("connect", "families-again");
     let mut options = Options::ephemeral();
     options.thrift = Some("127.0.0.1:0".parse().unwrap());
-    let server = Server::over(with_ann("secret"), options).unwrap();
+    let server = Server::start_with_session(with_ann("secret"), options).unwrap();
     let address = server.thrift_address().unwrap();
     let cli = |args: &[&str], script: &str| {
         Ran::of(t.firn_with(&[&["cli"], args].concat(), script.as_bytes()))
@@ -523,7 +523,7 @@ fn a_url_asks_for_tls() {
     std::fs::write(&certificate, cert.pem()).unwrap();
     std::fs::write(&key, key_pair.serialize_pem()).unwrap();
     let mut options = Options::ephemeral();
-    options.tls = Some(TlsOptions { certificate, key, clients: None });
+    options.tls = Some(TlsOptions::new(certificate, key));
     let server = Server::start(options).unwrap();
     let at = server.address();
     let url = format!("cassandra+tls://{at}?tls_ca=node.pem");
@@ -536,7 +536,7 @@ fn a_url_asks_for_tls() {
 #[test]
 fn a_cluster_wants_a_login_too() {
     let t = Temp::new("connect", "cluster-login");
-    let server = Server::over(with_ann("secret one"), Options::ephemeral()).unwrap();
+    let server = Server::start_with_session(with_ann("secret one"), Options::ephemeral()).unwrap();
     let url = format!("cassandra://ann@{}", server.address());
     let anybody = format!("cassandra://{}", server.address());
     let ask = "SELECT role FROM system_auth.roles";

@@ -15,7 +15,9 @@ use std::time::Duration;
 use firn_cluster::{Prepared, Session};
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::{literal, split};
-use firn_cql::{Bound, Class, Error, PagingState, Result, Row, Rows, Run, quote_if_needed};
+use firn_cql::{
+    BoundValue, Error, ErrorClass, PagingState, Result, Row, Rows, RunOptions, quote_if_needed,
+};
 use firn_kv::Env;
 use firn_wide::internals::key::{Layout, STATIC};
 use firn_wide::{Partitioner, Type};
@@ -106,7 +108,9 @@ impl CellQuery {
         let has_parts = schema.columns().iter().any(is_many);
         match query {
             // Cassandra before 5.0, and ScyllaDB.
-            Err(e) if has_parts && matches!(e.class(), Class::Invalid | Class::Syntax) => {
+            Err(e)
+                if has_parts && matches!(e.class(), ErrorClass::Invalid | ErrorClass::Syntax) =>
+            {
                 let without = CellQuery::with_parts(session, partitioner, schema, condition, false);
                 without.map_err(|_| e)
             }
@@ -191,7 +195,7 @@ impl CellQuery {
 
     /// Returns a reader for a token span.
     pub fn read<'q>(&'q self, env: &'q dyn Env, span: TokenSpan) -> CellReader<'q> {
-        let token = |t: i64| Bound::Bytes(t.to_be_bytes().to_vec());
+        let token = |t: i64| BoundValue::Bytes(t.to_be_bytes().to_vec());
         let number = usize::from(span.after.is_some()) + 2 * usize::from(span.until.is_some());
         CellReader {
             query: self,
@@ -213,7 +217,7 @@ pub struct CellReader<'q> {
     query: &'q CellQuery,
     env: &'q dyn Env,
     prepared: &'q Prepared,
-    values: Vec<Bound>,
+    values: Vec<BoundValue>,
     paging: Option<PagingState>,
     /// Page size of the next request.
     page: usize,
@@ -252,7 +256,7 @@ impl CellReader<'_> {
             let row = row_text(schema, &row);
             let text =
                 format!("{table} comes in another order than Firn's: {row} is behind a later row");
-            return Err(Error::refused(Class::Server, text));
+            return Err(Error::refused(ErrorClass::Server, text));
         }
         self.last = here;
         Ok(Some(row))
@@ -263,7 +267,7 @@ impl CellReader<'_> {
         let (rows, second) = loop {
             let second = (self.env.wall_micros() / 1_000_000) as i64;
             let (page_size, paging) = (Some(self.page), self.paging.clone());
-            let how = Run { page_size, paging, ..Run::default() };
+            let how = RunOptions { page_size, paging, ..RunOptions::default() };
             tries += 1;
             match self.query.session.run(self.prepared, &self.values, &how) {
                 Ok(rows) => break (rows, second),
@@ -314,15 +318,15 @@ impl CellReader<'_> {
 }
 
 /// Reports whether a retry may help.
-fn is_passing(class: Class) -> bool {
+fn is_passing(class: ErrorClass) -> bool {
     matches!(
         class,
-        Class::Unavailable
-            | Class::Overloaded
-            | Class::IsBootstrapping
-            | Class::ReadTimeout
-            | Class::ReadFailure
-            | Class::Unanswered
+        ErrorClass::Unavailable
+            | ErrorClass::Overloaded
+            | ErrorClass::IsBootstrapping
+            | ErrorClass::ReadTimeout
+            | ErrorClass::ReadFailure
+            | ErrorClass::Unanswered
     )
 }
 
@@ -346,7 +350,7 @@ impl CellQuery {
             .ok_or_else(|| {
                 let (keyspace, table) = (&self.schema.keyspace, &self.schema.name);
                 let text = format!("the answer about {keyspace}.{table} can't be understood: its times of {} are not those of its value", column.name);
-                Error::refused(Class::Server, text)
+                Error::refused(ErrorClass::Server, text)
             })?;
         }
         Ok(cells)
@@ -363,7 +367,7 @@ impl CellQuery {
         second: i64,
         cells: &mut Vec<ReportedCell>,
     ) -> Option<()> {
-        let of = &self.schema.columns()[number].of.of;
+        let of = &self.schema.columns()[number].of.value_type;
         let width = if matches!(of, Type::Map(_)) { 2 } else { 1 };
         let all = split(of, value).ok()?;
         let (written, ttl) = (times(written)?, times(ttl)?);
@@ -417,7 +421,7 @@ pub fn row_text(schema: &TableSchema, row: &CqlRow) -> String {
     let mut key = PartitionKey::default();
     let is_key = key.set(schema, &row.key).is_ok();
     let of = |c: &TableColumn, value: Option<&[u8]>| {
-        format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, value))
+        format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.value_type, value))
     };
     let part = |c: &TableColumn| of(c, key.part(c.position).filter(|_| is_key));
     let clustering = schema.clustering().iter().zip(row.clustering.iter().flatten());
@@ -435,7 +439,7 @@ pub fn cell_text(schema: &TableSchema, cell: &ReportedCell) -> String {
     let name = quote_if_needed(&column.name);
     let Some(path) = &cell.path else { return name.into_owned() };
     let number = path.iter().fold(0, |n, byte| n << 8 | usize::from(*byte));
-    match &column.of.of {
+    match &column.of.value_type {
         Type::Udt(user) => match user.fields.get(number) {
             Some((field, _)) => format!("{name}.{}", quote_if_needed(field)),
             None => format!("{name}, field {number}"),
@@ -449,7 +453,7 @@ pub fn cell_text(schema: &TableSchema, cell: &ReportedCell) -> String {
 /// Formats a cell's value in CQL.
 pub fn value_text(schema: &TableSchema, cell: &ReportedCell) -> String {
     let of = &schema.columns()[cell.column].of;
-    match (&of.of, &cell.path) {
+    match (&of.value_type, &cell.path) {
         (Type::Set(element), Some(path)) => literal(element, Some(path)),
         (_, path) => literal(&of.cell_type(path.as_deref()), Some(&cell.value)),
     }

@@ -60,7 +60,7 @@ impl KeyCondition {
         let mut context = Context {
             catalog: &catalog,
             keyspace: &table.keyspace,
-            partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+            partition: table.partition().iter().map(|c| c.of.value_type.clone()).collect(),
             partitioner: engine.partitioner(),
             markers: Markers::new(parsed.markers),
             calls: vec![],

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_cassandra::NodeRow;
-use firn_cql::{Bound, Run, quote_if_needed};
+use firn_cql::{BoundValue, RunOptions, quote_if_needed};
 use firn_kv::Env;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
@@ -47,7 +47,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.map(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 16).ok()).collect()
 }
 
-fn as_number(value: &Bound) -> Option<i64> {
+fn as_number(value: &BoundValue) -> Option<i64> {
     value.bytes().and_then(|b| b.try_into().ok()).map(i64::from_be_bytes)
 }
 
@@ -179,11 +179,13 @@ fn outcome(table: &TableStatements, target: &MigrateTarget, row: &AddedRow) -> D
         at.join(" AND ")
     );
     let damaged = || Failure::new("a key in the journal is no key of its table");
-    let values = row.key.iter().map(|v| unhex(v).map(Bound::Bytes)).collect::<Option<Vec<_>>>();
+    let values =
+        row.key.iter().map(|v| unhex(v).map(BoundValue::Bytes)).collect::<Option<Vec<_>>>();
     let values = values.ok_or_else(damaged)?;
     let session = target.session().with_consistency(EVERYWHERE).map_err(|e| cql_trouble(&e))?;
     let statement = session.prepare(&cql).map_err(|e| cql_trouble(&e))?;
-    let rows = session.run(&statement, &values, &Run::default()).map_err(|e| cql_trouble(&e))?;
+    let rows =
+        session.run(&statement, &values, &RunOptions::default()).map_err(|e| cql_trouble(&e))?;
     let found: Vec<Option<i64>> = match rows.iter().next() {
         Some(found) => (0..names.len())
             .map(|n| found.bytes(n).and_then(|b| b.try_into().ok()).map(i64::from_be_bytes))

@@ -127,7 +127,7 @@ fn mirror(outward: &ClusterExport) -> Done<(CellStore, Vec<StoreFamily>)> {
         wal_segment: 1 << 20,
         ..DbOptions::default()
     };
-    let options = StoreOptions { db, clock: None };
+    let options = StoreOptions { db, clock: None, ..StoreOptions::default() };
     let store = CellStore::open_in(env, "mirror", options).map_err(model_trouble)?;
     let mut families = vec![];
     for table in &outward.tables {

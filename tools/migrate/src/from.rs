@@ -100,7 +100,7 @@ struct CopiedTable {
 /// Returns the reason why a table must be empty before the copy, if it must.
 pub fn only_once(schema: &TableSchema) -> Option<&'static str> {
     let has_list = |c: &firn_cql::internals::catalog::TableColumn| {
-        c.of.multicell && matches!(c.of.of, Type::List(_))
+        c.of.multicell && matches!(c.of.value_type, Type::List(_))
     };
     if schema.is_counter() {
         return Some("counters, which a copy would add to");

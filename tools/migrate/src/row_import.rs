@@ -221,7 +221,7 @@ impl<'a> RowImporter<'a> {
         let schema = self.schema.clone();
         let column = &schema.columns()[cell.column];
         let mut place = [&*row.place, &self.ends[cell.column]].concat();
-        let path = match (&column.of.of, &cell.path) {
+        let path = match (&column.of.value_type, &cell.path) {
             (Type::List(_), Some(at)) => Some(list_name(at).to_vec()),
             (_, path) => path.clone(),
         };
@@ -235,7 +235,7 @@ impl<'a> RowImporter<'a> {
         valid().map_err(|why| self.refused(row, column, &why))?;
         self.counts.cells += 1;
         self.counts.elements +=
-            u64::from(column.of.multicell && matches!(column.of.of, Type::List(_)));
+            u64::from(column.of.multicell && matches!(column.of.value_type, Type::List(_)));
         if column.is_counter() {
             return self.count(row, &place, cell);
         }

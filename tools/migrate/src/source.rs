@@ -11,7 +11,7 @@ use firn_cql::internals::catalog::{TableOptions, quoted_map};
 use firn_cql::internals::syntax::ast::Statement;
 use firn_cql::internals::syntax::parse;
 use firn_cql::internals::values::literal;
-use firn_cql::{Class, FromRow, Row, Rows, quote_if_needed};
+use firn_cql::{ErrorClass, FromRow, Row, Rows, quote_if_needed};
 use firn_tools::output::{Done, Failure};
 
 use crate::definitions::{CarriedDefinition, DefinitionPhase, full_name};
@@ -125,7 +125,7 @@ fn is_of_system(keyspace: &str) -> bool {
 fn rows(session: &Session, table: &str, keyspace: &str) -> Done<Rows> {
     let cql = format!("SELECT * FROM system_schema.{table} WHERE keyspace_name = ?");
     match session.execute(&cql, (keyspace,)) {
-        Err(e) if e.class() == Class::Invalid => Ok(Rows::void()),
+        Err(e) if e.class() == ErrorClass::Invalid => Ok(Rows::void()),
         other => other.map_err(|e| cql_trouble(&e)),
     }
 }
@@ -155,7 +155,7 @@ pub fn estimate(session: &Session, keyspace: &str, table: &str) -> Done<Option<(
     let cql = "SELECT mean_partition_size, partitions_count FROM system.size_estimates \
                WHERE keyspace_name = ? AND table_name = ?";
     let rows = match session.execute(cql, (keyspace, table)) {
-        Err(e) if e.class() == Class::Invalid => return Ok(None),
+        Err(e) if e.class() == ErrorClass::Invalid => return Ok(None),
         other => other.map_err(|e| cql_trouble(&e))?,
     };
     let each: Vec<(i64, i64)> = rows.typed().map_err(|e| cql_trouble(&e))?;
@@ -325,7 +325,10 @@ impl SourceReader<'_> {
         for option in OPTIONS {
             let Some(at) = row.columns().iter().position(|c| c.name == option) else { continue };
             let Some(bytes) = row.bytes(at) else { continue };
-            let clause = format!("{option} = {}", literal(&row.columns()[at].of.of, Some(bytes)));
+            let clause = format!(
+                "{option} = {}",
+                literal(&row.columns()[at].column_type.value_type, Some(bytes))
+            );
             match is_taken(&clause) {
                 true => clauses.push(clause),
                 false => self.leave(

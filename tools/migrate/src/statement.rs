@@ -17,7 +17,7 @@ use firn_cassandra::{
 };
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::{literal, put_parts};
-use firn_cql::{Bound, quote_if_needed};
+use firn_cql::{BoundValue, quote_if_needed};
 use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
@@ -37,7 +37,7 @@ pub struct CellStatement {
     /// The statement.
     pub text: Arc<str>,
     /// Values of its bind markers.
-    pub values: Vec<Bound>,
+    pub values: Vec<BoundValue>,
     /// Approximate bytes in a batch.
     pub bytes: usize,
     /// Cells, deletions and markers that it writes.
@@ -46,18 +46,18 @@ pub struct CellStatement {
     /// duplicate the elements.
     pub is_list: bool,
     /// Statements that append to that list; they follow it in the same batch, in this order.
-    pub appends: Vec<(Arc<str>, Vec<Bound>)>,
+    pub appends: Vec<(Arc<str>, Vec<BoundValue>)>,
 }
 
 /// Returns the timestamp of a list's first statement.
-fn list_timestamp(values: &[Bound]) -> Option<i64> {
-    let bytes = values.first().and_then(Bound::bytes)?;
+fn list_timestamp(values: &[BoundValue]) -> Option<i64> {
+    let bytes = values.first().and_then(BoundValue::bytes)?;
     Some(i64::from_be_bytes(bytes.try_into().ok()?))
 }
 
 impl CellStatement {
-    fn new(text: &Arc<str>, values: Vec<Bound>, cells: u64) -> CellStatement {
-        let value = |v: &Bound| v.bytes().map_or(4, |b| b.len() + 4);
+    fn new(text: &Arc<str>, values: Vec<BoundValue>, cells: u64) -> CellStatement {
+        let value = |v: &BoundValue| v.bytes().map_or(4, |b| b.len() + 4);
         let bytes = OVERHEAD + values.iter().map(value).sum::<usize>();
         CellStatement { text: text.clone(), values, bytes, cells, is_list: false, appends: vec![] }
     }
@@ -70,7 +70,7 @@ impl CellStatement {
             return again;
         }
         let appends = again.appends.iter_mut().map(|a| &mut a.1);
-        let mut all: Vec<&mut Vec<Bound>> =
+        let mut all: Vec<&mut Vec<BoundValue>> =
             std::iter::once(&mut again.values).chain(appends).collect();
         let newest = all.iter().filter_map(|values| list_timestamp(values)).max();
         // The first one deletes everything up to the newest timestamp, which covers all that was
@@ -135,7 +135,7 @@ enum SetForm {
 }
 
 fn form(column: &TableColumn) -> SetForm {
-    match &column.of.of {
+    match &column.of.value_type {
         of if of.is_counter() => SetForm::Counter,
         _ if !column.of.multicell => SetForm::Whole,
         Type::Map(_) => SetForm::Map,
@@ -207,7 +207,7 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
                 others.push(update(&format!("{quoted} = {quoted} + ?")));
             }
             SetForm::Fields => {
-                let Type::Udt(udt) = &column.of.of else { return None };
+                let Type::Udt(udt) = &column.of.value_type else { return None };
                 for (field, _) in &udt.fields {
                     let field = format!("{quoted}.{}", quote_if_needed(field));
                     others.push(delete(&field));
@@ -231,28 +231,28 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
 
 /// Cells of one row with the same times.
 struct TimedCells {
-    slots: Vec<Bound>,
+    slots: Vec<BoundValue>,
     /// Keys and values of maps, elements of sets, by slot.
     elements: BTreeMap<usize, Vec<Vec<u8>>>,
     cells: u64,
 }
 
-fn number(n: i64) -> Bound {
-    Bound::Bytes(n.to_be_bytes().to_vec())
+fn number(n: i64) -> BoundValue {
+    BoundValue::Bytes(n.to_be_bytes().to_vec())
 }
 
 /// Encodes a collection of these values; for a map, keys and values alternate.
-fn collection(parts: &[Vec<u8>], count: usize) -> Done<Bound> {
+fn collection(parts: &[Vec<u8>], count: usize) -> Done<BoundValue> {
     let mut out = vec![];
     let put = put_parts(count, parts.iter().map(|p| Some(&**p)), &mut out);
     put.map_err(|e| cql_trouble(&e))?;
-    Ok(Bound::Bytes(out))
+    Ok(BoundValue::Bytes(out))
 }
 
 /// Returns the TTL in seconds from now for this expiration.
-fn ttl(expires: Option<i64>, now: i64) -> Bound {
+fn ttl(expires: Option<i64>, now: i64) -> BoundValue {
     let left = expires.map_or(0, |e| e.saturating_sub(now).clamp(1, MAX_TTL));
-    Bound::Bytes((left as i32).to_be_bytes().to_vec())
+    BoundValue::Bytes((left as i32).to_be_bytes().to_vec())
 }
 
 /// Largest TTL of CQL, in seconds.
@@ -261,7 +261,7 @@ const MAX_TTL: i64 = 630_720_000;
 /// Converts a row.
 struct RowMaker<'a> {
     part: &'a SetPart,
-    key: &'a [Bound],
+    key: &'a [BoundValue],
     now: i64,
     attempt: i64,
     groups: BTreeMap<SentTimes, TimedCells>,
@@ -271,15 +271,18 @@ struct RowMaker<'a> {
 
 impl RowMaker<'_> {
     /// Appends a statement with these values before the key.
-    fn push(&mut self, text: &Arc<str>, before: Vec<Bound>) {
+    fn push(&mut self, text: &Arc<str>, before: Vec<BoundValue>) {
         let values = before.into_iter().chain(self.key.iter().cloned()).collect();
         self.out.push(CellStatement::new(text, values, 1));
     }
 
     fn group(&mut self, timestamp: i64, expires: Option<i64>) -> &mut TimedCells {
         let slots = self.part.slots;
-        let new =
-            || TimedCells { slots: vec![Bound::Unset; slots], elements: BTreeMap::new(), cells: 0 };
+        let new = || TimedCells {
+            slots: vec![BoundValue::Unset; slots],
+            elements: BTreeMap::new(),
+            cells: 0,
+        };
         let group = self.groups.entry((timestamp, expires)).or_insert_with(new);
         group.cells += 1;
         group
@@ -329,7 +332,7 @@ impl RowMaker<'_> {
                 of.extend([path.to_vec(), value.clone()]);
             }
             SetForm::Set => group.elements.entry(slot).or_default().push(path.to_vec()),
-            _ => group.slots[slot] = Bound::Bytes(value.clone()),
+            _ => group.slots[slot] = BoundValue::Bytes(value.clone()),
         }
     }
 
@@ -338,7 +341,7 @@ impl RowMaker<'_> {
         match (to.form, cell.path.as_deref()) {
             (SetForm::Map | SetForm::Set, Some(path)) => {
                 // The element's marker is before that of the timestamp.
-                self.push(&to.delete_element, vec![Bound::Bytes(path.to_vec()), timestamp]);
+                self.push(&to.delete_element, vec![BoundValue::Bytes(path.to_vec()), timestamp]);
             }
             (SetForm::Fields, Some(path)) => match field(path).and_then(|f| to.others.get(f)) {
                 Some(text) => self.push(&text.clone(), vec![timestamp]),
@@ -387,7 +390,8 @@ impl RowMaker<'_> {
         if let Some(made) = self.out.last_mut() {
             (made.is_list, made.cells) = (true, count);
             for values in all {
-                let values: Vec<Bound> = values.into_iter().chain(key.iter().cloned()).collect();
+                let values: Vec<BoundValue> =
+                    values.into_iter().chain(key.iter().cloned()).collect();
                 made.bytes += CellStatement::new(append, values.clone(), 0).bytes;
                 made.appends.push((append.clone(), values));
             }
@@ -470,7 +474,7 @@ impl TableStatements {
         let partition = self.table.partition().iter().zip(&key.partition);
         let clustering = self.table.clustering().iter().zip(&key.clustering);
         let one = |(c, v): (&TableColumn, &Vec<u8>)| {
-            format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, Some(v)))
+            format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.value_type, Some(v)))
         };
         partition.chain(clustering).map(one).collect::<Vec<_>>().join(" AND ")
     }
@@ -493,7 +497,7 @@ impl TableStatements {
 
     /// Returns the statement that deletes a partition.
     pub fn partition_deletion(&self, partition: &[Vec<u8>], timestamp: i64) -> CellStatement {
-        let key = partition.iter().map(|v| Bound::Bytes(v.clone()));
+        let key = partition.iter().map(|v| BoundValue::Bytes(v.clone()));
         let values = std::iter::once(number(timestamp)).chain(key).collect();
         CellStatement::new(&self.delete_partition, values, 1)
     }
@@ -531,7 +535,7 @@ impl TableStatements {
         let clustering = self.table.clustering();
         let mut at = both(&self.of_partition, &equal(&clustering[..piece.prefix.len()]));
         let mut values = vec![number(timestamp)];
-        values.extend(partition.iter().chain(piece.prefix).map(|v| Bound::Bytes(v.clone())));
+        values.extend(partition.iter().chain(piece.prefix).map(|v| BoundValue::Bytes(v.clone())));
         if let Some(column) = clustering.get(piece.prefix.len()) {
             let name = quote_if_needed(&column.name);
             // In descending order a later value is smaller.
@@ -540,7 +544,7 @@ impl TableStatements {
                 let Some((value, inclusive)) = side else { continue };
                 let equal = if inclusive { "=" } else { "" };
                 at.push_str(&format!(" AND {name} {word}{equal} ?"));
-                values.push(Bound::Bytes(value.clone()));
+                values.push(BoundValue::Bytes(value.clone()));
             }
         }
         let text = format!("DELETE FROM {} USING TIMESTAMP ? WHERE {at}", self.name);
@@ -562,8 +566,8 @@ impl TableStatements {
         losses: &mut CarriedLosses,
     ) -> Done<Vec<CellStatement>> {
         let clustering = row.clustering.iter().map(|v| v.clone().unwrap_or_default());
-        let key: Vec<Bound> =
-            partition.iter().cloned().chain(clustering).map(Bound::Bytes).collect();
+        let key: Vec<BoundValue> =
+            partition.iter().cloned().chain(clustering).map(BoundValue::Bytes).collect();
         let part = self.part(row.is_static);
         let groups = BTreeMap::new();
         let mut maker = RowMaker { part, key: &key, now, attempt, groups, out: vec![], losses };
@@ -586,7 +590,7 @@ impl TableStatements {
     /// it adds nothing.
     pub fn counter_row(&self, partition: &[Vec<u8>], row: &NodeRow) -> Option<CellStatement> {
         let part = self.part(row.is_static);
-        let mut slots = vec![Bound::Unset; part.slots];
+        let mut slots = vec![BoundValue::Unset; part.slots];
         let mut cells = 0;
         for column in &row.columns {
             let Some(to) = part.columns.get(column.column).and_then(Option::as_ref) else {
@@ -602,7 +606,7 @@ impl TableStatements {
             }
         }
         let clustering = row.clustering.iter().map(|v| v.clone().unwrap_or_default());
-        let key = partition.iter().cloned().chain(clustering).map(Bound::Bytes);
+        let key = partition.iter().cloned().chain(clustering).map(BoundValue::Bytes);
         let values = slots.into_iter().chain(key).collect();
         (cells > 0).then(|| CellStatement::new(&part.set, values, cells))
     }
@@ -655,7 +659,7 @@ impl TableStatements {
         let row = both(&self.of_partition, &equal(clustering));
         let text = format!("DELETE{what} FROM {} WHERE {row}", self.name);
         let key = at.key.partition.iter().chain(&at.key.clustering);
-        CellStatement::new(&text.into(), key.cloned().map(Bound::Bytes).collect(), 1)
+        CellStatement::new(&text.into(), key.cloned().map(BoundValue::Bytes).collect(), 1)
     }
 
     /// Returns the names of the counter columns, in the order of the values of

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_cluster::{Prepared, Session};
-use firn_cql::{BatchKind, Bound, Class, Error, Run, quote_if_needed};
+use firn_cql::{BatchKind, BoundValue, Error, ErrorClass, RunOptions, quote_if_needed};
 use firn_kv::Env;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
@@ -74,35 +74,35 @@ impl std::fmt::Debug for MigrateTarget {
 }
 
 /// Reports whether the same statement may succeed later.
-fn passes(class: Class) -> bool {
+fn passes(class: ErrorClass) -> bool {
     matches!(
         class,
-        Class::Overloaded
-            | Class::Unavailable
-            | Class::IsBootstrapping
-            | Class::WriteTimeout
-            | Class::WriteFailure
-            | Class::ReadTimeout
-            | Class::ReadFailure
-            | Class::Unanswered
-            | Class::Server
+        ErrorClass::Overloaded
+            | ErrorClass::Unavailable
+            | ErrorClass::IsBootstrapping
+            | ErrorClass::WriteTimeout
+            | ErrorClass::WriteFailure
+            | ErrorClass::ReadTimeout
+            | ErrorClass::ReadFailure
+            | ErrorClass::Unanswered
+            | ErrorClass::Server
     )
 }
 
 /// Reports whether a statement with this error had no effect.
-fn did_nothing(class: Class) -> bool {
-    matches!(class, Class::Overloaded | Class::Unavailable | Class::IsBootstrapping)
+fn did_nothing(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Overloaded | ErrorClass::Unavailable | ErrorClass::IsBootstrapping)
 }
 
 /// Returns advice if the cluster persistently refuses statements of this keyspace.
-fn advice(keyspace: &str, class: Class) -> String {
+fn advice(keyspace: &str, class: ErrorClass) -> String {
     match class {
-        Class::Unavailable => format!(
+        ErrorClass::Unavailable => format!(
             "too few nodes that hold copies are up: start them, or give the keyspace as many copies as there are nodes \
              (ALTER KEYSPACE {} WITH replication = …), or name a lower level (?consistency=ONE in the URL); then --resume",
             quote_if_needed(keyspace)
         ),
-        Class::Overloaded | Class::WriteTimeout | Class::ReadTimeout => {
+        ErrorClass::Overloaded | ErrorClass::WriteTimeout | ErrorClass::ReadTimeout => {
             "--resume goes on where this ended; --rate and --parallel make it go easier".to_owned()
         }
         _ => "see the log of the node; --resume goes on where this ended".to_owned(),
@@ -173,21 +173,21 @@ impl MigrateTarget {
     }
 
     fn once(&self, statements: &[CellStatement]) -> Result<(), Error> {
-        let all: Vec<(&str, &Vec<Bound>)> = statements
+        let all: Vec<(&str, &Vec<BoundValue>)> = statements
             .iter()
             .flat_map(|s| {
                 let appends = s.appends.iter().map(|(text, values)| (&**text, values));
                 std::iter::once((&*s.text, &s.values)).chain(appends)
             })
             .collect();
-        let prepare = |(text, _): &(&str, &Vec<Bound>)| self.session.prepare(text);
+        let prepare = |(text, _): &(&str, &Vec<BoundValue>)| self.session.prepare(text);
         let prepared = all.iter().map(prepare).collect::<Result<Vec<Prepared>, _>>()?;
-        let run = Run::default();
+        let run = RunOptions::default();
         if let ([prepared], [(_, values)]) = (&*prepared, &*all) {
             return self.session.run(prepared, *values, &run).map(drop);
         }
         let values = all.iter().map(|(_, values)| (*values).clone());
-        let members: Vec<(&Prepared, Vec<Bound>)> = prepared.iter().zip(values).collect();
+        let members: Vec<(&Prepared, Vec<BoundValue>)> = prepared.iter().zip(values).collect();
         self.session.batch(BatchKind::Unlogged, &members, &run).map(drop)
     }
 
@@ -354,15 +354,15 @@ mod tests {
 
     #[test]
     fn nodes_that_are_away_and_overload_get_other_advice() {
-        let away = advice("Shop", Class::Unavailable);
+        let away = advice("Shop", ErrorClass::Unavailable);
         assert!(
             away.contains("ALTER KEYSPACE \"Shop\" WITH") && !away.contains("--rate"),
             "{away}"
         );
-        for class in [Class::Overloaded, Class::WriteTimeout] {
+        for class in [ErrorClass::Overloaded, ErrorClass::WriteTimeout] {
             let slower = advice("Shop", class);
             assert!(slower.contains("--rate") && !slower.contains("ALTER KEYSPACE"), "{slower}");
         }
-        assert!(!advice("Shop", Class::Unanswered).contains("--rate"));
+        assert!(!advice("Shop", ErrorClass::Unanswered).contains("--rate"));
     }
 }

@@ -402,7 +402,7 @@ impl DifferenceFindings<'_> {
         if written == theirs_written && lives_alike {
             return;
         }
-        let of_list = ours.path.is_some() && matches!(column.of.of, Type::List(_));
+        let of_list = ours.path.is_some() && matches!(column.of.value_type, Type::List(_));
         if of_list && written != theirs_written {
             self.counts.list_times += 1;
         } else if written != theirs_written {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_cluster::Session;
-use firn_cql::Run;
+use firn_cql::RunOptions;
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{Env, OsEnv};
 use firn_migrate::cells::CellQuery;
@@ -363,8 +363,8 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
     for n in 0..400 {
         let (k, m) = (format!("k{n}"), BTreeMap::from([(format!("m{n}"), n)]));
         let list: Vec<String> = (0..n % 5).map(|i| format!("l{i}")).collect();
-        sides.cluster.run(&insert, (&*k, m, list, n), &Run::default()).unwrap();
-        sides.cluster.run(&add, (i64::from(n), &*k), &Run::default()).unwrap();
+        sides.cluster.run(&insert, (&*k, m, list, n), &RunOptions::default()).unwrap();
+        sides.cluster.run(&add, (i64::from(n), &*k), &RunOptions::default()).unwrap();
     }
     let tables = sides.define("broken_off");
     let copied = Copied::new("broken-off");

@@ -5,7 +5,7 @@ use super::common;
 use std::collections::BTreeMap;
 
 use common::Scratch;
-use firn_cql::{Bound, Session};
+use firn_cql::{BoundValue, Session};
 use firn_kv::OsEnv;
 use firn_migrate::report::CarriedLosses;
 use firn_migrate::statement::{CellStatement, StatementWalk, TableStatements};
@@ -40,11 +40,11 @@ fn made(
     (all, losses)
 }
 
-fn timestamp(value: &Bound) -> i64 {
+fn timestamp(value: &BoundValue) -> i64 {
     i64::from_be_bytes(value.bytes().unwrap().try_into().unwrap())
 }
 
-fn seconds(value: &Bound) -> i32 {
+fn seconds(value: &BoundValue) -> i32 {
     i32::from_be_bytes(value.bytes().unwrap().try_into().unwrap())
 }
 
@@ -84,7 +84,7 @@ fn cells_with_the_same_times_are_one_statement() {
     let [set] = &*all[texts[5]] else { panic!("{all:?}") };
     assert_eq!((timestamp(&set.values[0]), set.cells), (20, 3));
     assert!((990..=1000).contains(&seconds(&set.values[1])), "{set:?}");
-    assert_eq!(set.values[2], Bound::Unset);
+    assert_eq!(set.values[2], BoundValue::Unset);
     let [marker] = &*all[texts[4]] else { panic!("{all:?}") };
     assert_eq!((timestamp(&marker.values[2]), seconds(&marker.values[3])), (10, 0));
     // A list that may have been sent three times replaces the sent data.

@@ -79,8 +79,11 @@ fn wide(dir: &Path, case: &Case) -> String {
     let mut registry = Registry::new();
     registry.register(Arc::new(Own));
     let clock = Arc::new(ManualClock::new(1_700_000_000_000_000));
-    let store =
-        firn_wide::StoreOptions { db: DbOptions { create: true, ..options() }, clock: Some(clock) };
+    let store = firn_wide::StoreOptions {
+        db: DbOptions { create: true, ..options() },
+        clock: Some(clock),
+        ..firn_wide::StoreOptions::default()
+    };
     let wide =
         Wide::open_with(dir, Options { registry: Arc::new(registry), store, ..Options::default() })
             .unwrap();

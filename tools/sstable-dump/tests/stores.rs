@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::{Db, Error, Folded, MergeOperator, TreeOptions};
+use firn_kv::{Db, Error, MergeOperator, MergeResult, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::Value;
 use support::{Room, arg, content, copy, dump, options, tree_options};
@@ -347,8 +347,13 @@ impl MergeOperator for Concat {
         "concat"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded, Error> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    fn full_merge(
+        &self,
+        _: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<MergeResult, Error> {
+        Ok(MergeResult::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 }
 

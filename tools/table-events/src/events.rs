@@ -146,7 +146,7 @@ fn class_of(of: &Type) -> Done<MarshalClass> {
 }
 
 fn class_of_column(column: &TableColumn) -> Done<MarshalClass> {
-    let class = class_of(&column.of.of)?;
+    let class = class_of(&column.of.value_type)?;
     Ok(match column.of.multicell {
         true => class.with_frozen_elements(),
         false => class.frozen(),
@@ -155,7 +155,7 @@ fn class_of_column(column: &TableColumn) -> Done<MarshalClass> {
 
 fn class_of_clustering(column: &TableColumn) -> Done<MarshalClass> {
     Ok(match column.descending {
-        true => class_of(&Type::Reversed(column.of.of.clone().into()))?.frozen(),
+        true => class_of(&Type::Reversed(column.of.value_type.clone().into()))?.frozen(),
         false => class_of_column(column)?,
     })
 }

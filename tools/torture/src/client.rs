@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firn_cql::{Class, PagingState, Prepared, Row, Rows, Run, Session, Values};
+use firn_cql::{ErrorClass, PagingState, Prepared, Row, Rows, RunOptions, Session, Values};
 use firn_kv::{Error, ErrorKind};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, ClientStatement, CqlClient};
 
@@ -27,7 +27,7 @@ pub type StatementResult<T = ()> = Result<T, StatementError>;
 
 impl StatementError {
     /// Reports whether the statement was refused with this class.
-    pub fn is(&self, class: Class) -> bool {
+    pub fn is(&self, class: ErrorClass) -> bool {
         matches!(self, StatementError::Refused(code, _) if *code == i32::from(class.code()))
     }
 }
@@ -54,7 +54,7 @@ const KINDS: [ErrorKind; 8] = [
 ];
 /// Maximum number of executions of a prepared statement that the server has evicted.
 const MOST_TRIES: u32 = 1000;
-const SERVER: i32 = Class::Server.code() as i32;
+const SERVER: i32 = ErrorClass::Server.code() as i32;
 
 impl From<ClientError> for StatementError {
     fn from(e: ClientError) -> StatementError {
@@ -120,7 +120,7 @@ impl TortureConnection {
         // In a server with a small cache, other statements may evict this one repeatedly.
         for _ in 0..MOST_TRIES {
             match self.client.execute(statement, &values, &how).map_err(StatementError::from) {
-                Err(e) if e.is(Class::Unprepared) => {}
+                Err(e) if e.is(ErrorClass::Unprepared) => {}
                 done => return Ok(done?.rows),
             }
         }
@@ -158,7 +158,7 @@ impl TortureClient {
             }
         };
         match made {
-            Err(e) if e.is(Class::BadCredentials) => Ok(None),
+            Err(e) if e.is(ErrorClass::BadCredentials) => Ok(None),
             made => made.map(Some),
         }
     }
@@ -197,7 +197,7 @@ impl TortureClient {
                 made
             }
         };
-        let run = Run { page_size: page.size, paging: page.from, ..Run::default() };
+        let run = RunOptions { page_size: page.size, paging: page.from, ..RunOptions::default() };
         Ok(session.run(&prepared, values, &run)?)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use firn_cql::{Class, Row};
+use firn_cql::{ErrorClass, Row};
 use firn_workload::rng::Rng;
 
 use super::client::StatementError;
@@ -53,7 +53,7 @@ impl Tables {
         };
         match self.0.execute(&statement) {
             // The table does not exist, or another thread was faster.
-            Err(e) if e.is(Class::Invalid) || e.is(Class::AlreadyExists) => Ok(()),
+            Err(e) if e.is(ErrorClass::Invalid) || e.is(ErrorClass::AlreadyExists) => Ok(()),
             Err(StatementError::Refused(code, text)) => {
                 wrong(format!("{statement}: code {code:#06x}: {text}"))
             }
@@ -65,7 +65,7 @@ impl Tables {
     pub fn check_guest(&self, what: &str) -> Checked {
         let row = |r: &Row<'_>| Ok::<GuestRow, StatementError>((r.at(0)?, r.at(1)?, r.at(2)?));
         let read = |text| match self.0.read(text, (), Some(100), row) {
-            Err(e) if e.is(Class::Invalid) => Ok(None),
+            Err(e) if e.is(ErrorClass::Invalid) => Ok(None),
             rows => rows.map(|rows| Some(rows.into_iter().collect::<BTreeSet<_>>())),
         };
         let (Some(mut base), Some(view)) = (read(BASE_READ)?, read(VIEW_READ)?) else {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{Error, Folded, MAX_KEY_LEN, MergeOperator, Result};
+use firn_kv::{Error, MAX_KEY_LEN, MergeOperator, MergeResult, Result};
 use firn_workload::rng::{Rng, mix};
 
 /// Number of trees whose content is known exactly.
@@ -136,15 +136,15 @@ impl MergeOperator for Adds {
         "firn.torture.adds"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         let mut sum = base.map_or(Ok(0), number)?;
         for operand in operands {
             sum = sum.wrapping_add(number(operand)?);
         }
-        Ok(Folded::Value(sum.to_le_bytes().to_vec()))
+        Ok(MergeResult::Value(sum.to_le_bytes().to_vec()))
     }
 
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(number(older).ok()?.wrapping_add(number(newer).ok()?).to_le_bytes().to_vec())
     }
 }

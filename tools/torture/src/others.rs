@@ -289,12 +289,12 @@ fn cursor(
             }
         }
         match at {
-            Some(i) if c.valid() && c.key() == key(shard, i) => {
+            Some(i) if c.is_valid() && c.key() == key(shard, i) => {
                 check_value("cursor", tree, shard, i, keys.get(&i).copied(), Some(c.value()))?;
             }
-            None if !c.valid() => {}
+            None if !c.is_valid() => {}
             _ => {
-                let is = if c.valid() {
+                let is = if c.is_valid() {
                     format!("at a key of {} bytes", c.key().len())
                 } else {
                     "nowhere".to_owned()

@@ -57,7 +57,7 @@ impl Served {
         options.login_timeout = Duration::from_millis(plan.login_millis);
         options.max_prepared = plan.prepared_bytes;
         options.max_in_flight = options.max_frame;
-        match Server::over(session, options) {
+        match Server::start_with_session(session, options) {
             Ok(server) => Ok(Served { server, login: plan.login }),
             Err(e) => wrong(format!("the server does not start: {e}")),
         }

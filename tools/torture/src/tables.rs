@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use firn_cql::{Class, Row, Session};
+use firn_cql::{ErrorClass, Row, Session};
 use firn_kv::{Db, DbOptions, Env};
 use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, StoreOptions, Wide};
@@ -69,7 +69,10 @@ fn columns(
 
 /// Opens the store as a database of column families.
 pub fn open(env: Arc<dyn Env>, dir: &std::path::Path, db: DbOptions) -> Checked<Wide> {
-    let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+    let options = Options {
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+        ..Options::default()
+    };
     Ok(Wide::open_in(env, dir, options).map_err(firn_cql::Error::from)?)
 }
 
@@ -178,7 +181,7 @@ impl Tables {
         let statement = change.statement(shard, index);
         let is_refused = !change.apply(index, &mut states.clone());
         match self.0.execute(&statement) {
-            Err(e) if is_refused && e.is(Class::Invalid) => Ok(()),
+            Err(e) if is_refused && e.is(ErrorClass::Invalid) => Ok(()),
             Ok(_) if is_refused => wrong(format!("{statement}: it should have been refused")),
             done => Ok(done.map(drop)?),
         }
@@ -272,7 +275,7 @@ impl Tables {
             };
         };
         match (own.run(SELECT_ONE, (shard as i32, 0)), may) {
-            (Err(e), Some(false)) if e.is(Class::Unauthorized) => Ok(()),
+            (Err(e), Some(false)) if e.is(ErrorClass::Unauthorized) => Ok(()),
             (Ok(_), Some(true)) => Tables(own).check_rows("as a role", shard, rows),
             (Ok(_), _) => wrong(format!(
                 "role {index} of shard {shard} could log in and read, and should not: {may:?}"

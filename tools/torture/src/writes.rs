@@ -18,13 +18,13 @@ impl TortureWorker {
             (StepMode::Single, [change]) => single(s.trees(), change)?,
             (StepMode::SingleSynced, [change]) => match change.op {
                 ExpectedOp::Set { index, version } => {
-                    let tree = s.trees()[change.tree].with(Durability::Power);
+                    let tree = s.trees()[change.tree].with_durability(Durability::Power);
                     tree.put(&change.key(index), &change.value(index, version))?;
                 }
-                _ => s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?,
+                _ => s.db.with_durability(Durability::Power).write(batch(s.trees(), changes)?)?,
             },
             (StepMode::BatchSynced, _) => {
-                s.db.with(Durability::Power).write(batch(s.trees(), changes)?)?
+                s.db.with_durability(Durability::Power).write(batch(s.trees(), changes)?)?
             }
             (StepMode::Transaction, _) => self.transaction(changes)?,
             (StepMode::OneStep, [change]) => self.one_step(change)?,

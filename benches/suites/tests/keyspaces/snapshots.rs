@@ -10,7 +10,7 @@ fn a_snapshot_is_not_touched_by_clearing_nor_by_a_fifo() -> Result<()> {
     let dir = Dir::new();
     let db = dir.open();
     let fifo = TreeOptions {
-        policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }),
+        policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0, ..Fifo::default() }),
         ..TreeOptions::default()
     };
     let (plain, fifo) = (tree(&db, "plain"), db.tree("fifo", fifo)?);

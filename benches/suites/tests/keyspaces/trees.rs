@@ -36,17 +36,23 @@ fn names_may_hold_any_character() -> Result<()> {
 fn options_come_back_for_a_tree_that_is_only_opened() -> Result<()> {
     let dir = Dir::new();
     let policies = [
-        Policy::Fifo(Fifo { max_bytes: 555, max_age_secs: 6 }),
+        Policy::Fifo(Fifo { max_bytes: 555, max_age_secs: 6, ..Fifo::default() }),
         Policy::Leveled(Leveled {
             level0_runs: 6,
             ratio: 4,
             base: 100_000_000,
             movement: Movement::RoundRobin,
+            ..Leveled::default()
         }),
-        Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 2.5 }),
-        Policy::LazyLeveled(LazyLeveled { ratio: 5 }),
-        Policy::Unified(Unified { scaling: vec![2, -4], target_table: 1 << 20, base_shards: 4 }),
-        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 3 }),
+        Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 2.5, ..Tiered::default() }),
+        Policy::LazyLeveled(LazyLeveled { ratio: 5, ..LazyLeveled::default() }),
+        Policy::Unified(Unified {
+            scaling: vec![2, -4],
+            target_table: 1 << 20,
+            base_shards: 4,
+            ..Unified::default()
+        }),
+        Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 3, ..TimeWindow::default() }),
     ];
     let options = |policy: &Policy| TreeOptions {
         policy: policy.clone(),
@@ -269,7 +275,7 @@ impl CompactionFilter for OnlyA {
 }
 
 impl CompactionFilterPass for OnlyA {
-    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+    fn filter(&mut self, key: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
         if key.starts_with(b"a") { FilterDecision::Keep } else { FilterDecision::Drop }
     }
 }

@@ -14,7 +14,7 @@ use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
 use crate::error::{Error, Result, bail, invalid};
-use crate::values::{Bound, BoundTerm, EvalEnv};
+use crate::values::{BoundTerm, BoundValue, EvalEnv};
 
 /// Maximum number of keys, or of rows of a partition, that the lists of a statement may name.
 const MAX_CHOICES: usize = 1 << 20;
@@ -32,7 +32,7 @@ impl Restrictions {
         let mut parts: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for (restriction, column) in self.partition.iter().zip(self.table.partition()) {
             let mut choices = self.choices(restriction, env)?;
-            let of = &column.of.of;
+            let of = &column.of.value_type;
             choices.sort_by(|a, b| of.compare(&a[0], &b[0]));
             choices.dedup_by(|a, b| of.compare(&a[0], &b[0]).is_eq());
             parts = product(parts, &choices)?;
@@ -104,9 +104,9 @@ impl Restrictions {
         let Some(token) = &self.token else { return Ok(None) };
         let read = |term: &BoundTerm| {
             let value = match term.value(env)? {
-                Bound::Bytes(bytes) => bytes,
-                Bound::Null => bail!("Invalid null token value"),
-                Bound::Unset => bail!("Invalid unset token value"),
+                BoundValue::Bytes(bytes) => bytes,
+                BoundValue::Null => bail!("Invalid null token value"),
+                BoundValue::Unset => bail!("Invalid unset token value"),
             };
             self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };
@@ -401,7 +401,7 @@ impl Restrictions {
                 }
             }
         };
-        let typed = |c: &usize| (*c, self.table.columns()[*c].of.of.clone());
+        let typed = |c: &usize| (*c, self.table.columns()[*c].of.value_type.clone());
         Ok(FilterCondition { columns: restriction.columns.iter().map(typed).collect(), test })
     }
 }

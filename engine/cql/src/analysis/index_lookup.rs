@@ -8,7 +8,7 @@ use super::relation::{RelationKind, Restriction, Tuple};
 use super::restrictions::{IndexLookup, IndexUse, Restrictions};
 use crate::catalog::{ColumnKind, IndexTarget, TableIndex, TextAnalyzer, TextMatch, TextTest};
 use crate::error::{Result, bail_if, invalid};
-use crate::values::{Bound, BoundTerm, EvalEnv};
+use crate::values::{BoundTerm, BoundValue, EvalEnv};
 
 impl Restrictions {
     /// Returns the index lookups, each of which finds all matching rows. Empty if the rows are
@@ -138,11 +138,11 @@ fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the value for a condition or an index lookup; refuses null and unset. `what` names its
 /// role in the column.
-pub(super) fn wanted(value: Bound, what: &str, column: &str) -> Result<Vec<u8>> {
+pub(super) fn wanted(value: BoundValue, what: &str, column: &str) -> Result<Vec<u8>> {
     match value {
-        Bound::Bytes(bytes) => Ok(bytes),
-        Bound::Null => Err(invalid!("Unsupported null {what} for column {column}")),
-        Bound::Unset => Err(invalid!("Unsupported unset {what} for column {column}")),
+        BoundValue::Bytes(bytes) => Ok(bytes),
+        BoundValue::Null => Err(invalid!("Unsupported null {what} for column {column}")),
+        BoundValue::Unset => Err(invalid!("Unsupported unset {what} for column {column}")),
     }
 }
 

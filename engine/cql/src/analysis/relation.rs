@@ -8,7 +8,9 @@ use super::constants::ConstantTuples;
 use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, heap_bytes, split};
+use crate::values::{
+    BoundTerm, BoundValue, Context, EvalEnv, HeapBytes, Receiver, heap_bytes, split,
+};
 
 /// Values for the columns of a relation.
 #[derive(Clone, Debug)]
@@ -125,11 +127,11 @@ impl Restriction {
 }
 
 /// Returns the value of a term for a key; refuses null and unset.
-pub(super) fn needed<'v>(value: Bound<Cow<'v, [u8]>>, column: &str) -> Result<Cow<'v, [u8]>> {
+pub(super) fn needed<'v>(value: BoundValue<Cow<'v, [u8]>>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
-        Bound::Bytes(bytes) => Ok(bytes),
-        Bound::Null => Err(invalid!("Invalid null value in condition for column {column}")),
-        Bound::Unset => Err(invalid!("Invalid unset value for column {column}")),
+        BoundValue::Bytes(bytes) => Ok(bytes),
+        BoundValue::Null => Err(invalid!("Invalid null value in condition for column {column}")),
+        BoundValue::Unset => Err(invalid!("Invalid unset value for column {column}")),
     }
 }
 
@@ -140,10 +142,10 @@ impl Tuple {
             Tuple::Each(terms) => {
                 let each =
                     terms.iter().enumerate().map(|(i, term)| match (term.eval(env)?, names) {
-                        (Bound::Unset, [name]) => {
+                        (BoundValue::Unset, [name]) => {
                             Err(invalid!("Invalid unset value for column {name}"))
                         }
-                        (Bound::Unset, _) => {
+                        (BoundValue::Unset, _) => {
                             Err(invalid!("Invalid unset value for tuple field number {i}"))
                         }
                         (other, _) => Ok(other.into_bytes()),
@@ -151,11 +153,11 @@ impl Tuple {
                 each.collect()
             }
             Tuple::Whole(term, of) => match term.eval(env)? {
-                Bound::Unset => {
+                BoundValue::Unset => {
                     Err(invalid!("Invalid unset value for tuple ({})", names.join(",")))
                 }
-                Bound::Null => Err(invalid!("Invalid null value for ({})", names.join(", "))),
-                Bound::Bytes(bytes) => parts_of(of, &bytes, names.len()),
+                BoundValue::Null => Err(invalid!("Invalid null value for ({})", names.join(", "))),
+                BoundValue::Bytes(bytes) => parts_of(of, &bytes, names.len()),
             },
         }
     }
@@ -182,14 +184,14 @@ impl Choices {
             Choices::Marker(term, of) => (term, of),
         };
         let bytes = match term.eval(env)? {
-            Bound::Bytes(bytes) => bytes,
-            Bound::Null => {
+            BoundValue::Bytes(bytes) => bytes,
+            BoundValue::Null => {
                 bail!("Invalid null value for column {}", names.join(", "));
             }
-            Bound::Unset if names.len() > 1 => {
+            BoundValue::Unset if names.len() > 1 => {
                 bail!("Invalid unset value for in({})", names.join(","));
             }
-            Bound::Unset => {
+            BoundValue::Unset => {
                 bail!("Invalid unset value for column {}", names.join(", "));
             }
         };
@@ -306,7 +308,7 @@ impl RelationPreparer<'_, '_> {
     fn check_column(&self, at: usize, sign: &str, is_in: bool) -> Result<()> {
         let column = &self.table.columns()[at];
         let word = if is_in { "IN" } else { sign };
-        match (&column.of.of, column.of.multicell) {
+        match (&column.of.value_type, column.of.multicell) {
             (Type::Udt(_), true) => Err(invalid!(
                 "Non-frozen UDT column '{}' ({}) cannot be restricted by any relation",
                 column.name,
@@ -364,7 +366,7 @@ impl RelationPreparer<'_, '_> {
                 tuples.one_or_many()
             }
             ast::InsertValues::Marker(marker) => {
-                let of = Type::List(std::sync::Arc::new(receiver.of.of.clone()));
+                let of = Type::List(std::sync::Arc::new(receiver.of.value_type.clone()));
                 let wanted = receiver.other(format!("in({})", receiver.name), of.clone());
                 RelationKind::In(Choices::Marker(
                     BoundTerm::prepare(marker, &wanted, self.context)?,
@@ -494,7 +496,9 @@ impl RelationPreparer<'_, '_> {
     }
 
     fn tuple_type(&self, columns: &[usize]) -> Type {
-        Type::Tuple(columns.iter().map(|c| self.table.columns()[*c].of.of.clone()).collect())
+        Type::Tuple(
+            columns.iter().map(|c| self.table.columns()[*c].of.value_type.clone()).collect(),
+        )
     }
 
     fn values_of(&mut self, columns: &[usize], value: &ast::Term<'_>) -> Result<Tuple> {
@@ -582,7 +586,7 @@ fn unsupported(relation: &Relation<'_>) -> crate::error::Error {
 }
 
 fn refuse_durations(column: &TableColumn) -> Result<()> {
-    let text = match &column.of.of {
+    let text = match &column.of.value_type {
         of if !has_duration(of) => return Ok(()),
         Type::Duration => "duration columns",
         Type::Tuple(_) => "tuples containing durations",
@@ -594,7 +598,7 @@ fn refuse_durations(column: &TableColumn) -> Result<()> {
 
 /// Returns the type of a collection's values, or of a map's keys.
 fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
-    match &of.of {
+    match &of.value_type {
         Type::Map(kv) => Some(if key { kv.0.clone() } else { kv.1.clone() }),
         Type::List(e) | Type::Set(e) if !key => Some((**e).clone()),
         _ => None,
@@ -603,7 +607,7 @@ fn element_of(of: &ColumnType, key: bool) -> Option<Type> {
 
 fn map_of(column: &TableColumn, comparison: Comparison) -> Result<(Type, Type)> {
     let name = &column.name;
-    match &column.of.of {
+    match &column.of.value_type {
         Type::List(_) => Err(invalid!(
             "Indexes on list entries ({name}[index] = value) are not currently supported."
         )),

@@ -429,7 +429,7 @@ impl Restrictions {
     fn refuse_indexed_vectors(&self) -> Result<()> {
         let is_indexed = |r: &Restriction| {
             let column = &self.table.columns()[r.first()];
-            matches!(column.of.of, Type::Vector(..))
+            matches!(column.of.value_type, Type::Vector(..))
                 && self.table.indexes().iter().any(|i| i.column == column.name)
         };
         match self.others.iter().any(is_indexed) {

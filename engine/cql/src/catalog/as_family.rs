@@ -45,11 +45,11 @@ impl TableSchema {
 
     /// Returns the family definition of this compact table, with its ids.
     pub fn as_family(&self) -> (CfDef, TableNumbers) {
-        let key = joined(self.partition(), |c| c.of.of.clone());
+        let key = joined(self.partition(), |c| c.of.value_type.clone());
         let value = match (self.is_counter(), self.clustering, self.regulars().next()) {
             (true, ..) => Type::Counter,
             (_, 0, _) => Type::Bytes,
-            (_, _, Some(value)) => value.of.of.clone(),
+            (_, _, Some(value)) => value.of.value_type.clone(),
             (_, _, None) => Type::Empty,
         };
         let mut def = CfDef {
@@ -66,7 +66,8 @@ impl TableSchema {
         self.options.put_into(&mut def);
         let mut numbers = TableNumbers { table: self.id, ..TableNumbers::default() };
         for column in self.regulars().filter(|_| self.clustering == 0) {
-            let mut known = ColumnDef::new(column.name.as_bytes(), column.of.of.full_name());
+            let mut known =
+                ColumnDef::new(column.name.as_bytes(), column.of.value_type.full_name());
             // There is at most one.
             let index = self.indexes.iter().find(|i| i.column == column.name);
             if let Some(index) = index {

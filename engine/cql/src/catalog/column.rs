@@ -62,8 +62,8 @@ impl TableColumn {
     /// Returns its type in key layouts.
     pub fn layout_type(&self) -> Type {
         match self.descending {
-            true => Type::Reversed(Arc::new(without_user_types(&self.of.of))),
-            false => without_user_types(&self.of.of),
+            true => Type::Reversed(Arc::new(without_user_types(&self.of.value_type))),
+            false => without_user_types(&self.of.value_type),
         }
     }
 
@@ -79,6 +79,6 @@ impl TableColumn {
 
     /// Reports whether it is a counter.
     pub fn is_counter(&self) -> bool {
-        self.of.of.is_counter()
+        self.of.value_type.is_counter()
     }
 }

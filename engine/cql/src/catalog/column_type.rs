@@ -11,9 +11,10 @@ use crate::syntax::quote_type_if_needed;
 /// Type of a column or of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "TypeText", into = "TypeText")]
+#[non_exhaustive]
 pub struct ColumnType {
     /// Type of its values; never reversed.
-    pub of: Type,
+    pub value_type: Type,
     /// Whether every element is a separate cell: a collection or user type that is not frozen.
     pub multicell: bool,
 }
@@ -21,23 +22,30 @@ pub struct ColumnType {
 impl ColumnType {
     /// Creates the type of a value that is a single cell.
     pub fn frozen(of: Type) -> ColumnType {
-        ColumnType { of, multicell: false }
+        ColumnType { value_type: of, multicell: false }
+    }
+
+    #[doc(hidden)]
+    pub fn from_parts(value_type: Type, multicell: bool) -> ColumnType {
+        ColumnType { value_type, multicell }
     }
 
     /// Reports whether it uses the user type with this name.
+    #[doc(hidden)]
     pub fn mentions(&self, name: &str) -> bool {
-        mentions(&self.of, name)
+        mentions(&self.value_type, name)
     }
 
     /// Reports whether it is a list, set or map.
     pub fn is_collection(&self) -> bool {
-        matches!(self.of, Type::List(_) | Type::Set(_) | Type::Map(_))
+        matches!(self.value_type, Type::List(_) | Type::Set(_) | Type::Map(_))
     }
 
     /// Returns the type of the paths of its cells, which orders its elements. `None` if it is one
     /// cell.
+    #[doc(hidden)]
     pub fn path_type(&self) -> Option<Type> {
-        match &self.of {
+        match &self.value_type {
             _ if !self.multicell => None,
             Type::List(_) => Some(Type::TimeUuid),
             Type::Set(of) => Some((**of).clone()),
@@ -49,8 +57,9 @@ impl ColumnType {
 
     /// Returns the type of a cell's value; with a path, that of an element. It is empty for a set,
     /// and bytes for an unknown field of a user type.
+    #[doc(hidden)]
     pub fn cell_type(&self, path: Option<&[u8]>) -> Type {
-        match (&self.of, path) {
+        match (&self.value_type, path) {
             (Type::List(of), Some(_)) => (**of).clone(),
             (Type::Map(kv), Some(_)) => kv.1.clone(),
             (Type::Set(_), Some(_)) => Type::Empty,
@@ -69,7 +78,7 @@ impl ColumnType {
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |of: &Type| ColumnType::frozen(of.clone());
-        let bare = match &self.of {
+        let bare = match &self.value_type {
             Type::List(of) => format!("list<{}>", part(of)),
             Type::Set(of) => format!("set<{}>", part(of)),
             Type::Map(of) => format!("map<{}, {}>", part(&of.0), part(&of.1)),
@@ -82,7 +91,7 @@ impl fmt::Display for ColumnType {
                 // Its elements are not separate cells, so `frozen` is not shown, except for a
                 // tuple.
                 let (of, multicell) = ((**of).clone(), !matches!(**of, Type::Tuple(_)));
-                return write!(f, "vector<{}, {count}>", ColumnType { of, multicell });
+                return write!(f, "vector<{}, {count}>", ColumnType { value_type: of, multicell });
             }
             simple => return f.write_str(&simple.cql_name()),
         };
@@ -161,7 +170,7 @@ pub struct TypeText {
 
 impl From<ColumnType> for TypeText {
     fn from(of: ColumnType) -> TypeText {
-        TypeText { class: of.of.full_name(), multicell: of.multicell }
+        TypeText { class: of.value_type.full_name(), multicell: of.multicell }
     }
 }
 
@@ -174,6 +183,6 @@ impl TryFrom<TypeText> for ColumnType {
         if text.multicell && !may_be {
             return Err(format!("a {} has no cells of its own", text.class));
         }
-        Ok(ColumnType { of, multicell: text.multicell })
+        Ok(ColumnType { value_type: of, multicell: text.multicell })
     }
 }

@@ -54,7 +54,7 @@ pub type Signature = (String, Vec<String>);
 /// Returns the type as definitions show it: tuples are always frozen, so `frozen` is omitted.
 pub fn argument_text(of: &ColumnType) -> String {
     let text = of.to_string();
-    let bare = match of.of {
+    let bare = match of.value_type {
         Type::Tuple(_) => text.strip_prefix("frozen<").and_then(|t| t.strip_suffix('>')),
         _ => None,
     };

@@ -154,7 +154,8 @@ impl TableIndex {
 
     /// Reports whether it finds nearest vectors.
     pub fn is_of_vectors(&self, column: &TableColumn) -> bool {
-        self.answers_as() == IndexClass::StorageAttached && matches!(column.of.of, Type::Vector(..))
+        self.answers_as() == IndexClass::StorageAttached
+            && matches!(column.of.value_type, Type::Vector(..))
     }
 
     /// Reports whether it finds a value of its column by equality.
@@ -170,7 +171,7 @@ impl TableIndex {
 
     /// Reports whether it finds ranges of values of its column.
     pub fn finds_ranges(&self, column: &TableColumn) -> bool {
-        let of = &column.of.of;
+        let of = &column.of.value_type;
         let by_class = match self.answers_as() {
             IndexClass::Local => false,
             IndexClass::StorageAttached => !has_no_ranges(of),
@@ -184,7 +185,7 @@ impl TableIndex {
 
     /// Reports whether `LIKE` is allowed on its column.
     pub fn knows_like(&self, column: &TableColumn) -> bool {
-        self.answers_as() == IndexClass::Sasi && is_text(&column.of.of)
+        self.answers_as() == IndexClass::Sasi && is_text(&column.of.value_type)
     }
 
     /// Reports whether it finds this kind of pattern.
@@ -235,7 +236,7 @@ impl TableIndex {
         if is_analyzed && column.is_primary_key() {
             bail!("Cannot specify index analyzer on primary key column: {}", column.name);
         }
-        let value = self.value_type(column);
+        let value = self.indexed_type(column);
         let is_frozen = matches!(
             value,
             Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Tuple(_) | Type::Udt(_)
@@ -300,7 +301,7 @@ impl TableIndex {
             return Err(configuration!("Incorrect index mode: {mode}"));
         };
         if mode == SasiMode::Sparse
-            && (is_text(&column.of.of) || self.options.contains_key("analyzer_class"))
+            && (is_text(&column.of.value_type) || self.options.contains_key("analyzer_class"))
         {
             return Err(configuration("SPARSE mode is only supported on non-literal columns."));
         }
@@ -336,8 +337,8 @@ impl TableIndex {
     }
 
     /// Returns the type of the indexed values.
-    fn value_type(&self, column: &TableColumn) -> Type {
-        match (&column.of.of, self.target) {
+    fn indexed_type(&self, column: &TableColumn) -> Type {
+        match (&column.of.value_type, self.target) {
             (Type::List(of) | Type::Set(of), IndexTarget::Values) => (**of).clone(),
             (Type::Map(of), IndexTarget::Keys) => of.0.clone(),
             (Type::Map(of), IndexTarget::Values | IndexTarget::Entries) => of.1.clone(),

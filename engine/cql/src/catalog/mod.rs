@@ -60,7 +60,7 @@ pub use system::{CQL_VERSION, DATACENTER, RELEASE_VERSION, system_keyspace, syst
 pub use table::{DroppedColumn, IndexTarget, PartitionKey, TableIndex, TableSchema};
 pub use view::ViewSchema;
 
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Error, ErrorClass, Result, invalid};
 use crate::syntax::ast::QualifiedName;
 
 /// First id of a table or index. Those of Thrift families are smaller.
@@ -102,7 +102,7 @@ pub struct TypeDef {
 impl TypeDef {
     /// Returns the type of its values.
     pub fn user_type(&self, keyspace: &str) -> Arc<UserType> {
-        let fields = self.fields.iter().map(|(n, t)| (n.clone(), t.of.clone())).collect();
+        let fields = self.fields.iter().map(|(n, t)| (n.clone(), t.value_type.clone())).collect();
         Arc::new(UserType { keyspace: keyspace.to_owned(), name: self.name.clone(), fields })
     }
 }
@@ -272,7 +272,7 @@ pub fn keyspace_of<'a>(name: &'a QualifiedName<'_>, current: Option<&'a str>) ->
 pub fn check_not_system(keyspace: &str) -> Result<()> {
     if SYSTEM_KEYSPACES.contains(&keyspace) {
         let text = format!("{keyspace} keyspace is not user-modifiable.");
-        return Err(Error::refused(Class::Unauthorized, text));
+        return Err(Error::refused(ErrorClass::Unauthorized, text));
     }
     Ok(())
 }

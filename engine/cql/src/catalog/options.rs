@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::foreign::{foreign_option, old_caching};
 use super::storage::{check_compaction, check_compression, class, compaction, drop_old_compaction};
-use crate::error::{Class, Error, Result, configuration};
+use crate::error::{Error, ErrorClass, Result, configuration};
 use crate::syntax::ast::{PropertyValue, TableProperty};
 
 /// Maximum TTL in seconds: 20 years.
@@ -379,7 +379,7 @@ pub fn quoted_map(map: &BTreeMap<String, String>) -> String {
 }
 
 fn syntax(text: String) -> Error {
-    Error::refused(Class::Syntax, text)
+    Error::refused(ErrorClass::Syntax, text)
 }
 
 fn check_value(name: &str, text: &str) -> Result<String> {

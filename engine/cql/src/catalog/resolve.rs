@@ -51,7 +51,7 @@ pub(super) fn resolve(
     of: &ast::TypeSyntax<'_>,
     frozen: bool,
 ) -> Result<ColumnType> {
-    let collection = |of: Type| ColumnType { of, multicell: !frozen };
+    let collection = |of: Type| ColumnType { value_type: of, multicell: !frozen };
     Ok(match &of.kind {
         TypeKind::Native(native) => ColumnType::frozen(native_type(*native)),
         TypeKind::List(element) => {
@@ -76,7 +76,7 @@ pub(super) fn resolve(
                 bail!("Counters are not allowed inside tuples");
             }
             let parts: Result<Vec<_>> =
-                parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.of)).collect();
+                parts.iter().map(|p| Ok(resolve(keyspace, p, true)?.value_type)).collect();
             ColumnType::frozen(Type::Tuple(parts?.into()))
         }
         TypeKind::Frozen(inner) => resolve(keyspace, inner, true)?,
@@ -111,7 +111,7 @@ pub(super) fn resolve(
                 bail!("vectors may only have positive dimensions; given {given}");
             };
             // The elements may be declared frozen or not, which affects their own elements.
-            let element = resolve(keyspace, element, frozen)?.of;
+            let element = resolve(keyspace, element, frozen)?.value_type;
             ColumnType::frozen(Type::Vector(Arc::new(element), count))
         }
     })
@@ -138,7 +138,7 @@ fn part(
         TypeKind::User(_) if !frozen => {
             Err(invalid!("Non-frozen UDTs are not allowed inside collections: {whole}"))
         }
-        _ => Ok(resolve(keyspace, of, true)?.of),
+        _ => Ok(resolve(keyspace, of, true)?.value_type),
     }
 }
 

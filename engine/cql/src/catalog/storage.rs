@@ -152,7 +152,7 @@ fn incremental(map: &OptionMap) -> Result<(Policy, u64)> {
         ));
     }
     let size = number(map, "sstable_size_in_mb", 1000, 1)?.saturating_mul(1 << 20);
-    let policy = Incremental { min_runs, max_runs, bucket, goal };
+    let policy = Incremental { min_runs, max_runs, bucket, goal, ..Incremental::default() };
     Ok((Policy::from(policy).clamped(), size.min(1 << 40)))
 }
 
@@ -175,7 +175,12 @@ fn time_window(map: &OptionMap) -> Result<Policy> {
         _ => return Err(configuration!("{unit} is not valid for compaction_window_unit")),
     };
     let size = number(map, "compaction_window_size", 1, 1)?;
-    Ok(Policy::from(TimeWindow { window_secs: size.saturating_mul(secs), min_runs: min }).clamped())
+    Ok(Policy::from(TimeWindow {
+        window_secs: size.saturating_mul(secs),
+        min_runs: min,
+        ..TimeWindow::default()
+    })
+    .clamped())
 }
 
 /// Parses `T4`, `L10`, `N` or an integer.
@@ -220,7 +225,8 @@ fn unified(map: &OptionMap) -> Result<Policy> {
         })?,
     };
     let base_shards = u32::try_from(number(map, "base_shard_count", 4, 1)?).unwrap_or(u32::MAX);
-    Ok(Policy::from(Unified { scaling, target_table: target, base_shards }).clamped())
+    Ok(Policy::from(Unified { scaling, target_table: target, base_shards, ..Unified::default() })
+        .clamped())
 }
 
 /// Sets the engine options of a compaction map.

@@ -97,7 +97,9 @@ impl TableIndex {
             }
             (IndexTarget::Simple | IndexTarget::Full, _) if column.of.multicell => return None,
             (IndexTarget::Simple | IndexTarget::Full, _) => IndexPart::Value,
-            (IndexTarget::Values, _) if matches!(column.of.of, Type::Set(_)) => IndexPart::Path,
+            (IndexTarget::Values, _) if matches!(column.of.value_type, Type::Set(_)) => {
+                IndexPart::Path
+            }
             (IndexTarget::Values, _) => IndexPart::Element,
             (IndexTarget::Keys, _) => IndexPart::Path,
             (IndexTarget::Entries, _) => IndexPart::Entry { path: column.of.path_type()? },
@@ -115,7 +117,7 @@ impl TableIndex {
     pub fn spec(&self, table: &TableSchema) -> Option<IndexSpec> {
         let column = table.column(&self.column)?;
         let part = self.part(table)?;
-        let value = match (&part, &column.of.of) {
+        let value = match (&part, &column.of.value_type) {
             (IndexPart::Clustering(_), _) => column.layout_type(),
             (IndexPart::Path, Type::Set(of)) | (IndexPart::Element, Type::List(of)) => {
                 (**of).clone()
@@ -239,7 +241,7 @@ impl TableSchema {
     /// Reports whether its columns, dropped ones included, are counters.
     pub fn is_counter(&self) -> bool {
         self.columns.iter().any(TableColumn::is_counter)
-            || self.dropped.iter().any(|column| column.of.of.is_counter())
+            || self.dropped.iter().any(|column| column.of.value_type.is_counter())
     }
 
     /// Reports whether any of its columns has a mask.

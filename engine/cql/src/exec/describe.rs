@@ -147,7 +147,8 @@ fn dropped_columns(table: &TableSchema) -> Vec<&DroppedColumn> {
 
 /// Renders a dropped column. It names no user types, because these may have been dropped.
 fn dropped_text(column: &DroppedColumn) -> String {
-    let of = ColumnType { of: without_user_types(&column.of.of), ..column.of.clone() };
+    let of =
+        ColumnType { value_type: without_user_types(&column.of.value_type), ..column.of.clone() };
     let is_static = if column.is_static { " static" } else { "" };
     format!("{} {of}{is_static}", quoted(&column.name))
 }

@@ -454,7 +454,7 @@ impl Engine {
         for name in gone.map(|k| &k.name).chain(recreated) {
             store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(name))?;
         }
-        store.db().with(Durability::Power).write(batch)?;
+        store.db().with_durability(Durability::Power).write(batch)?;
         let after = Arc::new(after);
         *self.0.catalog.write() = after.clone();
         materialized::relink(store, self.partitioner(), &after, &diff.dropped)?;
@@ -596,7 +596,7 @@ fn clean(
             store.note_dropped(&mut batch, DroppedFamilies::Family(*id))?;
         }
     }
-    store.db().with(Durability::Power).write(batch)?;
+    store.db().with_durability(Durability::Power).write(batch)?;
     let tables: Vec<u32> = catalog.own_tables().map(|t| t.id).collect();
     let indexes: Vec<u32> =
         catalog.own_tables().flat_map(|t| t.indexes().iter().map(|i| i.id)).collect();

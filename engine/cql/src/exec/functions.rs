@@ -106,7 +106,7 @@ fn value_of(
     of: &ColumnType,
 ) -> Result<Option<Vec<u8>>> {
     let mut context = Context::new(catalog, keyspace, engine.partitioner());
-    let receiver = Receiver::without_table("(dummy)", of.of.clone()).of_table(keyspace, "");
+    let receiver = Receiver::without_table("(dummy)", of.value_type.clone()).of_table(keyspace, "");
     let term = BoundTerm::prepare(term, &receiver, &mut context)?;
     let random = || engine.random_bits();
     let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };
@@ -137,7 +137,7 @@ pub(super) fn function_text(function: &StoredFunction) -> String {
 
 /// Returns the initial state of an aggregate as a CQL literal.
 pub(super) fn initial_text(aggregate: &StoredAggregate) -> Option<String> {
-    aggregate.initial.as_ref().map(|bytes| literal(&aggregate.state.of, Some(bytes)))
+    aggregate.initial.as_ref().map(|bytes| literal(&aggregate.state.value_type, Some(bytes)))
 }
 
 /// Returns the `CREATE AGGREGATE` statement of this aggregate.

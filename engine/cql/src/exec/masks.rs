@@ -64,7 +64,7 @@ fn resolved(
 /// Returns the clause that defines the mask of a column.
 pub(super) fn mask_text(mask: &ColumnMask) -> String {
     let arguments: Vec<String> =
-        mask.arguments().map(|(of, value)| literal(&of.of, value)).collect();
+        mask.arguments().map(|(of, value)| literal(&of.value_type, value)).collect();
     format!(
         "MASKED WITH {}.{}({})",
         quote_if_needed(&mask.keyspace),

@@ -20,7 +20,7 @@ use crate::catalog::{
     Catalog, CatalogDiff, ColumnKind, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
     ViewSchema,
 };
-use crate::error::{Class, Error, Result, bail, bail_if, corrupt};
+use crate::error::{Error, ErrorClass, Result, bail, bail_if, corrupt};
 use crate::syntax::ast::Relation;
 use crate::values::{Context, EvalEnv, Markers};
 
@@ -289,7 +289,7 @@ fn marker(keeping: &[Cell<'_>]) -> Option<Cell<'static>> {
 /// Converts an error to one of the store.
 fn wide_error(e: Error) -> firn_wide::Error {
     match e.class() {
-        Class::Invalid => firn_wide::Error::InvalidRequest(e.text().into_owned()),
+        ErrorClass::Invalid => firn_wide::Error::InvalidRequest(e.text().into_owned()),
         _ => firn_wide::Error::Corrupt(e.text().into_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! The plan of a compiled statement, and the options of its execution.
 
-use super::run::Run;
+use super::run::RunOptions;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,21 +11,23 @@ use super::engine::Engine;
 use super::rows::Rows;
 use crate::catalog::TableSchema;
 use crate::error::Result;
-use crate::values::{Bound, ColumnSpec};
+use crate::values::{BoundValue, ColumnSpec};
 
 /// A statement's execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Values bound to the markers, by marker number.
-    pub bound: &'a [Bound],
+    pub bound: &'a [BoundValue],
     /// Role that has logged in. `None` may do everything.
     pub role: Option<&'a str>,
     /// Options of the execution.
-    pub run: &'a Run,
+    pub run: &'a RunOptions,
 }
 
 /// Kind of access to the rows of a table; Cassandra's request metrics have the same distinction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+#[doc(hidden)]
 pub enum TableAccess {
     /// Reads partitions that it names.
     Read,
@@ -37,6 +39,8 @@ pub enum TableAccess {
 
 /// Kind of change; Cassandra allows different consistency levels for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[doc(hidden)]
 pub enum ChangeKind<'p> {
     /// One change without a condition.
     Plain,

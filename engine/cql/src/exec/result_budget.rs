@@ -10,11 +10,11 @@ const STEP: usize = 64 << 10;
 /// A budget of bytes that the results of several statements share. Clones share one budget.
 ///
 /// ```
-/// use firn_cql::{ResultBudget, Run, Session};
+/// use firn_cql::{ResultBudget, RunOptions, Session};
 /// let budget = ResultBudget::new(64 << 20);
-/// let how = Run { result_budget: Some(budget.clone()), ..Run::default() };
-/// Session::in_memory()?.execute_as("SELECT key FROM system.local", (), &how)?;
-/// assert_eq!(budget.taken(), 0); // a small result is free
+/// let how = RunOptions { result_budget: Some(budget.clone()), ..RunOptions::default() };
+/// Session::in_memory()?.execute_with("SELECT key FROM system.local", (), &how)?;
+/// assert_eq!(budget.used_bytes(), 0); // a small result is free
 /// # Ok::<(), firn_cql::Error>(())
 /// ```
 #[derive(Clone)]
@@ -32,16 +32,17 @@ impl ResultBudget {
     }
 
     /// Returns the bytes that are taken now.
-    pub fn taken(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         self.0.taken.load(Ordering::Relaxed)
     }
 
     /// Returns the size of the budget in bytes.
-    pub fn most(&self) -> usize {
+    pub fn max_bytes(&self) -> usize {
         self.0.most
     }
 
     /// Returns a share that has taken nothing.
+    #[doc(hidden)]
     pub fn share(&self) -> ResultShare {
         ResultShare { budget: self.clone(), bytes: AtomicUsize::new(0) }
     }
@@ -49,12 +50,13 @@ impl ResultBudget {
 
 impl fmt::Debug for ResultBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResultBudget({} of {})", self.taken(), self.most())
+        write!(f, "ResultBudget({} of {})", self.used_bytes(), self.max_bytes())
     }
 }
 
 /// The bytes that one result has taken of a [`ResultBudget`]. They return to it on drop.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct ResultShare {
     budget: ResultBudget,
     bytes: AtomicUsize,
@@ -93,12 +95,12 @@ mod tests {
     fn shares_grow_within_the_budget_and_return_their_bytes() {
         let budget = ResultBudget::new(10 * STEP);
         let (one, other) = (budget.share(), budget.share());
-        assert!(one.grow_to(1) && one.grow_to(STEP) && budget.taken() == STEP);
+        assert!(one.grow_to(1) && one.grow_to(STEP) && budget.used_bytes() == STEP);
         assert!(other.grow_to(9 * STEP) && !one.grow_to(STEP + 1));
-        assert!(!other.grow_to(usize::MAX) && budget.taken() == 10 * STEP);
+        assert!(!other.grow_to(usize::MAX) && budget.used_bytes() == 10 * STEP);
         drop(other);
-        assert!(one.grow_to(STEP + 1) && budget.taken() == 2 * STEP);
+        assert!(one.grow_to(STEP + 1) && budget.used_bytes() == 2 * STEP);
         drop(one);
-        assert_eq!(budget.taken(), 0);
+        assert_eq!(budget.used_bytes(), 0);
     }
 }

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::password;
 use super::rows::{RowCells, Rows};
 use crate::catalog::{Catalog, ColumnType, Resource, RoleEntry};
-use crate::error::{Class, Error, Result, invalid, unauthorized};
+use crate::error::{Error, ErrorClass, Result, invalid, unauthorized};
 use crate::syntax::ast::{AstName, Permission, RoleDefinition, RoleListing, Statement};
 use crate::values::ColumnSpec;
 
@@ -53,7 +53,7 @@ pub(super) fn execute(
                 all.retain(|p| known.contains(p));
                 if all.is_empty() && !s.permissions.is_empty() {
                     return Err(Error::refused(
-                        Class::Syntax,
+                        ErrorClass::Syntax,
                         format!(
                             "Resource type {} does not support any of the requested permissions",
                             resource.kind()
@@ -98,7 +98,7 @@ fn columns(table: &str, all: &[(&str, Type)]) -> Vec<ColumnSpec> {
         keyspace: "system_auth".into(),
         table: table.into(),
         name: (*name).into(),
-        of: ColumnType::frozen(of.clone()),
+        column_type: ColumnType::frozen(of.clone()),
     };
     all.iter().map(column).collect()
 }

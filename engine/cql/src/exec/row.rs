@@ -98,7 +98,7 @@ impl RowShape {
             if !column.is_static() {
                 last = last.max(Some(column.id));
             }
-            forms.push(match (&column.of.of, column.of.path_type()) {
+            forms.push(match (&column.of.value_type, column.of.path_type()) {
                 (Type::List(_), Some(_)) => Form::List,
                 (Type::Set(_), Some(path)) => Form::Set(path),
                 (Type::Map(_), Some(path)) => Form::Map(path),

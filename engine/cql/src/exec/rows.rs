@@ -17,6 +17,7 @@ pub struct PagingState(pub Vec<u8>);
 
 /// The effect of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SchemaChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
     pub change: &'static str,
@@ -31,7 +32,8 @@ pub struct SchemaChange {
 }
 
 impl SchemaChange {
-    pub(super) fn new(
+    #[doc(hidden)]
+    pub fn new(
         change: &'static str,
         target: &'static str,
         keyspace: &str,
@@ -44,7 +46,7 @@ impl SchemaChange {
 
 /// Kind of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResultKind {
     /// Empty result.
     Void,
     /// Rows.
@@ -114,7 +116,7 @@ impl RowCells {
 /// Result of a statement.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    kind: Kind,
+    kind: ResultKind,
     columns: Arc<[ColumnSpec]>,
     cells: RowCells,
     paging: Option<PagingState>,
@@ -124,7 +126,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    fn of_kind(kind: Kind) -> Rows {
+    fn of_kind(kind: ResultKind) -> Rows {
         static NONE: LazyLock<Arc<[ColumnSpec]>> = LazyLock::new(|| Arc::new([]));
         Rows {
             kind,
@@ -138,27 +140,31 @@ impl Rows {
     }
 
     /// Creates the result of a statement that returns nothing.
+    #[doc(hidden)]
     pub fn void() -> Rows {
-        Rows::of_kind(Kind::Void)
+        Rows::of_kind(ResultKind::Void)
     }
 
     /// Creates the result of `USE`.
+    #[doc(hidden)]
     pub fn set_keyspace(keyspace: impl Into<String>) -> Rows {
-        Rows::of_kind(Kind::SetKeyspace(keyspace.into()))
+        Rows::of_kind(ResultKind::SetKeyspace(keyspace.into()))
     }
 
     /// Creates the result of a definition.
+    #[doc(hidden)]
     pub fn schema(change: SchemaChange) -> Rows {
-        Rows::of_kind(Kind::Schema(change))
+        Rows::of_kind(ResultKind::Schema(change))
     }
 
     /// Creates a result with these columns. Every row has one cell for each.
     pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: RowCells) -> Rows {
-        Rows { columns, cells, ..Rows::of_kind(Kind::Rows) }
+        Rows { columns, cells, ..Rows::of_kind(ResultKind::Rows) }
     }
 
     /// Creates a result from cells of another source, row after row; `None` is null. Cells missing
     /// in the last row are null.
+    #[doc(hidden)]
     pub fn from_cells<'c>(
         columns: Arc<[ColumnSpec]>,
         values: impl IntoIterator<Item = Option<&'c [u8]>>,
@@ -177,7 +183,7 @@ impl Rows {
             keyspace: "system".into(),
             table: "describe".into(),
             name: (*name).to_owned(),
-            of: ColumnType::frozen(Type::Utf8),
+            column_type: ColumnType::frozen(Type::Utf8),
         };
         let mut cells = RowCells::default();
         rows.iter().flatten().for_each(|text| cells.push(Some(text.as_bytes())));
@@ -185,11 +191,13 @@ impl Rows {
     }
 
     /// Sets the position where the next page begins.
+    #[doc(hidden)]
     pub fn with_paging(self, paging: Option<PagingState>) -> Rows {
         Rows { paging, ..self }
     }
 
     /// Sets the warnings for clients.
+    #[doc(hidden)]
     pub fn with_warnings(self, warnings: Vec<String>) -> Rows {
         Rows { warnings, ..self }
     }
@@ -199,9 +207,10 @@ impl Rows {
         Rows { share: share.map(Arc::new), ..self }
     }
 
-    /// Returns the bytes that this result has taken of [`Run::result_budget`](crate::Run). A
+    /// Returns the bytes that this result has taken of [`RunOptions::result_budget`](crate::RunOptions). A
     /// response made of it holds them until it is sent. `None`: the result is small, or has no
     /// budget.
+    #[doc(hidden)]
     pub fn share(&self) -> Option<&Arc<ResultShare>> {
         self.share.as_ref()
     }
@@ -223,7 +232,7 @@ impl Rows {
     }
 
     /// Returns the kind of the result.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &ResultKind {
         &self.kind
     }
 
@@ -303,12 +312,12 @@ impl<'a> Row<'a> {
     /// the column, its type and the requested type.
     pub fn at<T: FromValue>(&self, column: usize) -> Result<T> {
         let spec = self.columns.get(column).ok_or_else(|| self.missing(&column))?;
-        let value = Value::decode(&spec.of.of, self.bytes(column))?;
+        let value = Value::decode(&spec.column_type.value_type, self.bytes(column))?;
         T::from_value(value).map_err(|e| {
             invalid!(
                 "column {} of type {} can't be read as {}: {e}",
                 spec.name,
-                spec.of,
+                spec.column_type,
                 short(std::any::type_name::<T>())
             )
         })

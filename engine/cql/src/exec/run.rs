@@ -12,7 +12,7 @@ use super::tombstones::TombstoneLimits;
 /// Options of the execution of a statement: paging, default timestamp, time, limits and
 /// cancellation.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct RunOptions {
     /// Maximum rows of a page. `None`: all rows in one page.
     pub page_size: Option<usize>,
     /// Start of the page: the paging state of the page before it.
@@ -42,4 +42,6 @@ pub struct Run {
     /// builds an index ends with it at its next cell, without effect. Other statements, `TRUNCATE`
     /// included, take a time that does not depend on the data. The setter resets the flag.
     pub stop: Option<Arc<AtomicBool>>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }

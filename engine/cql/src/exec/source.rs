@@ -8,7 +8,7 @@ use firn_wide::Partitioner;
 
 use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, corrupt};
-use crate::values::{Bound, ToValue};
+use crate::values::{BoundValue, ToValue};
 
 /// Adds rows to system tables, with information from outside the engine, such as a server's
 /// clients.
@@ -83,10 +83,10 @@ impl<'a> SystemRows<'a> {
             let bound = columns
                 .iter()
                 .position(|c| c.name == *name)
-                .map(|at| value.bound(&columns[at].of.of).map(|bound| (at, bound)));
+                .map(|at| value.bound(&columns[at].of.value_type).map(|bound| (at, bound)));
             match bound {
-                Some(Ok((at, Bound::Bytes(bytes)))) => row[at] = Some(bytes),
-                Some(Ok((_, Bound::Null | Bound::Unset))) => {}
+                Some(Ok((at, BoundValue::Bytes(bytes)))) => row[at] = Some(bytes),
+                Some(Ok((_, BoundValue::Null | BoundValue::Unset))) => {}
                 Some(Err(e)) => self.wrong = Some(format!("{name}: {e}")),
                 None => self.wrong = Some(format!("{name}: no such column")),
             }

@@ -4,9 +4,9 @@
 /// deleted or expired cells. Data covered by a partition deletion or range deletion does not count.
 ///
 /// ```
-/// use firn_cql::{Run, TombstoneLimits};
+/// use firn_cql::{RunOptions, TombstoneLimits};
 /// let limits = TombstoneLimits { fail: u64::MAX, ..TombstoneLimits::default() };
-/// let run = Run { tombstone_limits: Some(limits), ..Run::default() }; // warns, refuses none
+/// let run = RunOptions { tombstone_limits: Some(limits), ..RunOptions::default() }; // warns, refuses none
 /// # assert_eq!(run.tombstone_limits.unwrap().warn, 1000);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +15,12 @@ pub struct TombstoneLimits {
     pub warn: u64,
     /// Number above which the statement fails; Cassandra's default is 100,000.
     pub fail: u64,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for TombstoneLimits {
     fn default() -> TombstoneLimits {
-        TombstoneLimits { warn: 1000, fail: 100_000 }
+        TombstoneLimits { warn: 1000, fail: 100_000, _non_exhaustive: () }
     }
 }

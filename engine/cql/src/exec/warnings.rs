@@ -36,7 +36,7 @@ fn of_index(index: &CreateIndex<'_>, catalog: &Catalog, keyspace: &str) -> Optio
         IndexClass::StorageAttached => {
             let table = catalog.keyspace(keyspace)?.table(&index.table.name.text)?;
             let column = table.column(&index.targets.first()?.column.text)?;
-            matches!(column.of.of, Type::Vector(..)).then(|| OF_VECTORS.to_owned())
+            matches!(column.of.value_type, Type::Vector(..)).then(|| OF_VECTORS.to_owned())
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result, invalid};
 use crate::exec::Rows;
 use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::parse;
-use crate::values::{Bound, ColumnSpec};
+use crate::values::{BoundValue, ColumnSpec};
 
 /// Maximum bytes of buffered lines.
 const WAITING: usize = 64 << 10;
@@ -75,6 +75,7 @@ struct OpenLog {
 
 /// Start time of a statement.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct StatementStart {
     wall_micros: u64,
     nanos: u64,
@@ -82,6 +83,7 @@ pub struct StatementStart {
 
 /// A statement that ran, alone or in a batch, as input of a [`StatementLog`].
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct RanStatement<'a> {
     /// Keyspace of unqualified table names.
     pub keyspace: Option<&'a str>,
@@ -90,7 +92,7 @@ pub struct RanStatement<'a> {
     /// Types of its bind markers.
     pub markers: &'a [ColumnSpec],
     /// Values bound to the markers.
-    pub values: &'a [Bound],
+    pub values: &'a [BoundValue],
 }
 
 /// A line of a [`StatementLog`]: a statement that ran, or a batch of several. Empty fields are
@@ -141,6 +143,7 @@ pub struct LoggedStatement {
 /// Size of a value: its bytes, or `[bytes, elements]` for a list, set or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum LoggedSize {
     /// Bytes.
     Bytes(u64),
@@ -161,10 +164,10 @@ impl LoggedSize {
         if let LoggedSize::Elements(_, elements) = self { Some(elements) } else { None }
     }
 
-    fn of(bound: &Bound, marker: Option<&ColumnSpec>) -> Option<LoggedSize> {
+    fn of(bound: &BoundValue, marker: Option<&ColumnSpec>) -> Option<LoggedSize> {
         let bytes = bound.bytes()?;
         let len = bytes.len() as u64;
-        let is_collection = marker.is_some_and(|marker| marker.of.is_collection());
+        let is_collection = marker.is_some_and(|marker| marker.column_type.is_collection());
         let count = bytes.first_chunk::<4>().filter(|_| is_collection);
         Some(match count.map(|count| u64::from(u32::from_be_bytes(*count))) {
             // Each element has a length of four bytes, so a larger count is not an element count.
@@ -246,6 +249,7 @@ impl StatementLog {
     }
 
     /// Returns the start time of a statement that begins now.
+    #[doc(hidden)]
     pub fn start(&self) -> StatementStart {
         let (wall_micros, nanos) = (self.env.wall_micros(), self.env.monotonic_nanos());
         StatementStart { wall_micros, nanos }
@@ -253,6 +257,7 @@ impl StatementLog {
 
     /// Logs a statement that ran, or with `batch` all statements of a batch message. The outcome is
     /// its result or the class of its error.
+    #[doc(hidden)]
     pub fn ran(
         &self,
         start: StatementStart,

@@ -16,30 +16,30 @@
 
 mod cache;
 mod log;
+mod paged;
 mod prepared;
-mod walk;
 
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Class, Error, Result, invalid, unauthorized};
-pub use crate::exec::Run;
-use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
+use crate::error::{Error, ErrorClass, Result, invalid, unauthorized};
+pub use crate::exec::RunOptions;
+use crate::exec::{Engine, Request, ResultKind, Rows, check, compile, define, password, run_batch};
 use crate::script::with_scripts;
 use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::{ParsedStatement, parse};
-use crate::values::{Bound, Values, check_amount};
+use crate::values::{BoundValue, Values, check_amount};
 use cache::{StatementCache, cache_bytes};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex;
 use firn_wide::{Options, Wide};
 pub use log::{LoggedSize, LoggedStatement, RanStatement, StatementLog, StatementStart};
 use md5::{Digest, Md5};
+pub use paged::{OwnedRow, PagedRows, Typed};
 use parking_lot::{Mutex, RwLock};
 use prepared::Compiled;
 pub use prepared::Prepared;
-pub use walk::{OwnedRow, Typed, Walk};
 
 /// Estimated bytes of a compiled statement besides its text and its plan's heap memory.
 const BY_STATEMENT: usize = 1 << 10;
@@ -171,13 +171,14 @@ impl Session {
 
     /// Returns the open database, without stability promises
     /// ([`internals::exec`](crate::internals::exec)).
+    #[doc(hidden)]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// Closes the database for all its sessions, and reports whether all writes are durable:
     /// [`firn_kv::Db::close`]. Dropping the last session closes it too but ignores errors. Later
-    /// statements fail with the class [`Server`](crate::Class::Server).
+    /// statements fail with the class [`Server`](crate::ErrorClass::Server).
     ///
     /// ```
     /// use firn_cql::Session;
@@ -214,6 +215,7 @@ impl Session {
     ///
     /// # Errors
     /// `Unauthorized`.
+    #[doc(hidden)]
     pub fn check_login(&self) -> Result<()> {
         let Some(SessionLogin { role, id }) = self.login.get() else { return Ok(()) };
         if self.engine.catalog().role(role).is_some_and(|found| found.id == *id) {
@@ -245,7 +247,7 @@ impl Session {
         let good = password::is_of(password, hash.unwrap_or(NOBODY));
         if hash.is_none() || !good {
             let text = "Provided username and/or password are incorrect";
-            return Err(Error::refused(Class::BadCredentials, text));
+            return Err(Error::refused(ErrorClass::BadCredentials, text));
         }
         let twice = || invalid("This session has logged in already");
         self.login.set(SessionLogin { role: name.into(), id }).map_err(|_| twice())
@@ -267,14 +269,14 @@ impl Session {
     /// # Errors
     /// Errors of the statement, which then had no effect.
     pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
-        self.execute_as(cql, values, &Run::default())
+        self.execute_with(cql, values, &RunOptions::default())
     }
 
     /// Executes a statement with these options.
     ///
     /// # Errors
     /// Those of [`execute`](Session::execute).
-    pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn execute_with(&self, cql: &str, values: impl Values, how: &RunOptions) -> Result<Rows> {
         match self.begin(cql, &values, how)? {
             StatementOutcome::Done(rows) => Ok(*rows),
             StatementOutcome::Compiled(prepared) => self.run(&prepared, values, how),
@@ -283,7 +285,7 @@ impl Session {
 
     /// Compiles a statement that reads or writes rows, or finds it in the cache. Executes any other
     /// statement.
-    fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<StatementOutcome> {
+    fn begin(&self, cql: &str, values: &impl Values, how: &RunOptions) -> Result<StatementOutcome> {
         let Some(log) = self.log.get() else { return self.begin_unlogged(cql, values, how) };
         let (start, keyspace) = (log.start(), how.keyspace.clone().or_else(|| self.keyspace()));
         let begun = self.begin_unlogged(cql, values, how);
@@ -303,7 +305,7 @@ impl Session {
         &self,
         cql: &str,
         values: &impl Values,
-        how: &Run,
+        how: &RunOptions,
     ) -> Result<StatementOutcome> {
         self.engine.refresh_catalog()?;
         self.check_login()?;
@@ -332,7 +334,7 @@ impl Session {
 
     /// Makes the keyspace of a `USE` statement the current one.
     fn choose(&self, rows: &Rows) {
-        if let Kind::SetKeyspace(chosen) = rows.kind() {
+        if let ResultKind::SetKeyspace(chosen) = rows.kind() {
             *self.keyspace.write() = Some(chosen.as_str().into());
         }
     }
@@ -368,6 +370,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`prepare`](Session::prepare).
+    #[doc(hidden)]
     pub fn compile_once(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
         self.compiled(keyspace, cql, false)
     }
@@ -427,6 +430,7 @@ impl Session {
 
     /// Returns the number of compiled statements in the database's cache, and their bytes. The
     /// limit is one thirty-second of the memory budget, or 1 MiB if that is more.
+    #[doc(hidden)]
     pub fn cached_statements(&self) -> (usize, usize) {
         self.cache.lock().counts()
     }
@@ -435,10 +439,11 @@ impl Session {
     ///
     /// # Errors
     /// `Unprepared` if it is not known.
+    #[doc(hidden)]
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         let missing = || {
             Error::refused(
-                Class::Unprepared,
+                ErrorClass::Unprepared,
                 format!("Prepared query with ID {} not found", hex(id)),
             )
         };
@@ -473,7 +478,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`execute`](Session::execute).
-    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
+    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &RunOptions) -> Result<Rows> {
         let prepared = &*self.present(prepared)?;
         let role = self.role();
         self.check_access(role, prepared)?;
@@ -493,8 +498,8 @@ impl Session {
         &self,
         start: Option<StatementStart>,
         batch: Option<BatchKind>,
-        members: &[(&Prepared, &[Bound])],
-        how: &Run,
+        members: &[(&Prepared, &[BoundValue])],
+        how: &RunOptions,
         done: &Result<Rows>,
     ) {
         let (Some(log), Some(start)) = (self.log.get(), start) else { return };
@@ -526,8 +531,8 @@ impl Session {
     pub fn batch(
         &self,
         kind: BatchKind,
-        members: &[(&Prepared, Vec<Bound>)],
-        how: &Run,
+        members: &[(&Prepared, Vec<BoundValue>)],
+        how: &RunOptions,
     ) -> Result<Rows> {
         let mut present = Vec::with_capacity(members.len());
         let role = self.role();

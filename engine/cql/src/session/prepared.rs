@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::log::RanStatement;
 use crate::exec::{ChangeKind, StatementPlan, TableAccess};
-use crate::values::{Bound, ColumnSpec};
+use crate::values::{BoundValue, ColumnSpec};
 
 /// A compiled statement. Cheap to clone. It is recompiled automatically after the schema has
 /// changed.
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Prepared {
 
 impl Prepared {
     /// Returns the log entry of an execution with these values.
-    pub(super) fn as_ran<'a>(&'a self, values: &'a [Bound]) -> RanStatement<'a> {
+    pub(super) fn as_ran<'a>(&'a self, values: &'a [BoundValue]) -> RanStatement<'a> {
         RanStatement {
             keyspace: self.0.keyspace.as_deref(),
             text: self.shown_text(),
@@ -50,6 +50,7 @@ impl Prepared {
     }
 
     /// Estimates its memory in bytes: its text, and its plan with all constants.
+    #[doc(hidden)]
     pub fn heap_bytes(&self) -> usize {
         self.0.heap_bytes
     }
@@ -60,6 +61,7 @@ impl Prepared {
     }
 
     /// Returns the text with `***` in place of a password, for display.
+    #[doc(hidden)]
     pub fn shown_text(&self) -> &str {
         self.0.masked.as_deref().unwrap_or(&self.0.text)
     }
@@ -76,6 +78,7 @@ impl Prepared {
 
     /// Reports whether all its table names have a keyspace, so that it does not depend on the
     /// current keyspace.
+    #[doc(hidden)]
     pub fn is_qualified(&self) -> bool {
         self.0.is_qualified
     }
@@ -89,6 +92,7 @@ impl Prepared {
 
     /// Returns the keyspaces and tables whose rows it reads or writes, once for each part of the
     /// statement. Definitions and system tables have none.
+    #[doc(hidden)]
     pub fn accesses(&self) -> Vec<(TableAccess, &str, &str)> {
         let all = self.0.plan.accesses().into_iter();
         let named = all.filter(|(_, table)| !table.is_system());
@@ -96,11 +100,13 @@ impl Prepared {
     }
 
     /// Returns how it changes rows; `None` if it reads or is a definition.
+    #[doc(hidden)]
     pub fn change_kind(&self) -> Option<ChangeKind<'_>> {
         self.0.plan.change_kind()
     }
 
     /// Reports whether it reads or writes only one row or a few rows that its values name.
+    #[doc(hidden)]
     pub fn is_quick(&self) -> bool {
         self.0.plan.is_quick()
     }

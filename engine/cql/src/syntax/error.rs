@@ -13,6 +13,7 @@ const CONTEXT: usize = 60;
 /// incompatible setting of column l`), it is exactly that message. Otherwise it begins with `line
 /// 1:10`. [`pretty`](SyntaxError::pretty) also shows the source line, the position and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SyntaxError {
     /// Line, starting at 1.
     pub line: u32,
@@ -62,6 +63,7 @@ impl SyntaxError {
 
     /// Creates an error at the bytes `start..end` of `text` with this message, for errors found
     /// after parsing.
+    #[doc(hidden)]
     pub fn about(text: &str, start: usize, end: usize, message: impl Into<String>) -> SyntaxError {
         SyntaxError { message: Some(message.into()), ..SyntaxError::at(text, start, end) }
     }

@@ -21,6 +21,7 @@ pub struct Script<'a> {
 
 /// A statement of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Piece<'a> {
     /// Text of the script up to the end of the statement.
     until: &'a str,
@@ -96,6 +97,7 @@ impl<'a> Piece<'a> {
     ///
     /// # Errors
     /// Those of [`super::parse`].
+    #[doc(hidden)]
     pub fn parse(&self) -> Result<ParsedStatement<'a>, Box<SyntaxError>> {
         parse_from(self.until, self.start)
     }

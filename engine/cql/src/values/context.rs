@@ -37,7 +37,7 @@ impl<'a> Context<'a> {
         partitioner: Partitioner,
         markers: Markers,
     ) -> Context<'a> {
-        let partition = table.partition().iter().map(|c| c.of.of.clone()).collect();
+        let partition = table.partition().iter().map(|c| c.of.value_type.clone()).collect();
         Context { partition, markers, ..Context::new(catalog, &table.keyspace, partitioner) }
     }
 }
@@ -134,7 +134,7 @@ impl Markers {
                 keyspace: receiver.keyspace.clone(),
                 table: receiver.table.clone(),
                 name: marker.name.as_ref().map_or_else(|| receiver.name.clone(), |n| n.to_string()),
-                of: receiver.of.clone(),
+                column_type: receiver.of.clone(),
             };
             *slot = Some(MarkerUse { spec, receiver: receiver.name.clone() });
         }
@@ -148,7 +148,7 @@ impl Markers {
             used.as_ref().is_some_and(|MarkerUse { spec, receiver }| {
                 (&spec.keyspace, &spec.table) == (&table.keyspace, &table.name)
                     && *receiver == column.name
-                    && spec.of == column.of
+                    && spec.column_type == column.of
             })
         };
         let marker = |column: &TableColumn| {

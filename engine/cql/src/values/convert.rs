@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use firn_wide::Type;
 use uuid::Uuid;
 
-use super::{Bound, ColumnSpec, Value};
+use super::{BoundValue, ColumnSpec, Value, VarInt};
 use crate::error::{Result, invalid};
 
 /// A Rust type to which a column's value can be converted.
@@ -28,7 +28,7 @@ pub trait ToValue {
     ///
     /// # Errors
     /// `Invalid` if it is not a value of the type.
-    fn bound(&self, of: &Type) -> Result<Bound> {
+    fn bound(&self, of: &Type) -> Result<BoundValue> {
         self.to_value().encode(of)
     }
 }
@@ -65,7 +65,7 @@ read_as! {
     String, Value::Text(s) | Value::Decimal(s) | Value::Duration(s) => s, Value::VarInt(n) => n.to_string();
     Uuid, Value::Uuid(u) => u;
     IpAddr, Value::Inet(a) => a;
-    num_bigint::BigInt, Value::VarInt(n) => n, Value::BigInt(n) => n.into(), Value::Int(n) => n.into();
+    VarInt, Value::VarInt(n) => n, Value::BigInt(n) => n.into(), Value::Int(n) => n.into();
     Vec<u8>, Value::Blob(b) => b;
 }
 
@@ -89,7 +89,21 @@ bound_as! {
     f64, Double;
     Uuid, Uuid;
     IpAddr, Inet;
-    num_bigint::BigInt, VarInt;
+    VarInt, VarInt;
+}
+
+#[cfg(feature = "num-bigint-04")]
+impl FromValue for num_bigint::BigInt {
+    fn from_value(value: Value) -> Result<Self> {
+        VarInt::from_value(value).map(Self::from)
+    }
+}
+
+#[cfg(feature = "num-bigint-04")]
+impl ToValue for num_bigint::BigInt {
+    fn to_value(&self) -> Value {
+        Value::VarInt(self.clone().into())
+    }
 }
 
 /// Binds a type like another type to which it dereferences.
@@ -100,7 +114,7 @@ macro_rules! bound_like {
                 <$lent>::to_value(self)
             }
 
-            fn bound(&self, of: &Type) -> Result<Bound> {
+            fn bound(&self, of: &Type) -> Result<BoundValue> {
                 <$lent>::bound(self, of)
             }
         }
@@ -129,10 +143,10 @@ impl ToValue for str {
         Value::Text(self.to_owned())
     }
 
-    fn bound(&self, of: &Type) -> Result<Bound> {
+    fn bound(&self, of: &Type) -> Result<BoundValue> {
         // The most frequent case, copied once.
         if *of == Type::Utf8 {
-            Ok(Bound::Bytes(self.as_bytes().to_vec()))
+            Ok(BoundValue::Bytes(self.as_bytes().to_vec()))
         } else {
             self.to_value().encode(of)
         }
@@ -144,9 +158,9 @@ impl ToValue for [u8] {
         Value::Blob(self.to_vec())
     }
 
-    fn bound(&self, of: &Type) -> Result<Bound> {
+    fn bound(&self, of: &Type) -> Result<BoundValue> {
         if *of == Type::Bytes {
-            Ok(Bound::Bytes(self.to_vec()))
+            Ok(BoundValue::Bytes(self.to_vec()))
         } else {
             self.to_value().encode(of)
         }
@@ -158,7 +172,7 @@ impl<T: ToValue + ?Sized> ToValue for &T {
         (**self).to_value()
     }
 
-    fn bound(&self, of: &Type) -> Result<Bound> {
+    fn bound(&self, of: &Type) -> Result<BoundValue> {
         (**self).bound(of)
     }
 }
@@ -177,8 +191,8 @@ impl<T: ToValue> ToValue for Option<T> {
         self.as_ref().map_or(Value::Null, ToValue::to_value)
     }
 
-    fn bound(&self, of: &Type) -> Result<Bound> {
-        self.as_ref().map_or(Ok(Bound::Null), |value| value.bound(of))
+    fn bound(&self, of: &Type) -> Result<BoundValue> {
+        self.as_ref().map_or(Ok(BoundValue::Null), |value| value.bound(of))
     }
 }
 
@@ -230,7 +244,7 @@ lists!(
     &'static str,
     Uuid,
     IpAddr,
-    num_bigint::BigInt,
+    VarInt,
     Vec<u8>,
     Value
 );
@@ -286,13 +300,13 @@ pub trait Values {
     /// `Invalid` if there are too many or too few values; the message has both numbers and the
     /// markers. `Invalid` for a value that a marker does not accept; the message has the marker's
     /// number, name and type.
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>;
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>>;
 
     /// Like [`bind`](Values::bind), but consumes the values.
     ///
     /// # Errors
     /// Those of [`bind`](Values::bind).
-    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<Bound>>
+    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>>
     where
         Self: Sized,
     {
@@ -300,7 +314,7 @@ pub trait Values {
     }
 }
 
-fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
     check_amount(values.len(), markers)?;
     values.iter().enumerate().map(|(at, value)| bind_one(*value, at, markers)).collect()
 }
@@ -327,48 +341,48 @@ fn all_named(markers: &[ColumnSpec]) -> String {
 }
 
 fn named(marker: &ColumnSpec) -> String {
-    format!("{} {}", marker.name, marker.of)
+    format!("{} {}", marker.name, marker.column_type)
 }
 
-fn bind_one(value: &dyn ToValue, at: usize, markers: &[ColumnSpec]) -> Result<Bound> {
+fn bind_one(value: &dyn ToValue, at: usize, markers: &[ColumnSpec]) -> Result<BoundValue> {
     let marker = &markers[at];
     value
-        .bound(&marker.of.of)
+        .bound(&marker.column_type.value_type)
         .map_err(|e| invalid!("bind marker {}, {}: {e}", at + 1, named(marker)))
 }
 
 impl Values for [Value] {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         in_order(&self.iter().map(|v| v as &dyn ToValue).collect::<Vec<_>>(), markers)
     }
 }
 
 impl Values for Vec<Value> {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         self[..].bind(markers)
     }
 }
 
 impl<T: Values + ?Sized> Values for &T {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         (**self).bind(markers)
     }
 }
 
 /// Encoded values, as a client sends them.
-impl Values for [Bound] {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+impl Values for [BoundValue] {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         check_amount(self.len(), markers)?;
         Ok(self.to_vec())
     }
 }
 
-impl Values for Vec<Bound> {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+impl Values for Vec<BoundValue> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         self[..].bind(markers)
     }
 
-    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    fn into_bound(self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         check_amount(self.len(), markers)?;
         Ok(self)
     }
@@ -385,7 +399,7 @@ impl std::fmt::Debug for Named<'_> {
 }
 
 impl Values for Named<'_> {
-    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+    fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
         if let Some((unknown, _)) =
             self.0.iter().find(|(n, _)| !markers.iter().any(|m| m.name == *n))
         {
@@ -399,7 +413,7 @@ impl Values for Named<'_> {
             .find(|(n, _)| *n == marker.name)
         {
             Some((_, value)) => bind_one(*value, at, markers),
-            None => Ok(Bound::Unset),
+            None => Ok(BoundValue::Unset),
         };
         markers.iter().enumerate().map(each).collect()
     }
@@ -409,7 +423,7 @@ macro_rules! tuples {
     ($($name:ident)*) => {
         impl<$($name: ToValue),*> Values for ($($name,)*) {
             #[allow(non_snake_case)]
-            fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<Bound>> {
+            fn bind(&self, markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
                 let ($($name,)*) = self;
                 in_order(&[$($name as &dyn ToValue),*], markers)
             }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json::{JsonForm, json, read, write};
 use super::literal::hex;
-use super::{Bound, from_plain, plain};
+use super::{BoundValue, from_plain, plain};
 use crate::error::Result;
 
 const EXPORT: JsonForm =
@@ -28,7 +28,7 @@ fn lost(of: &Type, bytes: &[u8]) -> Option<String> {
     let is_read_back = |text: &str| {
         let value = serde_json::from_str::<&RawValue>(text).ok();
         let read = value.and_then(|value| from_exported_json(of, value).ok());
-        read.as_ref().and_then(Bound::bytes) == Some(bytes)
+        read.as_ref().and_then(BoundValue::bytes) == Some(bytes)
     };
     if is_read_back(&json(of, Some(bytes))) {
         return None;
@@ -48,7 +48,7 @@ pub fn exported_json(of: &Type, bytes: Option<&[u8]>) -> String {
 ///
 /// # Errors
 /// Those of `from_json`.
-pub fn from_exported_json(of: &Type, value: &RawValue) -> Result<Bound> {
+pub fn from_exported_json(of: &Type, value: &RawValue) -> Result<BoundValue> {
     read(of, value, &EXPORT)
 }
 
@@ -199,7 +199,7 @@ mod tests {
                 serde_json::from_str(&text).unwrap_or_else(|e| panic!("{of:?} {text}: {e}"));
             let read = from_exported_json(&of, value);
             let read = read.unwrap_or_else(|e| panic!("{of:?} {text}: {e}"));
-            assert_eq!(read, Bound::Bytes(bytes), "{of:?} {text}");
+            assert_eq!(read, BoundValue::Bytes(bytes), "{of:?} {text}");
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::vector::{Similarity, is_zero};
 use super::{Context, EvalEnv, number, server_text};
 use crate::catalog::{ColumnType, Resource};
-use crate::error::{Class, Error, Result, bail, bail_if, invalid};
+use crate::error::{Error, ErrorClass, Result, bail, bail_if, invalid};
 use crate::syntax::ast::{Operator, QualifiedName};
 
 type Evaluate = dyn Fn(&EvalEnv<'_>, &[Option<&[u8]>]) -> Result<Option<Vec<u8>>> + Send + Sync;
@@ -126,7 +126,7 @@ pub fn mistyped_argument(
 /// Returns a type as function signatures show it: without `frozen` for collections and user types.
 pub fn signature_type(of: &Type) -> String {
     let multicell = !matches!(of, Type::Tuple(_));
-    ColumnType { of: of.clone(), multicell }.to_string()
+    ColumnType { value_type: of.clone(), multicell }.to_string()
 }
 
 /// Returns a new time-uuid for the time of the statement.
@@ -338,7 +338,7 @@ fn named(
                 let text = String::from_utf8_lossy(b);
                 let failed = |why: String| {
                     Error::refused(
-                        Class::FunctionFailure,
+                        ErrorClass::FunctionFailure,
                         format!("execution of 'system.fromjson[text]' failed: {why}"),
                     )
                 };
@@ -644,7 +644,7 @@ fn moment(of: &Type, time: &[u8], duration: &[u8], back: bool) -> Result<Vec<u8>
     let sign = if back { '-' } else { '+' };
     let failed = |why: &str| {
         let text = format!("the operation '{} {sign} duration' failed: {why}", of.cql_name());
-        Error::refused(Class::FunctionFailure, text)
+        Error::refused(ErrorClass::FunctionFailure, text)
     };
     let precision = match of {
         Type::SimpleDate => (nanos != 0).then_some("day"),

@@ -198,7 +198,7 @@ pub fn inferred_type<P>(
 ) -> Option<Type> {
     match &expression.kind {
         ast::ExpressionKind::Hint(hint) => {
-            context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.of)
+            context.catalog.resolve_type(context.keyspace, &hint.0).ok().map(|t| t.value_type)
         }
         ast::ExpressionKind::Cast(_, to) => Some(native_type(*to)),
         ast::ExpressionKind::Binary(binary) => {

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::literal::hex;
 use super::vector::put_vector;
-use super::{Bound, Value, put_collection, put_tuple};
+use super::{BoundValue, Value, put_collection, put_tuple};
 use crate::error::{Result, bail, invalid};
 
 /// Quotes a text. As in Cassandra, control characters are escaped with upper-case hex digits.
@@ -213,7 +213,7 @@ pub fn is_null(value: &RawValue) -> bool {
 ///
 /// # Errors
 /// `Expected …, but got …`, `Unable to make int from '…'` and similar.
-pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
+pub fn from_json(of: &Type, value: &RawValue) -> Result<BoundValue> {
     read(of, value, &SERVERS)
 }
 
@@ -221,16 +221,16 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
 ///
 /// # Errors
 /// Those of [`from_json`].
-pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
+pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<BoundValue> {
     let of = of.unreversed();
     if is_null(value) {
-        return Ok(Bound::Null);
+        return Ok(BoundValue::Null);
     }
     if let Some(read) = form.read
         && kind_of(value) == JsonKind::String
         && let Some(bytes) = read(of, &parsed::<String>(value)?)
     {
-        return Ok(Bound::Bytes(bytes));
+        return Ok(BoundValue::Bytes(bytes));
     }
     let text = |what: &str| match kind_of(value) {
         JsonKind::String => Value::Text(parsed(value)?).encode(of),
@@ -251,7 +251,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
                 .and_then(|s| s.strip_prefix("0x"))
                 .map(firn_wide::internals::types::hex_to_bytes);
             match hex {
-                Some(Ok(bytes)) => Ok(Bound::Bytes(bytes)),
+                Some(Ok(bytes)) => Ok(BoundValue::Bytes(bytes)),
                 _ => Err(invalid!(
                     "Value '{value}' is not a valid blob representation: String representation of blob is missing 0x prefix"
                 )),
@@ -268,7 +268,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
             let read = super::value::bytes_of_text(of, &text);
             if text.len() > MAX_DIGITS {
                 // The error has the reason; showing the text would not help.
-                return read.map(Bound::Bytes);
+                return read.map(BoundValue::Bytes);
             }
             let read = read.ok().filter(|_| *of == Type::Decimal || !text.is_empty());
             let wrong = || {
@@ -277,7 +277,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
                     of.cql_name()
                 )
             };
-            read.map(Bound::Bytes).ok_or_else(wrong)
+            read.map(BoundValue::Bytes).ok_or_else(wrong)
         }
         Type::Timestamp | Type::Date => moment(of, value),
         Type::SimpleDate => text("string representation of a date value"),
@@ -289,21 +289,23 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
 }
 
 /// Parses a number, or a number in a string; `wanted` and `word` name it in messages.
-fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<Bound> {
+fn number(wanted: &str, word: &str, of: &Type, value: &RawValue) -> Result<BoundValue> {
     let other = || invalid!("Expected {wanted}, but got {}", described(value));
     let text = match kind_of(value) {
         JsonKind::String => parsed(value)?,
         JsonKind::Number => value.get().to_owned(),
         _ => return Err(other()),
     };
-    super::value::bytes_of_text(of, &text).map(Bound::Bytes).map_err(|_| match kind_of(value) {
-        JsonKind::Number => other(),
-        _ => invalid!("Unable to make {word} from '{text}'"),
+    super::value::bytes_of_text(of, &text).map(BoundValue::Bytes).map_err(|_| {
+        match kind_of(value) {
+            JsonKind::Number => other(),
+            _ => invalid!("Unable to make {word} from '{text}'"),
+        }
     })
 }
 
 /// Parses milliseconds, or a date in a string.
-fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
+fn moment(of: &Type, value: &RawValue) -> Result<BoundValue> {
     let text = bare(value);
     let other = || {
         invalid!(
@@ -313,11 +315,11 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
     };
     match kind_of(value) {
         JsonKind::String => {
-            let read = super::value::bytes_of_text(of, &text).map(Bound::Bytes);
+            let read = super::value::bytes_of_text(of, &text).map(BoundValue::Bytes);
             read.map_err(|_| invalid!("Unable to parse a date/time from '{text}'"))
         }
         JsonKind::Number if text.parse::<i64>().is_ok() => {
-            super::value::bytes_of_text(of, &text).map(Bound::Bytes)
+            super::value::bytes_of_text(of, &text).map(BoundValue::Bytes)
         }
         _ => Err(other()),
     }
@@ -326,7 +328,7 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
 /// Parses a part of a collection, which must not be null; `what` names the part and the collection.
 fn element(of: &Type, value: &RawValue, what: [&str; 2], form: &JsonForm) -> Result<Vec<u8>> {
     match read(of, value, form)? {
-        Bound::Bytes(bytes) => Ok(bytes),
+        BoundValue::Bytes(bytes) => Ok(bytes),
         _ => Err(invalid!("Invalid null {} in {}", what[0], what[1])),
     }
 }
@@ -351,7 +353,7 @@ fn key_of(of: &Type, key: &str, form: &JsonForm) -> Result<Vec<u8>> {
 }
 
 /// Parses a collection, tuple or user type; a string contains JSON.
-fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
+fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<BoundValue> {
     let decoded: Box<RawValue>;
     let value = match kind_of(value) {
         JsonKind::String => {
@@ -360,7 +362,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
                 .map_err(|e| invalid!("Error decoding JSON string: {e}"));
             decoded = inner?;
             if is_null(&decoded) {
-                return Ok(Bound::Null);
+                return Ok(BoundValue::Null);
             }
             &*decoded
         }
@@ -368,7 +370,7 @@ fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     };
     let optional = |of: &Type, value: &RawValue| Ok(read(of, value, form)?.into_bytes());
     let wrong = |what: &str| Err(invalid!("Expected a {what}, but got {}", described(value)));
-    Ok(Bound::Bytes(match (of, kind_of(value)) {
+    Ok(BoundValue::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {
             let all: Vec<&RawValue> = parsed(value)?;
             let what = ["element", if matches!(of, Type::Set(_)) { "set" } else { "list" }];

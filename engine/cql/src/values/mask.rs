@@ -32,7 +32,7 @@ pub fn column_mask(
     if is_own && AggregateKind::named(&mask.function.name.text.to_ascii_lowercase()).is_some() {
         return Err(not_for_masks("Aggregate"));
     }
-    let function = match lookup(mask, &column.of.of, context)? {
+    let function = match lookup(mask, &column.of.value_type, context)? {
         None => {
             bail!(
                 "Unable to find masking function for {}, no declared function matches the signature {shown}",
@@ -47,9 +47,9 @@ pub fn column_mask(
         return Err(not_for_masks("Not-masking"));
     }
     if let Some(first) = function.arguments.first()
-        && !is_value_of(&column.of.of, first)
+        && !is_value_of(&column.of.value_type, first)
     {
-        return Err(wrong_argument(&function.name, 0, first, &column.of.of.full_name()));
+        return Err(wrong_argument(&function.name, 0, first, &column.of.value_type.full_name()));
     }
     let (types, result) = signature(&function, column, context);
     bail_if!(
@@ -113,10 +113,10 @@ fn signature(
     }
     let of = |of: &Type| {
         let multicell = matches!(of, Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Udt(_));
-        ColumnType { of: of.clone(), multicell }
+        ColumnType { value_type: of.clone(), multicell }
     };
     let types = function.arguments.iter().map(of).collect();
-    match function.result == column.of.of {
+    match function.result == column.of.value_type {
         true => (types, column.of.clone()),
         false => (types, of(&function.result)),
     }
@@ -144,7 +144,8 @@ impl MaskCall {
         let [keyspace, name] = [&mask.keyspace, &mask.name]
             .map(|text| AstName { text: text.as_str().into(), at: Pos(0) });
         let name = QualifiedName { keyspace: Some(keyspace), name };
-        let types: Vec<Option<Type>> = mask.types.iter().map(|of| Some(of.of.clone())).collect();
+        let types: Vec<Option<Type>> =
+            mask.types.iter().map(|of| Some(of.value_type.clone())).collect();
         let shown = |i: usize| mask.types.get(i).map(ToString::to_string).unwrap_or_default();
         let fit = |i: usize, of: &Type| ArgumentFit::of(types.get(i).and_then(Option::as_ref), of);
         let arguments = CallArguments { types: &types, shown: &shown, fit: &fit };

@@ -33,6 +33,7 @@ mod prepare;
 mod term;
 mod user;
 mod value;
+mod varint;
 pub mod vector;
 
 pub use bytes::{canonical, put_collection, put_many, put_parts, put_tuple, split};
@@ -51,12 +52,13 @@ pub use prepare::{ambiguous, is_marker};
 pub use term::BoundTerm;
 pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
+pub use varint::VarInt;
 
 use crate::catalog::{ColumnType, TableSchema};
 
 /// A value bound to a marker, or the result of a term.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound<B = Vec<u8>> {
+pub enum BoundValue<B = Vec<u8>> {
     /// Not set: the column is not changed.
     Unset,
     /// Null.
@@ -65,60 +67,75 @@ pub enum Bound<B = Vec<u8>> {
     Bytes(B),
 }
 
-impl<B: AsRef<[u8]>> Bound<B> {
+impl<B: AsRef<[u8]>> BoundValue<B> {
     /// Returns the bytes; `None` for null and unset.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Bound::Bytes(bytes) => Some(bytes.as_ref()),
+            BoundValue::Bytes(bytes) => Some(bytes.as_ref()),
             _ => None,
         }
     }
 }
 
-impl<B> Bound<B> {
+impl<B> BoundValue<B> {
     /// Returns the bytes; `None` for null and unset.
     pub fn into_bytes(self) -> Option<B> {
         match self {
-            Bound::Bytes(bytes) => Some(bytes),
+            BoundValue::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
     /// Converts the bytes.
-    pub fn map<C>(self, convert: impl FnOnce(B) -> C) -> Bound<C> {
+    pub fn map<C>(self, convert: impl FnOnce(B) -> C) -> BoundValue<C> {
         match self {
-            Bound::Unset => Bound::Unset,
-            Bound::Null => Bound::Null,
-            Bound::Bytes(bytes) => Bound::Bytes(convert(bytes)),
+            BoundValue::Unset => BoundValue::Unset,
+            BoundValue::Null => BoundValue::Null,
+            BoundValue::Bytes(bytes) => BoundValue::Bytes(convert(bytes)),
         }
     }
 }
 
-impl From<Option<Vec<u8>>> for Bound {
-    fn from(value: Option<Vec<u8>>) -> Bound {
-        value.map_or(Bound::Null, Bound::Bytes)
+impl From<Option<Vec<u8>>> for BoundValue {
+    fn from(value: Option<Vec<u8>>) -> BoundValue {
+        value.map_or(BoundValue::Null, BoundValue::Bytes)
     }
 }
 
 /// A column of a result, or a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[non_exhaustive]
 pub struct ColumnSpec {
+    /// Keyspace of the table.
     pub keyspace: String,
+    /// Name of the table.
     pub table: String,
+    /// Name of the column, or of the marker.
     pub name: String,
-    pub of: ColumnType,
+    /// Type of the column.
+    pub column_type: ColumnType,
 }
 
 impl ColumnSpec {
+    #[doc(hidden)]
+    pub fn from_parts(
+        keyspace: String,
+        table: String,
+        name: String,
+        column_type: ColumnType,
+    ) -> ColumnSpec {
+        ColumnSpec { keyspace, table, name, column_type }
+    }
+
     /// Creates the spec of a table column, or of a column such as `[applied]`, `[json]` or a
     /// computed one.
+    #[doc(hidden)]
     pub fn new(table: &TableSchema, name: &str, of: &ColumnType) -> ColumnSpec {
         ColumnSpec {
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
             name: name.to_owned(),
-            of: of.clone(),
+            column_type: of.clone(),
         }
     }
 }
@@ -126,7 +143,7 @@ impl ColumnSpec {
 /// Environment for evaluating terms.
 pub struct EvalEnv<'a> {
     /// Values bound to the markers, by marker number.
-    pub bound: &'a [Bound],
+    pub bound: &'a [BoundValue],
     /// Time of the statement, in microseconds since 1970. The whole statement uses the same time.
     pub now: i64,
     /// Source of random bits, for `uuid()` and `now()`.

@@ -5,7 +5,7 @@ use firn_wide::Type;
 use firn_wide::internals::types::{MAX_DIGITS, has_many_digits};
 use num_bigint::BigInt;
 
-use crate::error::{Class, Error, Result, bail_if, invalid};
+use crate::error::{Error, ErrorClass, Result, bail_if, invalid};
 use crate::syntax::ast::Operator;
 
 /// Minimum number of digits of a quotient of decimals, and of its decimal places.
@@ -240,7 +240,7 @@ pub fn compute(
     let failed = |why: &str| {
         let (l, r, sign) = (lt.cql_name(), rt.cql_name(), operator.sign());
         let text = format!("the operation '{l} {sign} {r}' failed: {why}");
-        Error::refused(Class::FunctionFailure, text)
+        Error::refused(ErrorClass::FunctionFailure, text)
     };
     let result = match of {
         Type::Float | Type::Double => {

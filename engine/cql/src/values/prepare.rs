@@ -28,13 +28,13 @@ impl BoundTerm {
     ) -> Result<BoundTerm> {
         match &term.kind {
             TermKind::Primary(primary) => prepare_primary(primary, receiver, context),
-            TermKind::List(terms) if matches!(receiver.of.of, Type::Vector(..)) => {
+            TermKind::List(terms) if matches!(receiver.of.value_type, Type::Vector(..)) => {
                 prepare_vector(terms, receiver, context)
             }
             TermKind::List(_) | TermKind::Set(_) | TermKind::Map(_) => {
                 prepare_collection(term, receiver, context)
             }
-            TermKind::Tuple(parts) => match &receiver.of.of {
+            TermKind::Tuple(parts) => match &receiver.of.value_type {
                 Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
                 of @ Type::Udt(udt)
                     if !receiver.of.multicell && is_tuple_of_fields(parts, of, context) =>
@@ -52,7 +52,7 @@ impl BoundTerm {
             TermKind::Hint(hint) => {
                 let of = context.catalog.resolve_type(context.keyspace, &hint.0)?;
                 bail_if!(
-                    !function::is_value_of(&of.of, &receiver.of.of),
+                    !function::is_value_of(&of.value_type, &receiver.of.value_type),
                     "Cannot assign value {term} to {} of type {}",
                     receiver.name,
                     receiver.of
@@ -122,7 +122,7 @@ fn tuple_of_text(types: &[Type], text: &str) -> Result<Vec<u8>> {
 }
 
 fn is_moment(receiver: &Receiver) -> bool {
-    matches!(receiver.of.of, Type::Timestamp | Type::Date)
+    matches!(receiver.of.value_type, Type::Timestamp | Type::Date)
 }
 
 fn has_marker(term: &ast::Term<'_>) -> bool {
@@ -143,7 +143,7 @@ fn prepare_primary(
     context: &mut Context<'_>,
 ) -> Result<BoundTerm> {
     match primary {
-        TermPrimary::Null if receiver.of.of.is_counter() => {
+        TermPrimary::Null if receiver.of.value_type.is_counter() => {
             Err(invalid("Invalid null value for counter increment/decrement"))
         }
         TermPrimary::Null => Ok(BoundTerm::Constant(None)),
@@ -154,8 +154,8 @@ fn prepare_primary(
         {
             Ok(BoundTerm::Call(Arc::new(function::current_timestamp()), vec![]))
         }
-        TermPrimary::Constant(c) if fits(c.kind, &receiver.of.of) => {
-            Ok(BoundTerm::Constant(Some(constant_bytes(c, &receiver.of.of)?)))
+        TermPrimary::Constant(c) if fits(c.kind, &receiver.of.value_type) => {
+            Ok(BoundTerm::Constant(Some(constant_bytes(c, &receiver.of.value_type)?)))
         }
         TermPrimary::Constant(c) => Err(invalid!(
             "Invalid {} constant ({}) for \"{}\" of type {}",
@@ -166,7 +166,7 @@ fn prepare_primary(
         )),
         TermPrimary::Marker(marker) => {
             context.markers.set(marker, receiver);
-            Ok(BoundTerm::Marker(marker.index, receiver.of.of.clone()))
+            Ok(BoundTerm::Marker(marker.index, receiver.of.value_type.clone()))
         }
         TermPrimary::User(fields) => prepare_user(fields, receiver, context),
     }
@@ -185,8 +185,8 @@ fn prepare_collection(
         _ => ("list", vec![]),
     };
     // `{}` is an empty map if a map is expected.
-    let empty_map = kind == "set" && terms.is_empty() && matches!(of.of, Type::Map(_));
-    let (types, words): ([&Type; 2], [&str; 2]) = match (&of.of, kind) {
+    let empty_map = kind == "set" && terms.is_empty() && matches!(of.value_type, Type::Map(_));
+    let (types, words): ([&Type; 2], [&str; 2]) = match (&of.value_type, kind) {
         (Type::List(e), "list") | (Type::Set(e), "set") => ([e, e], ["value", "value"]),
         (Type::Map(kv), "map") => ([&kv.0, &kv.1], ["key", "value"]),
         (Type::Map(kv), "set") if empty_map => ([&kv.0, &kv.1], ["key", "value"]),
@@ -214,7 +214,7 @@ fn prepare_collection(
         }
         parts.push(prepared);
     }
-    BoundTerm::Many(of.of.clone(), parts).folded()
+    BoundTerm::Many(of.value_type.clone(), parts).folded()
 }
 
 /// Prepares `[1.0, 2.0]` as a vector.
@@ -224,17 +224,17 @@ fn prepare_vector(
     context: &mut Context<'_>,
 ) -> Result<BoundTerm> {
     let name = &receiver.name;
-    let Type::Vector(element, _) = &receiver.of.of else {
+    let Type::Vector(element, _) = &receiver.of.value_type else {
         bail!("Invalid list literal for {name} of type {}", receiver.of);
     };
-    check_count(name, &receiver.of.of, terms.len())?;
+    check_count(name, &receiver.of.value_type, terms.len())?;
     if let Some(wrong) = terms.iter().find(|t| !is_assignable(t, element, context)) {
         let shown = ColumnType::frozen((**element).clone());
         bail!("Invalid vector literal for {name}: value {wrong} is not of type {shown}");
     }
     let part = receiver.other(format!("value({name})"), (**element).clone());
     let parts = terms.iter().map(|term| BoundTerm::prepare(term, &part, context));
-    BoundTerm::Many(receiver.of.of.clone(), parts.collect::<Result<_>>()?).folded()
+    BoundTerm::Many(receiver.of.value_type.clone(), parts.collect::<Result<_>>()?).folded()
 }
 
 fn prepare_tuple(
@@ -264,7 +264,7 @@ fn prepare_tuple(
         BoundTerm::prepare(part, &part_receiver, context)
     });
     let prepared: Result<Vec<_>> = prepared.collect();
-    BoundTerm::Many(receiver.of.of.clone(), prepared?).folded()
+    BoundTerm::Many(receiver.of.value_type.clone(), prepared?).folded()
 }
 
 fn prepare_user(
@@ -273,7 +273,7 @@ fn prepare_user(
     context: &mut Context<'_>,
 ) -> Result<BoundTerm> {
     let name = &receiver.name;
-    let Type::Udt(udt) = &receiver.of.of else {
+    let Type::Udt(udt) = &receiver.of.value_type else {
         bail!("Invalid user type literal for {name} of type {}", receiver.of);
     };
     if let Some((unknown, _)) =
@@ -301,7 +301,7 @@ fn prepare_user(
     let all = if receiver.of.multicell {
         BoundTerm::Fields(parts)
     } else {
-        BoundTerm::Many(receiver.of.of.clone(), parts)
+        BoundTerm::Many(receiver.of.value_type.clone(), parts)
     };
     all.folded()
 }
@@ -367,7 +367,7 @@ fn prepare_computed(
     receiver: &Receiver,
     context: &mut Context<'_>,
 ) -> Result<BoundTerm> {
-    let of = &receiver.of.of;
+    let of = &receiver.of.value_type;
     let wrong_type = |result: &Type| {
         invalid!(
             "Type error: cannot assign result of function {term} (type {}) to {} (type {})",

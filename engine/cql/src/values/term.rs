@@ -7,7 +7,7 @@ use firn_wide::Type;
 
 use super::function::Function;
 use super::vector::null_inside;
-use super::{Bound, EvalEnv, canonical, put_many, put_tuple};
+use super::{BoundValue, EvalEnv, canonical, put_many, put_tuple};
 use crate::error::{Error, Result, invalid};
 
 /// A prepared term.
@@ -30,21 +30,21 @@ impl BoundTerm {
     ///
     /// # Errors
     /// Those of [`eval`](BoundTerm::eval).
-    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Bound<Cow<'v, [u8]>>> {
+    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<BoundValue<Cow<'v, [u8]>>> {
         match self {
-            BoundTerm::Constant(Some(bytes)) => Ok(Bound::Bytes(Cow::Borrowed(bytes))),
-            BoundTerm::Constant(None) => Ok(Bound::Null),
+            BoundTerm::Constant(Some(bytes)) => Ok(BoundValue::Bytes(Cow::Borrowed(bytes))),
+            BoundTerm::Constant(None) => Ok(BoundValue::Null),
             BoundTerm::Marker(index, of) => {
                 let bound = env
                     .bound
                     .get(usize::from(*index))
                     .ok_or_else(|| invalid("Invalid amount of bind variables"))?;
                 Ok(match bound {
-                    Bound::Unset => Bound::Unset,
-                    Bound::Null => Bound::Null,
-                    Bound::Bytes(bytes) => {
+                    BoundValue::Unset => BoundValue::Unset,
+                    BoundValue::Null => BoundValue::Null,
+                    BoundValue::Bytes(bytes) => {
                         of.validate(bytes).map_err(|e| invalid(e.0))?;
-                        Bound::Bytes(canonical(of, bytes)?)
+                        BoundValue::Bytes(canonical(of, bytes)?)
                     }
                 })
             }
@@ -58,7 +58,7 @@ impl BoundTerm {
     ///
     /// # Errors
     /// `Invalid` if a bound value does not have its type, or if a function refuses its arguments.
-    pub fn eval(&self, env: &EvalEnv<'_>) -> Result<Bound> {
+    pub fn eval(&self, env: &EvalEnv<'_>) -> Result<BoundValue> {
         match self {
             BoundTerm::Constant(_) | BoundTerm::Marker(..) => {
                 Ok(self.value(env)?.map(Cow::into_owned))
@@ -67,24 +67,24 @@ impl BoundTerm {
                 let mut values = Vec::with_capacity(parts.len());
                 for (i, part) in parts.iter().enumerate() {
                     values.push(match part.eval(env)? {
-                        Bound::Bytes(bytes) => Some(bytes),
-                        Bound::Null => None,
-                        Bound::Unset => return Err(unset_part(of, i)),
+                        BoundValue::Bytes(bytes) => Some(bytes),
+                        BoundValue::Null => None,
+                        BoundValue::Unset => return Err(unset_part(of, i)),
                     });
                 }
-                Ok(Bound::Bytes(put_many(of, values)?))
+                Ok(BoundValue::Bytes(put_many(of, values)?))
             }
             BoundTerm::Fields(fields) => {
                 let fields = fields.iter().map(|f| Ok(f.eval(env)?.into_bytes()));
-                Ok(Bound::Bytes(put_tuple(&fields.collect::<Result<Vec<_>>>()?)?))
+                Ok(BoundValue::Bytes(put_tuple(&fields.collect::<Result<Vec<_>>>()?)?))
             }
             BoundTerm::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     values.push(match argument.eval(env)? {
-                        Bound::Bytes(bytes) => Some(bytes),
-                        Bound::Null => None,
-                        Bound::Unset => return Err(function.unset_argument()),
+                        BoundValue::Bytes(bytes) => Some(bytes),
+                        BoundValue::Null => None,
+                        BoundValue::Unset => return Err(function.unset_argument()),
                     });
                 }
                 let slices: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();

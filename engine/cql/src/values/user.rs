@@ -120,11 +120,11 @@ pub fn find_callee(
     }
     let of = |candidate: &Candidate| {
         let (_, _, types, result) = candidate.parts();
-        let gives = wanted.is_none_or(|wanted| is_value_of(&result.of, wanted));
+        let gives = wanted.is_none_or(|wanted| is_value_of(&result.value_type, wanted));
         if !gives || types.len() != arguments.len() {
             return ArgumentFit::Never;
         }
-        let each = types.iter().enumerate().map(|(i, of)| fit(i, &of.of));
+        let each = types.iter().enumerate().map(|(i, of)| fit(i, &of.value_type));
         each.min().unwrap_or(ArgumentFit::Exact)
     };
     let fits: Vec<(ArgumentFit, &Candidate)> = candidates.iter().map(|c| (of(c), c)).collect();
@@ -164,10 +164,10 @@ pub fn user_function(stored: &Arc<StoredFunction>) -> Function {
         let (name, types) = stored.signature();
         Resource::Function(stored.keyspace.clone(), name, types)
     };
-    let types: Vec<Type> = stored.arguments.iter().map(|of| of.of.clone()).collect();
+    let types: Vec<Type> = stored.arguments.iter().map(|of| of.value_type.clone()).collect();
     let (function, of) = (stored.clone(), types.clone());
     let name = format!("{}.{}", stored.keyspace, stored.name);
-    Function::of_user(name, types, stored.result.of.clone(), resource, move |arguments| {
+    Function::of_user(name, types, stored.result.value_type.clone(), resource, move |arguments| {
         call(&function, &of, arguments)
     })
 }
@@ -198,7 +198,7 @@ fn call(
     let given = types.iter().zip(arguments).map(|(of, value)| script_value(of, *value));
     let given = given.collect::<Result<Vec<_>>>()?;
     let made = function.program.call(given);
-    let result = &function.result.of;
+    let result = &function.result.value_type;
     made.and_then(|made| bytes_of(result, made)).map_err(|why| Error::FunctionFailed {
         keyspace: function.keyspace.clone(),
         name: function.name.clone(),

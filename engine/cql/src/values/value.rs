@@ -7,9 +7,9 @@ use firn_wide::{TimeSource, Type, Wording};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
-use super::Bound;
 use super::bytes::{put_many, typed_parts};
 use super::vector::check_count;
+use super::{BoundValue, VarInt};
 use crate::error::{Result, bail, invalid};
 
 /// A value of any type.
@@ -35,7 +35,7 @@ pub enum Value {
     /// `counter`
     Counter(i64),
     /// `varint`
-    VarInt(BigInt),
+    VarInt(VarInt),
     /// `decimal`, in decimal notation
     Decimal(String),
     /// `float`
@@ -99,8 +99,8 @@ pub(super) fn bytes_of_text(of: &Type, text: &str) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn read(of: &Type, text: &str) -> Result<Bound> {
-    bytes_of_text(of, text).map(Bound::Bytes)
+fn read(of: &Type, text: &str) -> Result<BoundValue> {
+    bytes_of_text(of, text).map(BoundValue::Bytes)
 }
 
 /// Maximum bytes of a value that an error shows.
@@ -165,7 +165,7 @@ impl Value {
             ),
             Type::Float => Value::Float(f32::from_be_bytes(bytes.try_into().map_err(wrong)?)),
             Type::Double => Value::Double(f64::from_be_bytes(bytes.try_into().map_err(wrong)?)),
-            Type::Integer => Value::VarInt(BigInt::from_signed_bytes_be(bytes)),
+            Type::Integer => Value::VarInt(VarInt::from_signed_bytes_be(bytes)),
             Type::Decimal => Value::Decimal(of.to_text(bytes, Wording::Cql)),
             Type::Duration => Value::Duration(of.to_text(bytes, Wording::Cql)),
             Type::Utf8 | Type::Ascii => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
@@ -206,11 +206,11 @@ impl Value {
     ///
     /// # Errors
     /// `Invalid` if it has another type.
-    pub fn encode(&self, of: &Type) -> Result<Bound> {
+    pub fn encode(&self, of: &Type) -> Result<BoundValue> {
         let of = of.unreversed();
         let bytes = match (self, of) {
-            (Value::Null, _) => return Ok(Bound::Null),
-            (Value::Unset, _) => return Ok(Bound::Unset),
+            (Value::Null, _) => return Ok(BoundValue::Null),
+            (Value::Unset, _) => return Ok(BoundValue::Unset),
             (Value::Empty, _) => vec![],
             (Value::Boolean(b), Type::Boolean) => vec![u8::from(*b)],
             (Value::TinyInt(n), _) if fits(i64::from(*n), of) => whole(i64::from(*n), of),
@@ -264,10 +264,10 @@ impl Value {
             _ => return self.encode_parts(of),
         };
         of.validate(&bytes).map_err(|e| invalid(e.0))?;
-        Ok(Bound::Bytes(bytes))
+        Ok(BoundValue::Bytes(bytes))
     }
 
-    fn encode_parts(&self, of: &Type) -> Result<Bound> {
+    fn encode_parts(&self, of: &Type) -> Result<BoundValue> {
         let parts: Vec<(&Value, &Type)> = match (self, of) {
             (Value::List(values), Type::List(e))
             | (Value::Set(values) | Value::List(values), Type::Set(e)) => {
@@ -295,7 +295,7 @@ impl Value {
             _ => bail!("{} is no {}", self.short(), of.cql_name()),
         };
         let bytes = parts.into_iter().map(|(v, of)| Ok(v.encode(of)?.into_bytes()));
-        Ok(Bound::Bytes(put_many(of, bytes.collect::<Result<_>>()?)?))
+        Ok(BoundValue::Bytes(put_many(of, bytes.collect::<Result<_>>()?)?))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_cql::{Result, Rows, Run, Session};
+use firn_cql::{Result, Rows, RunOptions, Session};
 use firn_crash::CrashEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{CfDef, ColumnFamily, KsDef, ManualClock, Options, StoreOptions, Wide};
@@ -80,10 +80,10 @@ pub fn values(rows: &Rows) -> Vec<Vec<Option<Vec<u8>>>> {
 }
 
 pub fn pages(session: &Session, statement: &str, page_size: Option<usize>) -> Result<Vec<Rows>> {
-    let mut how = Run { page_size, ..Run::default() };
+    let mut how = RunOptions { page_size, ..RunOptions::default() };
     let mut pages = vec![];
     loop {
-        let page = session.execute_as(statement, (), &how)?;
+        let page = session.execute_with(statement, (), &how)?;
         how.paging = page.paging().cloned();
         pages.push(page);
         if how.paging.is_none() {

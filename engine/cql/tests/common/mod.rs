@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_cql::{Kind, Result, Rows, Session};
+use firn_cql::{Result, ResultKind, Rows, Session};
 use firn_wide::{Type, Wide};
 use serde_json::{Value as Json, json};
 
@@ -44,7 +44,7 @@ impl Heard {
 
 impl firn_cql::internals::exec::SchemaListener for Heard {
     fn changed(&self, change: &firn_cql::SchemaChange) {
-        let firn_cql::SchemaChange { change, target, keyspace, name, arguments } = change;
+        let firn_cql::SchemaChange { change, target, keyspace, name, arguments, .. } = change;
         let name = name.as_deref().unwrap_or_default();
         let arguments = match arguments[..] {
             [] => String::new(),
@@ -63,11 +63,14 @@ pub fn ours(answer: &Result<Vec<Rows>>) -> Json {
         }
         Ok(pages) => pages,
     };
-    if *pages[0].kind() != Kind::Rows {
+    if *pages[0].kind() != ResultKind::Rows {
         return json!({"rows": null});
     }
-    let columns: Vec<Json> =
-        pages[0].columns().iter().map(|c| json!([c.name, type_name(&c.of.of)])).collect();
+    let columns: Vec<Json> = pages[0]
+        .columns()
+        .iter()
+        .map(|c| json!([c.name, type_name(&c.column_type.value_type)]))
+        .collect();
     let rows = pages.iter().flat_map(Rows::iter);
     let rows: Vec<Json> = rows
         .map(|row| (0..columns.len()).map(|i| json!(row.bytes(i).map(hex))).collect())

@@ -27,21 +27,36 @@ use super::made::{Made, hex, slug};
 fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
     match rng.below(6) {
-        0 => Policy::Tiered(Tiered { min_runs: 2, max_runs: n, bucket: 1.1 + rng.unit() }),
+        0 => Policy::Tiered(Tiered {
+            min_runs: 2,
+            max_runs: n,
+            bucket: 1.1 + rng.unit(),
+            ..Tiered::default()
+        }),
         1 => Policy::Leveled(Leveled {
             level0_runs: n,
             ratio: n,
             base: rng.range(64 << 10..1 << 50),
             movement: Movement::ALL[n as usize % 6],
+            ..Leveled::default()
         }),
-        2 => Policy::LazyLeveled(LazyLeveled { ratio: n }),
+        2 => Policy::LazyLeveled(LazyLeveled { ratio: n, ..LazyLeveled::default() }),
         3 => Policy::Unified(Unified {
             scaling: (0..n).take(32).map(|_| rng.range(0..125) as i32 - 62).collect(),
             target_table: rng.range(64 << 10..1 << 40),
             base_shards: n,
+            ..Unified::default()
         }),
-        4 => Policy::TimeWindow(TimeWindow { window_secs: rng.range(1..1 << 40), min_runs: n }),
-        _ => Policy::Fifo(Fifo { max_bytes: rng.next_u64(), max_age_secs: rng.next_u64() }),
+        4 => Policy::TimeWindow(TimeWindow {
+            window_secs: rng.range(1..1 << 40),
+            min_runs: n,
+            ..TimeWindow::default()
+        }),
+        _ => Policy::Fifo(Fifo {
+            max_bytes: rng.next_u64(),
+            max_age_secs: rng.next_u64(),
+            ..Fifo::default()
+        }),
     }
 }
 

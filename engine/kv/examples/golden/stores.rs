@@ -10,8 +10,8 @@ use firn_kv::MemEnv;
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, Result, Tree,
-    TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, MergeOperator, MergeResult, Policy, Result,
+    Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ impl MergeOperator for Append {
         "append"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 }
 
@@ -52,7 +52,12 @@ pub fn tree_options(name: &str) -> TreeOptions {
         memtable_size: 64 << 10,
         table_size: 64 << 10,
         block_size: 1024,
-        policy: Policy::Tiered(Tiered { min_runs: 3, max_runs: 32, bucket: 2.0 }),
+        policy: Policy::Tiered(Tiered {
+            min_runs: 3,
+            max_runs: 32,
+            bucket: 2.0,
+            ..Tiered::default()
+        }),
         tombstone_age_secs: 0,
         ..TreeOptions::default()
     };
@@ -76,6 +81,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
                 ratio: 4,
                 base: 64 << 10,
                 movement: Movement::default(),
+                ..Leveled::default()
             }),
             ..small
         },

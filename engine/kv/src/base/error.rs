@@ -163,6 +163,7 @@ impl Error {
 
     /// Creates an error for a file whose format version is newer than this program. `what` begins
     /// the message, for example "the manifest".
+    #[doc(hidden)]
     pub fn newer(what: &str, found: u32, newest: u32) -> Self {
         let words = format!(
             "{what} has format version {found}, of a newer version; this build reads version {newest}: use a newer build"
@@ -220,16 +221,19 @@ impl Error {
     }
 
     /// Adds the name of the affected tree.
+    #[doc(hidden)]
     pub fn of_tree(self, name: &str) -> Self {
         self.edit(|i| i.tree = Some(name.to_owned()))
     }
 
     /// Adds the kind of block ("data", "index", "filter", …).
+    #[doc(hidden)]
     pub fn block(self, kind: &'static str) -> Self {
         self.edit(|i| i.block = Some(kind))
     }
 
     /// Adds the affected range of user keys, both ends inclusive.
+    #[doc(hidden)]
     pub fn keys(self, first: &[u8], last: &[u8]) -> Self {
         self.edit(|i| i.keys = Some((first.to_vec(), last.to_vec())))
     }

@@ -16,14 +16,15 @@
 //!   In the background it makes the store read-only.
 //! - If a [`FilterPrefix`] panics during a write, the write may be in the log. The store is then
 //!   read-only until it is opened again.
-//! - If [`CompactionFilter::gone_at`] panics, the result is taken to be `None`.
+//! - If [`CompactionFilter::expires_at`] panics, the result is taken to be `None`.
 
 use crate::base::error::Result;
 use crate::base::key::Kind;
 
 /// Result of folding the versions of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Folded {
+#[non_exhaustive]
+pub enum MergeResult {
     /// The key has this value.
     Value(Vec<u8>),
     /// The key has no value.
@@ -42,11 +43,16 @@ pub trait MergeOperator: Send + Sync + 'static {
     /// newest put older than the operands, or `None` if there is none or it was deleted. A reader
     /// gets an error returned to it. If an error occurs in a compaction, the versions stay
     /// unchanged.
-    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded>;
+    fn full_merge(
+        &self,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<MergeResult>;
 
     /// Combines `older` followed by `newer` into one operand, if that is possible without the base.
     /// Compactions and flushes use it to shorten runs of operands.
-    fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let _ = (key, older, newer);
         None
     }
@@ -54,7 +60,7 @@ pub trait MergeOperator: Send + Sync + 'static {
     /// Reports whether `newest` (the operands read so far, newest first) already decides the
     /// result, whatever an older table with this [`Summary`] may hold. A read can then stop early.
     /// `false` is always correct.
-    fn decided(&self, key: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
+    fn is_decided(&self, key: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
         let _ = (key, newest, older_summary);
         false
     }
@@ -62,6 +68,7 @@ pub trait MergeOperator: Send + Sync + 'static {
 
 /// Decision of a compaction filter about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FilterDecision {
     /// Keep the entry unchanged.
     Keep,
@@ -86,7 +93,7 @@ pub trait CompactionFilter: Send + Sync + 'static {
     /// Returns the time from which no entry of a table with this [`Summary`] is needed, in
     /// microseconds since 1970. `None` means never, and is always correct. The engine then drops
     /// the table without reading it, provided that no older versions of its keys remain.
-    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+    fn expires_at(&self, summary: &[u8]) -> Option<u64> {
         let _ = summary;
         None
     }
@@ -94,9 +101,17 @@ pub trait CompactionFilter: Send + Sync + 'static {
 
 /// Facts about a job for its [`CompactionFilterPass`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CompactionFilterContext {
     /// Wall-clock time at the start of the job, in microseconds since 1970.
     pub now_micros: u64,
+}
+
+impl CompactionFilterContext {
+    /// Returns the context of a job that starts at this time, for tests of a filter.
+    pub fn new(now_micros: u64) -> CompactionFilterContext {
+        CompactionFilterContext { now_micros }
+    }
 }
 
 /// One pass of a [`CompactionFilter`] hook over the output of one job.
@@ -104,7 +119,7 @@ pub trait CompactionFilterPass: Send {
     /// Decides about one entry. `alone` is true if no older version of the key can exist in another
     /// table or for a snapshot, so that dropping the entry uncovers nothing. The pass sees only
     /// entries that no snapshot can see differently.
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision;
+    fn filter(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision;
 
     /// Reports whether the entry also affects other keys, as a marker that hides the keys after it
     /// does. If so, appends the end of the affected key range, which begins with the entry's own

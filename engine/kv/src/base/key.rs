@@ -47,6 +47,7 @@ pub enum Kind {
 impl Kind {
     /// Returns the kind with this number.
     #[inline]
+    #[doc(hidden)]
     pub fn from_u8(b: u8) -> Option<Kind> {
         match b {
             1 => Some(Kind::Put),

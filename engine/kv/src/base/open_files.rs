@@ -63,8 +63,8 @@ const LOOKS: usize = 512;
 ///         Db::open_with(dir.join(format!("tenant-{i}")), options)
 ///     })
 ///     .collect::<Result<_, _>>()?;
-/// assert_eq!(tenants[0].stats().files.most, 100);
-/// assert!(files.open() <= 100);
+/// assert_eq!(tenants[0].stats().files.limit, 100);
+/// assert!(files.open_count() <= 100);
 /// # drop(tenants); std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
@@ -116,19 +116,19 @@ impl OpenFiles {
     }
 
     /// Returns the limit, in files.
-    pub fn most(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         self.0.most.load(Ordering::Relaxed)
     }
 
     /// Returns the number of files open now in all Dbs that share the limit.
-    pub fn open(&self) -> u64 {
+    pub fn open_count(&self) -> u64 {
         self.0.open.load(Ordering::Relaxed)
     }
 }
 
 impl fmt::Debug for OpenFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OpenFiles").field(&self.most()).finish()
+        f.debug_tuple("OpenFiles").field(&self.limit()).finish()
     }
 }
 
@@ -209,7 +209,7 @@ pub struct FileStats {
     /// Open files of all Dbs that share the limit, without those that cannot be closed.
     pub shared_open: u64,
     /// Limit on open files ([`OpenFiles`]); `u64::MAX` for none.
-    pub most: u64,
+    pub limit: u64,
 }
 
 impl OpenFileList {
@@ -263,8 +263,8 @@ impl OpenFileList {
         FileStats {
             open: self.open.load(Ordering::Relaxed),
             reopened: self.reopened.load(Ordering::Relaxed),
-            shared_open: self.bound.open(),
-            most: self.bound.most(),
+            shared_open: self.bound.open_count(),
+            limit: self.bound.limit(),
         }
     }
 }

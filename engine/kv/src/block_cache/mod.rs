@@ -84,6 +84,7 @@ pub struct Cache {
 /// Memory use and counters of a cache. Hits are not counted, because a hit writes to no shared
 /// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Capacity in bytes.
     pub capacity: usize,

@@ -31,6 +31,7 @@ fn line(head: &str, text: &str) -> String {
 
 /// Name and parameters of a policy.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Description {
     /// Name, as in texts and in the manifest.
     pub name: &'static str,
@@ -42,6 +43,7 @@ pub struct Description {
 
 /// Parameter of a policy.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Param {
     /// Name, as in texts and in the manifest.
     pub name: &'static str,
@@ -56,6 +58,7 @@ pub struct Param {
 /// Type of a parameter, with inclusive bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are the bounds
+#[doc(hidden)]
 pub enum ParameterKind {
     /// Whole number.
     Number { min: u64, max: u64 },
@@ -73,6 +76,7 @@ pub enum ParameterKind {
 
 /// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
 pub enum ParameterValue {
     /// Value of [`ParameterKind::Number`], [`ParameterKind::Bytes`] or [`ParameterKind::Seconds`];
     /// for [`ParameterKind::Choice`] the index of the name.
@@ -100,6 +104,7 @@ impl std::error::Error for PolicyError {}
 ///
 /// # Errors
 /// A sentence about the text.
+#[doc(hidden)]
 pub fn size(text: &str) -> Result<u64, String> {
     let t = text.trim().trim_end_matches(['B', 'b', 'i']);
     let split = t.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(t.len());
@@ -126,6 +131,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Formats a size exactly, so that [`size`] reads it back.
+#[doc(hidden)]
 pub fn size_text(bytes: u64) -> String {
     let unit = (1..=5).rev().find(|unit| bytes > 0 && bytes.is_multiple_of(1 << (10 * unit)));
     unit.map_or_else(
@@ -485,11 +491,13 @@ macro_rules! policy {
                 #[doc = concat!(" (`", stringify!($kind), "`; by default `", stringify!($default), "`)")]
                 pub $param: $of,
             )+
+            #[doc(hidden)]
+            pub _non_exhaustive: (),
         }
 
         impl Default for $type {
             fn default() -> Self {
-                $type { $($param: $default),+ }
+                $type { $($param: $default,)+ _non_exhaustive: () }
             }
         }
 
@@ -518,7 +526,7 @@ macro_rules! policy {
             fn of(values: &[$crate::compaction::describe::ParameterValue]) -> Option<Self> {
                 use $crate::compaction::describe::Parameter;
                 let mut values = values.iter();
-                let policy = $type { $($param: Parameter::of(values.next()?)?),+ };
+                let policy = $type { $($param: Parameter::of(values.next()?)?,)+ _non_exhaustive: () };
                 values.next().is_none().then_some(policy)
             }
         }

@@ -1,7 +1,7 @@
 //! Drops tables whose content has fully expired: a rule common to all policies.
 //!
 //! The compaction filter may report a time at which all entries of a table are expired
-//! ([`CompactionFilter::gone_at`](crate::CompactionFilter::gone_at)). Such a table is dropped
+//! ([`CompactionFilter::expires_at`](crate::CompactionFilter::expires_at)). Such a table is dropped
 //! without being read, once no older table overlaps it; otherwise the versions that it hides would
 //! reappear. So data with a time to live frees its space window by window, although no policy
 //! merges across windows.

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_second_merge_waits_for_room() {
-        let policy = Policy::from(Tiered { min_runs: 2, max_runs: 4, bucket: 1.5 });
+        let policy =
+            Policy::from(Tiered { min_runs: 2, max_runs: 4, bucket: 1.5, ..Tiered::default() });
         let shape = shape(&[&[400], &[400], &[400]]);
         let job = pick(&policy, &shape).unwrap();
         let bound = space_bound(&policy, &shape).bytes(one_copy(&shape));

@@ -7,8 +7,9 @@ use super::job::{CompactionJob, OutputSplits};
 use super::shape::LsmShape;
 use super::view::PickContext;
 
-/// Declared space bound in bytes: `live` × (`steady` + `peak`) + `flushed`, but at most `most`.
+/// Declared space bound in bytes: `live` × (`steady` + `peak`) + `flushed`, but at most `max_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SpaceBound {
     /// Bytes of tables divided by live bytes when no compaction is due; infinite if unbounded.
     pub steady: f64,
@@ -18,13 +19,13 @@ pub struct SpaceBound {
     /// is unbounded.
     pub flushed: u64,
     /// Bound in bytes that holds for any data; `u64::MAX` for none.
-    pub most: u64,
+    pub max_bytes: u64,
 }
 
 impl SpaceBound {
     /// Returns the bound of a policy whose merges write at most one copy of the live data.
     pub(super) fn of_merges(steady: f64, flushed: u64) -> SpaceBound {
-        SpaceBound { steady, peak: 1.0, flushed, most: u64::MAX }
+        SpaceBound { steady, peak: 1.0, flushed, max_bytes: u64::MAX }
     }
 
     /// Returns the maximum number of bytes of tables for `live` bytes, or `u64::MAX` if unbounded.
@@ -33,7 +34,7 @@ impl SpaceBound {
         // The cast saturates. Zero live bytes times infinity would give 0, which the bound on runs
         // does not allow, so infinity is handled separately.
         let relative = if self.steady.is_infinite() { u64::MAX } else { relative as u64 };
-        relative.min(self.most)
+        relative.min(self.max_bytes)
     }
 }
 

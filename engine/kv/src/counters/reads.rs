@@ -91,6 +91,7 @@ impl ReadStats {
     }
 
     /// Adds the statistics of another tree.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &ReadStats) {
         self.gets += other.gets;
         self.found += other.found;

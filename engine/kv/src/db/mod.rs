@@ -32,7 +32,7 @@ mod versions;
 mod write;
 
 pub use handle::changes::{Change, ChangeFeed, ChangeOps};
-pub use handle::check::Verified;
+pub use handle::check::StoreVerification;
 pub use handle::cursor::Cursor;
 pub use handle::handles::{Db, Tree};
 pub use handle::pause::Pause;

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hooks::{Folded, MergeOperator};
+use crate::base::hooks::{MergeOperator, MergeResult};
 use crate::base::key::Trailer;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::compaction::policy::{Fifo, Tiered};
@@ -51,8 +51,8 @@ impl MergeOperator for Append {
         "append"
     }
 
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
 }
 
@@ -113,7 +113,7 @@ fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
             let mut c = t.cursor(..).unwrap();
             c.first().unwrap();
             let mut all = vec![];
-            while c.valid() {
+            while c.is_valid() {
                 all.push(c.key().to_vec());
                 c.next().unwrap();
             }
@@ -187,7 +187,12 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
 fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     let db = open_with(&MemEnv::new(1), 0);
     // Only manual compactions run.
-    let policy = crate::Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
+    let policy = crate::Policy::Tiered(Tiered {
+        min_runs: 64,
+        max_runs: 64,
+        bucket: 2.0,
+        ..Tiered::default()
+    });
     let tree = db.tree("t", TreeOptions { policy, ..options() }).unwrap();
     let fill = |prefix: &str| {
         (0..100).for_each(|i| tree.put(format!("{prefix}{i:03}").as_bytes(), b"v").unwrap());
@@ -233,7 +238,8 @@ fn a_table_that_reaches_beyond_a_dropped_range_stays() {
 fn first_in_first_out_waits_for_snapshots() {
     for threads in [0, 2] {
         let db = open_with(&MemEnv::new(1), threads);
-        let policy = crate::Policy::Fifo(Fifo { max_bytes: 128 << 10, max_age_secs: 0 });
+        let policy =
+            crate::Policy::Fifo(Fifo { max_bytes: 128 << 10, max_age_secs: 0, ..Fifo::default() });
         let compression = vec![crate::Compression::None];
         let tree = db.tree("t", TreeOptions { policy, compression, ..options() }).unwrap();
         let mut n = 0u32;

@@ -127,6 +127,7 @@ pub trait Thread: Send {
 
 /// Policy for creating files and making them durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileTerms {
     /// Permission bits of new files, restricted by the process's umask. Directories are
     /// additionally enterable by everyone with read or write access to files.

@@ -8,7 +8,7 @@ use crate::base::key::{Kind, Seq, Trailer};
 #[non_exhaustive]
 pub struct SourceCost {
     /// The source.
-    pub place: VersionPlace,
+    pub location: EntryLocation,
     /// Reason for which it was not searched; `None` if it was.
     pub skipped: Option<Skipped>,
     /// Numbers of the tables whose index and filter had to be read first.
@@ -35,7 +35,8 @@ pub struct SourceCost {
 
 /// Location of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VersionPlace {
+#[non_exhaustive]
+pub enum EntryLocation {
     /// The mutable memtable, which takes writes.
     #[default]
     Active,
@@ -54,6 +55,7 @@ pub enum VersionPlace {
 
 /// Reason for which a source was not searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Skipped {
     /// It has no entries.
     Empty,
@@ -71,6 +73,7 @@ pub enum Skipped {
 
 /// Result of a filter lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FilterAnswer {
     /// Number of the table; 0 for a memtable.
     pub table: u64,
@@ -82,6 +85,7 @@ pub struct FilterAnswer {
 
 /// A data block or the block of a blob that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockRead {
     /// Number of the table or blob file.
     pub table: u64,
@@ -97,6 +101,7 @@ pub struct BlockRead {
 
 /// Origin of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The block cache.
     Cache,
@@ -155,6 +160,7 @@ impl Entries {
     }
 
     /// Adds the numbers of another count.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &Entries) {
         self.puts += other.puts;
         self.deletes += other.deletes;
@@ -168,6 +174,7 @@ impl Entries {
 
 impl SourceCost {
     /// Adds the cost of another source.
+    #[doc(hidden)]
     pub fn add(&mut self, s: &SourceCost) {
         self.opened.extend(&s.opened);
         self.filters.extend(&s.filters);

@@ -68,7 +68,7 @@ impl OperandRun {
         let mut oldest_first = operands[self.from..].iter().rev();
         let Some(mut all) = oldest_first.next().cloned() else { return };
         for newer in oldest_first {
-            match merge.combine(key, &all, newer) {
+            match merge.partial_merge(key, &all, newer) {
                 Some(joined) if joined.len() <= MAX_VALUE_LEN => all = joined,
                 _ => return,
             }

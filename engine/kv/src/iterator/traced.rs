@@ -17,7 +17,7 @@ use crate::util::rank;
 use crate::util::sorted_map::{SortedMap, SortedSet};
 use crate::util::sync::Mutex;
 
-use crate::iterator::cost::{BlockRead, Entries, Origin, SourceCost, VersionPlace};
+use crate::iterator::cost::{BlockRead, Entries, EntryLocation, Origin, SourceCost};
 use crate::iterator::merging::MergeSource;
 use crate::iterator::run::TableRun;
 use crate::iterator::run_cursor::{BlobLocation, RunCursor, RunPlace, SourceStandIn, is_inside};
@@ -149,8 +149,8 @@ debug_by!(Count, "Count", cost);
 
 impl Count {
     /// Creates the zero cost of a source.
-    pub fn new(place: VersionPlace) -> Count {
-        let cost = SourceCost { place, ..SourceCost::default() };
+    pub fn new(location: EntryLocation) -> Count {
+        let cost = SourceCost { location, ..SourceCost::default() };
         Count { cost, blocks: Blocks::default(), tables: SortedMap::default() }
     }
 

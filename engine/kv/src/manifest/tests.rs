@@ -566,13 +566,13 @@ fn hooks_are_compared_by_name() {
         fn name(&self) -> &str {
             "concat"
         }
-        fn fold(
+        fn full_merge(
             &self,
             _: &[u8],
             _: Option<&[u8]>,
             _: &[&[u8]],
-        ) -> Result<crate::base::hooks::Folded> {
-            Ok(crate::base::hooks::Folded::Absent)
+        ) -> Result<crate::base::hooks::MergeResult> {
+            Ok(crate::base::hooks::MergeResult::Absent)
         }
     }
     let with = TreeOptions {

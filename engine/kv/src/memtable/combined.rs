@@ -2,7 +2,7 @@
 //!
 //! A key that receives only operands collects them until the memtable is flushed, and each read
 //! would fold all of them. The first read that walks [`MIN_STEPS`] of them stores their combination
-//! ([`MergeOperator::combine`](crate::MergeOperator::combine)) here; later reads use it in one
+//! ([`MergeOperator::partial_merge`](crate::MergeOperator::partial_merge)) here; later reads use it in one
 //! step. So each operand is walked once; only the newest few are walked again.
 //!
 //! Invariants:

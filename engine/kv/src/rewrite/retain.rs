@@ -24,7 +24,7 @@ use crate::base::blob_ref::BlobHandle;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{
-    CompactionFilterPass, FilterDecision, FilterPrefix, Folded, MergeOperator,
+    CompactionFilterPass, FilterDecision, FilterPrefix, MergeOperator, MergeResult,
 };
 use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
 use crate::range_del::tombstone::{Fragment, Fragments};
@@ -475,7 +475,7 @@ impl<C: Cursor> Retain<C> {
                 alone = !reaches || !rules.outside.may_hold_older(key, reach, seq);
             }
             if stripe == MAX_SEQ {
-                verdict = purge.judge(key, kind, value, alone);
+                verdict = purge.filter(key, kind, value, alone);
             }
         }
         Judged { verdict, alone, reaches }
@@ -572,7 +572,7 @@ impl<C: Cursor> Retain<C> {
         self.dropped.shadowed +=
             operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
         match folded {
-            Folded::Value(mut v) => {
+            MergeResult::Value(mut v) => {
                 let mut reaches = false;
                 if self.rules.is_compaction && self.rules.compaction_filter.is_some() {
                     let entry = (&*self.key, Kind::Put, &*v);
@@ -595,8 +595,8 @@ impl<C: Cursor> Retain<C> {
                 let seq = if bottom && !reaches && self.can_zero_seq() { 0 } else { seq };
                 self.queue.push_back((Trailer::new(seq, Kind::Put), v));
             }
-            Folded::Absent if bottom => self.dropped.deletes += 1,
-            Folded::Absent => self.queue.push_back((Trailer::new(seq, Kind::Delete), vec![])),
+            MergeResult::Absent if bottom => self.dropped.deletes += 1,
+            MergeResult::Absent => self.queue.push_back((Trailer::new(seq, Kind::Delete), vec![])),
         }
         true
     }
@@ -606,9 +606,9 @@ impl<C: Cursor> Retain<C> {
         let mut oldest_first: Vec<HeldVersion> = vec![];
         for (t, v) in operands.into_iter().rev() {
             let joined = match (&self.rules.merge_operator, oldest_first.last()) {
-                (Some(m), Some((_, older))) => {
-                    m.combine(&self.key, older, &v).filter(|joined| joined.len() <= MAX_VALUE_LEN)
-                }
+                (Some(m), Some((_, older))) => m
+                    .partial_merge(&self.key, older, &v)
+                    .filter(|joined| joined.len() <= MAX_VALUE_LEN),
                 _ => None,
             };
             match (joined, oldest_first.last_mut()) {

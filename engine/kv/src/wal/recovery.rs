@@ -60,6 +60,7 @@ pub struct RecoveredLog {
 
 /// An unsynced end of a log after a crash of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TornTail {
     /// The file in which the log ends.
     pub file: PathBuf,

@@ -14,7 +14,7 @@ use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number, segments};
 use firn_kv::{
-    Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, MergeOperator,
+    Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, MergeOperator, MergeResult,
     ReadMode, Result, TreeOptions,
 };
 
@@ -37,8 +37,8 @@ impl MergeOperator for Join {
     fn name(&self) -> &str {
         "join"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([&[base.unwrap_or_default()], operands].concat().concat()))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value([&[base.unwrap_or_default()], operands].concat().concat()))
     }
 }
 
@@ -279,7 +279,7 @@ pub fn build() -> (Sound, Sound) {
     note(&db, &mut states);
     t[1].merge(&key(1), b"+synced").unwrap();
     note(&db, &mut states);
-    t[3].with(Durability::Power).put(&key(2), b"durable").unwrap();
+    t[3].with_durability(Durability::Power).put(&key(2), b"durable").unwrap();
     note(&db, &mut states);
     t[3].delete(&key(0)).unwrap();
     note(&db, &mut states);

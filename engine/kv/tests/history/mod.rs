@@ -13,8 +13,8 @@ use firn_kv::Env;
 use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, MergeOperator,
-    OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, MergeOperator,
+    MergeResult, OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -89,12 +89,12 @@ impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
         let mut v = base.unwrap_or_default().to_vec();
         operands.iter().for_each(|o| v.extend_from_slice(o));
-        Ok(Folded::Value(v))
+        Ok(MergeResult::Value(v))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some([older, newer].concat())
     }
 }
@@ -114,18 +114,22 @@ pub fn db_options() -> DbOptions {
 /// Returns the options of a tree; each name has its own policy.
 pub fn tree_options(name: &str) -> TreeOptions {
     let policy = match name {
-        "a" => Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 }),
+        "a" => {
+            Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 4.0, ..Tiered::default() })
+        }
         "b" => Policy::Leveled(Leveled {
             level0_runs: 2,
             ratio: 2,
             base: 64 << 10,
             movement: Movement::default(),
+            ..Leveled::default()
         }),
-        "c" => Policy::LazyLeveled(LazyLeveled { ratio: 2 }),
+        "c" => Policy::LazyLeveled(LazyLeveled { ratio: 2, ..LazyLeveled::default() }),
         _ => Policy::Unified(Unified {
             scaling: vec![2, -2],
             target_table: 64 << 10,
             base_shards: 2,
+            ..Unified::default()
         }),
     };
     TreeOptions {
@@ -513,14 +517,14 @@ impl Store {
 
     fn write(&self, changes: &[Change], durability: Durability) -> Result<()> {
         match (changes, durability) {
-            ([Change::Put(t, k, v)], d) => self.tree(t).with(d).put(k, v),
+            ([Change::Put(t, k, v)], d) => self.tree(t).with_durability(d).put(k, v),
             ([Change::Delete(t, k)], Durability::Process) => self.tree(t).delete(k),
             ([Change::Merge(t, k, v)], Durability::Process) => self.tree(t).merge(k, v),
             ([Change::DeleteRange(t, a, z)], Durability::Process) => {
                 self.tree(t).delete_range(a..z)
             }
             _ if changes.iter().all(|c| matches!(c, Change::Put(..) | Change::Delete(..))) => {
-                self.db().with(durability).transact(|tx| {
+                self.db().with_durability(durability).transact(|tx| {
                     changes.iter().try_for_each(|c| match c {
                         Change::Put(t, k, v) => tx.put(self.tree(t), k, v),
                         other => tx.delete(self.tree(other.tree()), other.key()),
@@ -538,7 +542,7 @@ impl Store {
                     }
                 }
                 assert!(batch.size() >= changes.len());
-                self.db().with(durability).write(batch)
+                self.db().with_durability(durability).write(batch)
             }
         }
     }

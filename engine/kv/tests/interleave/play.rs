@@ -9,8 +9,8 @@ use std::sync::Arc;
 use firn_crash::{CrashEnv, Cut};
 use firn_interleave::{Plan, Report};
 use firn_kv::{
-    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, MergeOperator, OpenFiles,
-    Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, MergeOperator, MergeResult,
+    OpenFiles, Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{
     CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, LinearRead, RecoveredState,
@@ -34,10 +34,10 @@ impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value([base.unwrap_or_default(), &operands.concat()].concat()))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value([base.unwrap_or_default(), &operands.concat()].concat()))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some([older, newer].concat())
     }
 }
@@ -396,7 +396,7 @@ impl Caller {
             vec![(t.handle, LinearChange::Put(op.args[1] as LinearKey, piece))],
             power,
             || match power {
-                true => t.tree.with(Durability::Power).put(&k, &v),
+                true => t.tree.with_durability(Durability::Power).put(&k, &v),
                 false => t.tree.put(&k, &v),
             },
         );
@@ -472,7 +472,7 @@ impl Caller {
                 filled.unwrap_or_else(|e| panic!("a batch: {e}"));
                 let power = a[1] % 8 == 0;
                 self.write(op, changes, power, || match power {
-                    true => self.db.with(Durability::Power).write(batch),
+                    true => self.db.with_durability(Durability::Power).write(batch),
                     false => self.db.write(batch),
                 });
             }
@@ -705,7 +705,7 @@ impl Caller {
                 let mut x = self.txs[slot].take()?;
                 let power = a[0] == 0;
                 if power {
-                    x.tx = x.tx.with(Durability::Power);
+                    x.tx = x.tx.with_durability(Durability::Power);
                 }
                 let handles: Vec<LinearHandle> = x
                     .writes

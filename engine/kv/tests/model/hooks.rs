@@ -4,7 +4,7 @@
 use firn_kv::internals::base::key::Kind;
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
-    Folded, MergeOperator, Result, Summary, SummaryPass,
+    MergeOperator, MergeResult, Result, Summary, SummaryPass,
 };
 
 /// Merge operator that preserves the last 300 bytes of all values and operands. Operands combine.
@@ -19,10 +19,10 @@ impl MergeOperator for Tail {
     fn name(&self) -> &str {
         "tail"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value(tail(base, operands)))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value(tail(base, operands)))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(tail(Some(older), &[newer]))
     }
 }
@@ -41,8 +41,8 @@ impl MergeOperator for Sum {
     fn name(&self) -> &str {
         "sum"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(sum(base, operands).map_or(Folded::Absent, Folded::Value))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(sum(base, operands).map_or(MergeResult::Absent, MergeResult::Value))
     }
 }
 
@@ -100,13 +100,13 @@ impl MergeOperator for Largest {
     fn name(&self) -> &str {
         "largest"
     }
-    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded> {
-        Ok(Folded::Value(largest(base, operands)))
+    fn full_merge(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<MergeResult> {
+        Ok(MergeResult::Value(largest(base, operands)))
     }
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         Some(older.max(newer).to_vec())
     }
-    fn decided(&self, _: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
+    fn is_decided(&self, _: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
         // A table with puts or deletes ends the fold. Reads must search it even if its values are
         // small.
         let [1, most @ ..] = older_summary else { return false };
@@ -158,7 +158,7 @@ impl CompactionFilter for Unseen {
 struct UnseenPass(Vec<u8>);
 
 impl CompactionFilterPass for UnseenPass {
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         assert!(self.0.as_slice() <= key, "the filter must see keys in order");
         self.0 = key.to_vec();
         match kind {

@@ -212,7 +212,7 @@ impl Walker {
                 }
             }
             .filter(|i| *i < n);
-            let got = self.cursor.valid().then(|| (self.cursor.key(), self.cursor.value()));
+            let got = self.cursor.is_valid().then(|| (self.cursor.key(), self.cursor.value()));
             let want = self.at.and_then(|i| self.items.get(i)).map(|(k, v)| (&k[..], &v[..]));
             same_pair(&format!("cursor after {m:?}"), got, want)?;
         }

@@ -363,7 +363,7 @@ impl<'a> Runner<'a> {
     fn write(&mut self, tree: usize, write: &Write, power: bool) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         match write {
-            Write::Put(k, v) if power => t.with(Durability::Power).put(k, &v.bytes())?,
+            Write::Put(k, v) if power => t.with_durability(Durability::Power).put(k, &v.bytes())?,
             Write::Put(k, v) => t.put(k, &v.bytes())?,
             Write::Delete(k) => t.delete(k)?,
             Write::DeleteRange(span) => t.delete_range(span.bounds())?,
@@ -415,7 +415,7 @@ impl<'a> Runner<'a> {
         )?;
         let db = self.db()?;
         if power {
-            db.with(Durability::Power).write(batch)?
+            db.with_durability(Durability::Power).write(batch)?
         } else {
             db.write(batch)?
         }

@@ -109,7 +109,7 @@ impl Writer<'_> {
                 done => done?,
             },
             15 if self.rng.one_in(8) => {
-                t.with(Durability::Power).put(&k, &value)?;
+                t.with_durability(Durability::Power).put(&k, &value)?;
                 own.insert(k, value);
             }
             16 => self.transact(tree, k, value)?,
@@ -202,14 +202,14 @@ fn seek(
     let mut c = snapshot.cursor(t, ..)?;
     c.seek(at)?;
     assert_eq!(
-        c.valid().then(|| c.key()),
+        c.is_valid().then(|| c.key()),
         all.get(i).map(|(k, _)| &k[..]),
         "a seek in tree {}",
         t.name()
     );
     c.seek_before(at)?;
     assert_eq!(
-        c.valid().then(|| c.key()),
+        c.is_valid().then(|| c.key()),
         all[..i].last().map(|(k, _)| &k[..]),
         "a seek before in tree {}",
         t.name()
@@ -224,7 +224,7 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
         let mut c = snapshot.cursor(t, ..)?;
         let mut n = 0;
         c.first()?;
-        while c.valid() {
+        while c.is_valid() {
             n += 1;
             c.next()?;
         }

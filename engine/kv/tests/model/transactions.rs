@@ -35,7 +35,7 @@ impl Runner<'_> {
 
     pub(super) fn commit(&mut self, slot: usize, power: bool) -> Outcome {
         let Some((tx, model)) = self.open.transactions[slot].take() else { return Ok(()) };
-        let tx = if power { tx.with(Durability::Power) } else { tx };
+        let tx = if power { tx.with_durability(Durability::Power) } else { tx };
         let done = match tx.commit() {
             Err(e) if e.kind() != ErrorKind::Conflict => return Err(e.into()),
             done => done,

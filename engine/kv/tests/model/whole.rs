@@ -20,9 +20,8 @@ impl Runner<'_> {
             let stats = self.db()?.stats();
             let name = tree_name(tree);
             let own = stats.trees.iter().filter(|t| t.name == name);
-            let all: u64 = own
-                .map(|t| t.values.live_bytes + t.runs.iter().map(|r| r.bytes).sum::<u64>())
-                .sum();
+            let all: u64 =
+                own.map(|t| t.blobs.live_bytes + t.runs.iter().map(|r| r.bytes).sum::<u64>()).sum();
             ensure(size <= all, || format!("a range of {size} bytes in tables of {all}"))?;
         }
         Ok(())

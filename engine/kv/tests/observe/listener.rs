@@ -248,7 +248,8 @@ fn the_listener_of_a_reader_hears_of_each_opening() {
 fn slowdowns_are_reported_at_begin_and_end() {
     let (tell, told) = told();
     let (_env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
-    let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0, ..Tiered::default() });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     let pause = db.pause_background().unwrap();
     for n in 0..12 {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 
 /// An error of a client's request or connection.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ impl ClientError {
     pub fn class(&self) -> &'static str {
         match self {
             ClientError::Refused { code, .. } => {
-                Class::of_code(*code).unwrap_or(Class::Server).name()
+                ErrorClass::of_code(*code).unwrap_or(ErrorClass::Server).name()
             }
             ClientError::NotFound => "NotFound",
-            ClientError::LoginRequired => Class::BadCredentials.name(),
+            ClientError::LoginRequired => ErrorClass::BadCredentials.name(),
             ClientError::Unreachable(..) => "Unreachable",
             ClientError::Lost(_) | ClientError::Protocol(_) | ClientError::NotEncrypted(_) => {
                 "ConnectionLost"

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
     KeyRange, KeySlice, KsDef, SlicePredicate,
@@ -36,11 +36,11 @@ const LEVELS: [(&str, i32); 8] = [
     ("THREE", 8),
 ];
 /// Codes of the native protocol that represent Thrift's exceptions here.
-const SERVER: i32 = Class::Server.code() as i32;
-const CREDENTIALS: i32 = Class::BadCredentials.code() as i32;
+const SERVER: i32 = ErrorClass::Server.code() as i32;
+const CREDENTIALS: i32 = ErrorClass::BadCredentials.code() as i32;
 const UNAVAILABLE: i32 = 0x1000;
 const TIMED_OUT: i32 = 0x1200;
-const INVALID: i32 = Class::Invalid.code() as i32;
+const INVALID: i32 = ErrorClass::Invalid.code() as i32;
 
 /// A connection to a server's Thrift port, framed. It is closed when dropped.
 ///

@@ -35,7 +35,9 @@ pub use options::ClientOptions;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use firn_cql::{Bound, Class, ColumnSpec, Kind, PagingState, Rows, quote_if_needed};
+use firn_cql::{
+    BoundValue, ColumnSpec, ErrorClass, PagingState, ResultKind, Rows, quote_if_needed,
+};
 
 use crate::wire::{
     ErrorCode, ExecuteRequest, PrepareRequest, QueryParameters, QueryRequest, Version,
@@ -48,7 +50,7 @@ const VERSIONS: [Version; 3] = [Version::V5, Version::V4, Version::V3];
 /// Error code of a protocol error, including an unsupported version.
 const PROTOCOL: i32 = ErrorCode::Protocol as i32;
 /// Error code of an unknown prepared statement.
-const UNPREPARED: i32 = Class::Unprepared.code() as i32;
+const UNPREPARED: i32 = ErrorClass::Unprepared.code() as i32;
 
 /// Options of one execution of a statement.
 #[derive(Clone, Debug)]
@@ -219,7 +221,7 @@ impl CqlClient {
     pub fn execute(
         &mut self,
         statement: &mut ClientStatement,
-        values: &[Bound],
+        values: &[BoundValue],
         how: &ClientRun,
     ) -> Result<ClientAnswer, ClientError> {
         match self.execute_once(statement, values, how) {
@@ -234,7 +236,7 @@ impl CqlClient {
     fn execute_once(
         &mut self,
         statement: &ClientStatement,
-        values: &[Bound],
+        values: &[BoundValue],
         how: &ClientRun,
     ) -> Result<ClientAnswer, ClientError> {
         let values = values.iter().map(|bound| (None, wire_value(bound))).collect();
@@ -257,18 +259,18 @@ impl CqlClient {
         let WireResponse::Rows(rows) = answer else {
             return Err(self.connection.end(unexpected(&answer)));
         };
-        if let Kind::SetKeyspace(keyspace) = rows.kind() {
+        if let ResultKind::SetKeyspace(keyspace) = rows.kind() {
             self.keyspace = Some(keyspace.clone());
         }
         Ok(ClientAnswer { rows, trace })
     }
 }
 
-fn wire_value(bound: &Bound) -> WireValue<'_> {
+fn wire_value(bound: &BoundValue) -> WireValue<'_> {
     match bound {
-        Bound::Bytes(bytes) => WireValue::Bytes(bytes),
-        Bound::Null => WireValue::Null,
-        Bound::Unset => WireValue::Unset,
+        BoundValue::Bytes(bytes) => WireValue::Bytes(bytes),
+        BoundValue::Null => WireValue::Null,
+        BoundValue::Unset => WireValue::Unset,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Class, Error, Rows, SchemaChange, Session};
+use firn_cql::{Error, ErrorClass, Rows, SchemaChange, Session};
 use firn_kv::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -184,7 +184,7 @@ impl Client {
 
     /// Responds that the prepared statement with this id is unknown.
     pub fn unprepared(&self, stream: i16, id: &[u8], trace: Option<Uuid>) {
-        self.meter.failed(Class::Unprepared.code());
+        self.meter.failed(ErrorClass::Unprepared.code());
         self.answer(stream, Opcode::Error, (&[], trace), |body| body.unprepared(id));
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_cql::internals::values::literal;
-use firn_cql::{BatchKind, Bound, ChangeKind, Error, Kind, PagingState, Prepared, Rows, Run};
+use firn_cql::{
+    BatchKind, BoundValue, ChangeKind, Error, PagingState, Prepared, ResultKind, Rows, RunOptions,
+};
 use firn_wide::internals::types::hex;
 use uuid::Uuid;
 
@@ -66,8 +68,8 @@ enum RequestWork {
         prepared: Prepared,
         /// The prepared statement of the server, if it was an EXECUTE.
         known: Option<Arc<ServerStatement>>,
-        bound: Vec<Bound>,
-        run: Run,
+        bound: Vec<BoundValue>,
+        run: RunOptions,
         skip_metadata: bool,
         /// Id of the column metadata that the client has cached.
         metadata_id: Option<Vec<u8>>,
@@ -75,8 +77,8 @@ enum RequestWork {
     },
     Batch {
         kind: BatchKind,
-        members: Vec<(Prepared, Vec<Bound>)>,
-        run: Run,
+        members: Vec<(Prepared, Vec<BoundValue>)>,
+        run: RunOptions,
         uses: Vec<TableUse>,
         /// Bytes of plans that were compiled for this batch.
         plan_bytes: usize,
@@ -208,16 +210,16 @@ fn refuse(client: &Client, stream: i16, refusal: RequestFailure, trace: Option<U
     }
 }
 
-fn bound_of(value: WireValue<'_>) -> Bound {
+fn bound_of(value: WireValue<'_>) -> BoundValue {
     match value {
-        WireValue::Bytes(bytes) => Bound::Bytes(bytes.to_vec()),
-        WireValue::Null => Bound::Null,
-        WireValue::Unset => Bound::Unset,
+        WireValue::Bytes(bytes) => BoundValue::Bytes(bytes.to_vec()),
+        WireValue::Null => BoundValue::Null,
+        WireValue::Unset => BoundValue::Unset,
     }
 }
 
 /// Returns the bound values in the order of the markers.
-fn bind(values: &[(Option<&str>, WireValue<'_>)], prepared: &Prepared) -> Vec<Bound> {
+fn bind(values: &[(Option<&str>, WireValue<'_>)], prepared: &Prepared) -> Vec<BoundValue> {
     if values.iter().all(|(name, _)| name.is_none()) {
         return values.iter().map(|(_, value)| bound_of(*value)).collect();
     }
@@ -254,8 +256,8 @@ impl Exchange<'_> {
         }
     }
 
-    fn run_of(&self, parameters: &QueryParameters<'_>) -> Run {
-        Run {
+    fn run_of(&self, parameters: &QueryParameters<'_>) -> RunOptions {
+        RunOptions {
             page_size: parameters
                 .page_size
                 .and_then(|n| usize::try_from(n).ok())
@@ -269,7 +271,7 @@ impl Exchange<'_> {
             tombstone_limits: Some(self.node.options.tombstones),
             max_result_bytes: Some(self.node.options.max_result),
             result_budget: Some(self.node.results.clone()),
-            ..Run::default()
+            ..RunOptions::default()
         }
     }
 
@@ -425,7 +427,7 @@ impl Exchange<'_> {
         let is_quick = members.len() <= MAX_QUICK_CHANGES && !self.node.writes_wait;
         let (timestamp, now_in_seconds) = (parameters.timestamp, parameters.now_in_seconds);
         let batch_limits = Some(self.node.options.batches);
-        let run = Run { timestamp, now_in_seconds, batch_limits, ..Run::default() };
+        let run = RunOptions { timestamp, now_in_seconds, batch_limits, ..RunOptions::default() };
         let kind = request.kind;
         Ok((RequestWork::Batch { kind, members, run, uses, plan_bytes }, is_quick))
     }
@@ -452,16 +454,16 @@ fn note_consistency(
 }
 
 /// Notes the values of a prepared statement's markers, by number and name, as literals.
-fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
+fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[BoundValue]) {
     for (i, (marker, bound)) in prepared.markers().iter().zip(bound).enumerate() {
         if !trace.has_room() {
             return;
         }
         let bytes = match bound {
-            Bound::Bytes(bytes) => Some(&**bytes),
-            Bound::Null | Bound::Unset => None,
+            BoundValue::Bytes(bytes) => Some(&**bytes),
+            BoundValue::Null | BoundValue::Unset => None,
         };
-        let mut text = literal(&marker.of.of, bytes);
+        let mut text = literal(&marker.column_type.value_type, bytes);
         if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN_CHARS) {
             text.truncate(end);
             text.push_str("...'");
@@ -516,10 +518,10 @@ impl Job {
         match done {
             Ok(rows) => {
                 let body = |body: &mut ResponseBody<'_>| match rows.kind() {
-                    Kind::Void => body.void(),
-                    Kind::Rows => body.rows(&rows, how),
-                    Kind::SetKeyspace(keyspace) => body.set_keyspace(keyspace),
-                    Kind::Schema(change) => body.schema_change(change),
+                    ResultKind::Void => body.void(),
+                    ResultKind::Rows => body.rows(&rows, how),
+                    ResultKind::SetKeyspace(keyspace) => body.set_keyspace(keyspace),
+                    ResultKind::Schema(change) => body.schema_change(change),
                 };
                 client.answer_with_rows(stream, &rows, session, body);
                 let nanos = node.nanos_since(arrived);

@@ -94,7 +94,11 @@ impl LatencyHistogram {
             let below = counts.iter().enumerate().take_while(|(at, _)| upper_bound(*at) <= bound);
             below.map(|(_, n)| n).sum()
         });
-        Latency { timed, p50: at(500), p90: at(900), p99: at(990), p999: at(999), max, sum, within }
+        let mut latency = Latency::default();
+        (latency.timed, latency.max, latency.sum, latency.within) = (timed, max, sum, within);
+        (latency.p50, latency.p90) = (at(500), at(900));
+        (latency.p99, latency.p999) = (at(990), at(999));
+        latency
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{BatchKind, Class, Prepared, SchemaChange, TableAccess};
+use firn_cql::{BatchKind, ErrorClass, Prepared, SchemaChange, TableAccess};
 use firn_kv::stats::Latency;
 use parking_lot::RwLock;
 
@@ -71,18 +71,18 @@ impl RequestKind {
 
 /// Error codes of the protocol, with their names.
 const ERRORS: [(u16, &str); 12] = [
-    (Class::Server.code(), "server"),
+    (ErrorClass::Server.code(), "server"),
     (ErrorCode::Protocol as u16, "protocol"),
     (ErrorCode::Credentials as u16, "bad_credentials"),
     (ErrorCode::Overloaded as u16, "overloaded"),
-    (Class::ReadFailure.code(), "read_failure"),
-    (Class::FunctionFailure.code(), "function_failure"),
-    (Class::Syntax.code(), "syntax"),
-    (Class::Unauthorized.code(), "unauthorized"),
+    (ErrorClass::ReadFailure.code(), "read_failure"),
+    (ErrorClass::FunctionFailure.code(), "function_failure"),
+    (ErrorClass::Syntax.code(), "syntax"),
+    (ErrorClass::Unauthorized.code(), "unauthorized"),
     (ErrorCode::Invalid as u16, "invalid"),
-    (Class::Configuration.code(), "configuration"),
-    (Class::AlreadyExists.code(), "already_exists"),
-    (Class::Unprepared.code(), "unprepared"),
+    (ErrorClass::Configuration.code(), "configuration"),
+    (ErrorClass::AlreadyExists.code(), "already_exists"),
+    (ErrorClass::Unprepared.code(), "unprepared"),
 ];
 
 /// Latencies of reads and writes of a table.
@@ -293,13 +293,7 @@ mod tests {
             metrics.tables().iter().map(|m| (m.table.clone(), of(m))).collect()
         };
         assert_eq!(counts(), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-        let dropped = |target, name: Option<&str>| SchemaChange {
-            change: "DROPPED",
-            target,
-            keyspace: "ks".to_owned(),
-            name: name.map(str::to_owned),
-            arguments: vec![],
-        };
+        let dropped = |target, name: Option<&str>| SchemaChange::new("DROPPED", target, "ks", name);
         metrics.changed(&dropped("TABLE", Some("a")));
         metrics.changed(&dropped("TYPE", Some("b")));
         assert_eq!(counts(), [("b".to_owned(), 1)]);
@@ -315,9 +309,12 @@ mod tests {
         assert!(RequestKind::NAMED.iter().enumerate().all(|(at, (kind, _))| *kind as usize == at));
         let metrics = Arc::new(NodeMetrics::default());
         let meter = ConnectionMeter::new(metrics.clone(), u64::MAX);
-        for class in
-            [Class::FunctionFailure, Class::Syntax, Class::AlreadyExists, Class::Unprepared]
-        {
+        for class in [
+            ErrorClass::FunctionFailure,
+            ErrorClass::Syntax,
+            ErrorClass::AlreadyExists,
+            ErrorClass::Unprepared,
+        ] {
             meter.failed(class.code());
         }
         meter.failed(0x7777);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Class, ColumnSpec, Error, Prepared, SchemaChange};
+use firn_cql::{ColumnSpec, Error, ErrorClass, Prepared, SchemaChange};
 use parking_lot::RwLock;
 
 use super::metrics::TableUses;
@@ -149,7 +149,7 @@ impl PreparedStatements {
             let text = "Prepared statement of size";
             let most = self.most;
             return Err(Error::refused(
-                Class::Invalid,
+                ErrorClass::Invalid,
                 format!("{text} {bytes} bytes is larger than allowed maximum of {most} bytes"),
             ));
         }
@@ -241,12 +241,8 @@ mod tests {
         let keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
         session.execute(keyspace, ()).unwrap();
         session.execute("CREATE TABLE ks.t (a int PRIMARY KEY, b int)", ()).unwrap();
-        let change = |change, target, keyspace: &str, name: Option<&str>| SchemaChange {
-            change,
-            target,
-            keyspace: keyspace.to_owned(),
-            name: name.map(str::to_owned),
-            arguments: vec![],
+        let change = |change, target, keyspace: &str, name: Option<&str>| {
+            SchemaChange::new(change, target, keyspace, name)
         };
         for text in [
             "SELECT a FROM ks.t",

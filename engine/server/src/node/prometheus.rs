@@ -24,7 +24,7 @@ const METRICS: [NodeMetric; 12] = [
      "Bound of these bytes; above it the server does not read from clients.",
      |n| n.options.max_in_flight as u64),
     ("firn_server_results_bytes", "Bytes of results being built or sent, beyond 64 KiB each.",
-     |n| n.results.taken() as u64),
+     |n| n.results.used_bytes() as u64),
     ("firn_server_receiving_bytes", "Bytes of large requests that have partly arrived.",
      |n| n.receiving.held() as u64),
     ("firn_server_workers", "Threads for slow requests.", |n| n.workers.counts().0 as u64),

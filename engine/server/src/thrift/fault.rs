@@ -114,9 +114,9 @@ impl From<firn_wide::Error> for ThriftError {
 impl From<firn_cql::Error> for ThriftError {
     fn from(e: firn_cql::Error) -> ThriftError {
         match e.class() {
-            firn_cql::Class::Server => ThriftError::Application(INTERNAL, e.to_string()),
-            firn_cql::Class::Overloaded => ThriftError::Unavailable,
-            firn_cql::Class::BadCredentials => ThriftError::Authentication(e.to_string()),
+            firn_cql::ErrorClass::Server => ThriftError::Application(INTERNAL, e.to_string()),
+            firn_cql::ErrorClass::Overloaded => ThriftError::Unavailable,
+            firn_cql::ErrorClass::BadCredentials => ThriftError::Authentication(e.to_string()),
             _ => ThriftError::Invalid(e.to_string()),
         }
     }

@@ -91,7 +91,7 @@ impl ThriftSession {
         if bytes <= FREE {
             return Ok(());
         }
-        let most = self.results.most();
+        let most = self.results.max_bytes();
         if bytes > most {
             let text = format!("The result takes more than {most} bytes; ask for fewer rows");
             return Err(invalid(text));

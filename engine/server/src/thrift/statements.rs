@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_cql::{Bound, Kind, Rows, Run};
+use firn_cql::{BoundValue, ResultKind, Rows, RunOptions};
 
 use super::binary::{ThriftValue, element};
 use super::fault::invalid;
@@ -30,13 +30,13 @@ impl ThriftSession {
 
     /// Executes a call with a CQL statement.
     pub(super) fn cql(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let how = Run {
+        let how = RunOptions {
             keyspace: self.keyspace.as_deref().map(Into::into),
             batch_limits: Some(self.batch_limits),
             tombstone_limits: Some(self.tombstone_limits),
             max_result_bytes: Some(self.max_result),
             result_budget: Some(self.results.clone()),
-            ..Run::default()
+            ..RunOptions::default()
         };
         match method {
             "prepare_cql3_query" => {
@@ -49,7 +49,7 @@ impl ThriftSession {
                 self.next = self.next.wrapping_add(1);
                 let markers = prepared.markers();
                 let count = ThriftValue::I32(i32::try_from(markers.len()).unwrap_or(i32::MAX));
-                let types = texts(markers.iter().map(|m| m.of.of.full_name()));
+                let types = texts(markers.iter().map(|m| m.column_type.value_type.full_name()));
                 let names = texts(markers.iter().map(|m| m.name.clone()));
                 let known = self.statements.put(prepared.clone(), Arc::default())?;
                 self.prepared.insert(id, known.prepared.id());
@@ -65,7 +65,7 @@ impl ThriftSession {
                 let known = self.prepared.get(&id).and_then(|id| self.statements.get(id));
                 let unknown = || invalid(format!("Prepared query with ID {id} not found"));
                 let values: Vec<Vec<u8>> = f.read_or(2, "values", vec![])?;
-                let bound: Vec<Bound> = values.into_iter().map(Bound::Bytes).collect();
+                let bound: Vec<BoundValue> = values.into_iter().map(BoundValue::Bytes).collect();
                 let known = known.ok_or_else(unknown)?;
                 let rows = self.session.run(&known.prepared, bound, &how)?;
                 self.result(&rows)
@@ -84,10 +84,10 @@ impl ThriftSession {
         if let Some((kind, partitions)) = rows.batch() {
             self.meter.batch(kind, partitions);
         }
-        if let Kind::SetKeyspace(name) = rows.kind() {
+        if let ResultKind::SetKeyspace(name) = rows.kind() {
             self.keyspace = Some(name.clone());
         }
-        if *rows.kind() != Kind::Rows {
+        if *rows.kind() != ResultKind::Rows {
             return Ok(Some(ThriftValue::Struct(vec![(1, ThriftValue::I32(2))])));
         }
         let columns = rows.columns();
@@ -118,7 +118,7 @@ impl ThriftSession {
         };
         let schema = ThriftValue::Struct(vec![
             (1, of(&|_| "UTF8Type".to_owned())),
-            (2, of(&|i| columns[i].of.of.full_name())),
+            (2, of(&|i| columns[i].column_type.value_type.full_name())),
             (3, ThriftValue::text("UTF8Type")),
             (4, ThriftValue::text("UTF8Type")),
         ]);

@@ -20,6 +20,20 @@ pub struct TlsOptions {
     pub key: PathBuf,
     /// Certificate authorities for clients' certificates. `None`: clients need no certificate.
     pub clients: Option<PathBuf>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
+}
+
+impl TlsOptions {
+    /// Returns the settings with this certificate and private key, for clients without certificates.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> TlsOptions {
+        TlsOptions {
+            certificate: certificate.into(),
+            key: key.into(),
+            clients: None,
+            _non_exhaustive: (),
+        }
+    }
 }
 
 impl fmt::Display for TlsOptions {

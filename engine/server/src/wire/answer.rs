@@ -139,7 +139,9 @@ fn schema_change(reader: &mut WireReader<'_>) -> Result<SchemaChange> {
         "FUNCTION" | "AGGREGATE" => reader.string_list()?.into_iter().map(str::to_owned).collect(),
         _ => vec![],
     };
-    Ok(SchemaChange { change, target, keyspace, name, arguments })
+    let mut change = SchemaChange::new(change, target, &keyspace, name.as_deref());
+    change.arguments = arguments;
+    Ok(change)
 }
 
 /// Reads a count of at most `most`.
@@ -172,7 +174,7 @@ fn columns(
         };
         let name = reader.string()?.to_owned();
         let of = ColumnType::frozen(types.read(reader)?);
-        columns.push(ColumnSpec { keyspace, table, name, of });
+        columns.push(ColumnSpec::from_parts(keyspace, table, name, of));
     }
     Ok(columns.into())
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Error codes of requests that are refused before a statement runs. [`firn_cql::Class`] has the
+/// Error codes of requests that are refused before a statement runs. [`firn_cql::ErrorClass`] has the
 /// codes of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {

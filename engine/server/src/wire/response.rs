@@ -47,7 +47,7 @@ fn put_columns(out: &mut Vec<u8>, columns: &[ColumnSpec], version: Version, glob
             put_string(out, &column.table);
         }
         put_string(out, &column.name);
-        put_type(out, &column.of.of, version);
+        put_type(out, &column.column_type.value_type, version);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parts of statements: terms, written or bound and sometimes invalid; column names; keys.
 
-use firn_cql::Bound;
+use firn_cql::BoundValue;
 use firn_testkit::rng::Rng;
 
 use crate::differential::schema::{ColumnRole, DrawnColumn, DrawnSchema, DrawnTable};
@@ -13,7 +13,7 @@ pub struct Draft<'a> {
     pub schema: &'a DrawnSchema,
     pub table: &'a DrawnTable,
     /// Bound values, if it will be prepared.
-    pub bound: Option<Vec<Bound>>,
+    pub bound: Option<Vec<BoundValue>>,
     /// Grows from statement to statement, so that later ones usually win.
     pub step: u64,
 }
@@ -51,8 +51,8 @@ impl Draft<'_> {
         let value = self.value(of);
         if self.bound.is_some() && value.binds && !self.chance(3) {
             let bound = match self.rng.below(120) {
-                0 => Bound::Null,
-                1 => Bound::Unset,
+                0 => BoundValue::Null,
+                1 => BoundValue::Unset,
                 // Firn encodes trailing nulls shorter, and true as one byte.
                 2 if !of.has_odd_texts()
                     && !matches!(of, DrawnType::Tuple(_) | DrawnType::User(..))
@@ -60,9 +60,9 @@ impl Draft<'_> {
                 {
                     let mut odd = vec![0; self.rng.below(10) as usize];
                     self.rng.fill(&mut odd);
-                    Bound::Bytes(odd)
+                    BoundValue::Bytes(odd)
                 }
-                _ => Bound::Bytes(value.bytes),
+                _ => BoundValue::Bytes(value.bytes),
             };
             return self.bind(bound);
         }
@@ -90,7 +90,7 @@ impl Draft<'_> {
     }
 
     /// Binds this value and returns a marker; the statement will be prepared.
-    pub fn bind(&mut self, value: Bound) -> String {
+    pub fn bind(&mut self, value: BoundValue) -> String {
         self.bound.get_or_insert_default().push(value);
         "?".to_owned()
     }
@@ -98,7 +98,7 @@ impl Draft<'_> {
     /// Returns a whole number for `LIMIT`, `TIMESTAMP` and so on.
     pub fn number(&mut self, n: i64, width: usize) -> String {
         if self.bound.is_some() && self.chance(2) {
-            return self.bind(Bound::Bytes(n.to_be_bytes()[8 - width..].to_vec()));
+            return self.bind(BoundValue::Bytes(n.to_be_bytes()[8 - width..].to_vec()));
         }
         n.to_string()
     }

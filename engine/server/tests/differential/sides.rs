@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use firn_cql::{ColumnSpec, Error, Kind, Rows, Run, Session};
+use firn_cql::{ColumnSpec, Error, ResultKind, Rows, RunOptions, Session};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, CqlClient};
 
 use crate::differential::statement::DiffStatement;
@@ -52,7 +52,9 @@ const MAX_PAGES: usize = 10_000;
 const OLD_TIMEUUID: &str = "Custom(Custom(\"org.apache.cassandra.db.marshal.LegacyTimeUUIDType\"))";
 
 fn specs(of: &[ColumnSpec]) -> Vec<SpecText> {
-    let text = |of: &ColumnSpec| format!("{:?}", of.of.of).replace(OLD_TIMEUUID, "TimeUuid");
+    let text = |of: &ColumnSpec| {
+        format!("{:?}", of.column_type.value_type).replace(OLD_TIMEUUID, "TimeUuid")
+    };
     of.iter().map(|spec| (spec.name.clone(), text(spec))).collect()
 }
 
@@ -83,7 +85,7 @@ fn pages(
             Ok(rows) => rows,
             Err(refused) => return refused,
         };
-        if !matches!(rows.kind(), Kind::Rows) {
+        if !matches!(rows.kind(), ResultKind::Rows) {
             return DiffAnswer::Void;
         }
         columns.get_or_insert_with(|| specs(rows.columns()));
@@ -171,10 +173,11 @@ fn answer_there(client: &mut CqlClient, statement: &DiffStatement) -> Answered {
 }
 
 fn answer_here(session: &Session, statement: &DiffStatement) -> Answered {
-    let run = |paging| Run { page_size: statement.page_size, paging, ..Run::default() };
+    let run =
+        |paging| RunOptions { page_size: statement.page_size, paging, ..RunOptions::default() };
     let Some(values) = &statement.values else {
         let answer = pages(|paging| {
-            session.execute_as(&statement.cql, (), &run(paging)).map_err(|e| refused_here(&e))
+            session.execute_with(&statement.cql, (), &run(paging)).map_err(|e| refused_here(&e))
         });
         return Answered { markers: None, answer };
     };

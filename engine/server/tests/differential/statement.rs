@@ -1,7 +1,7 @@
 //! A statement of a history, and its JSON line in a file, so that a history can be stored, edited
 //! and replayed.
 
-use firn_cql::Bound;
+use firn_cql::BoundValue;
 use serde_json::{Value as Json, json};
 
 use crate::differential::functions::spoken_there;
@@ -10,7 +10,7 @@ use crate::differential::functions::spoken_there;
 pub struct DiffStatement {
     pub cql: String,
     /// Bound values, if it is prepared.
-    pub values: Option<Vec<Bound>>,
+    pub values: Option<Vec<BoundValue>>,
     pub page_size: Option<usize>,
 }
 
@@ -45,10 +45,10 @@ impl DiffStatement {
     }
 
     pub fn line(&self) -> String {
-        let value = |bound: &Bound| match bound {
-            Bound::Bytes(bytes) => json!(hex(bytes)),
-            Bound::Null => Json::Null,
-            Bound::Unset => json!({"unset": true}),
+        let value = |bound: &BoundValue| match bound {
+            BoundValue::Bytes(bytes) => json!(hex(bytes)),
+            BoundValue::Null => Json::Null,
+            BoundValue::Unset => json!({"unset": true}),
         };
         let values = self.values.as_ref().map(|all| all.iter().map(value).collect::<Vec<_>>());
         let mut line = json!({"cql": self.cql});
@@ -65,9 +65,9 @@ impl DiffStatement {
     pub fn read(line: &str) -> Option<DiffStatement> {
         let line: Json = serde_json::from_str(line).ok()?;
         let value = |value: &Json| match value {
-            Json::Null => Some(Bound::Null),
-            Json::String(text) => Some(Bound::Bytes(bytes(text)?)),
-            Json::Object(_) => Some(Bound::Unset),
+            Json::Null => Some(BoundValue::Null),
+            Json::String(text) => Some(BoundValue::Bytes(bytes(text)?)),
+            Json::Object(_) => Some(BoundValue::Unset),
             _ => None,
         };
         let values = match line.get("values") {

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use firn_wide::internals::api::Counts;
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::internals::key::KeyPlace;
 use firn_wide::internals::schema::Family;
 use firn_wide::internals::store::{Body, Partitions, StoreSlice, StoreView};
-use firn_wide::{Counts, Error, Wide};
+use firn_wide::{Error, Wide};
 
 use super::JsonFailure;
 use super::dump::Dump;

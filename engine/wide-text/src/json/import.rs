@@ -15,8 +15,9 @@
 
 use std::io::Read;
 
+use firn_wide::internals::api::{Chunks, Counts};
 use firn_wide::internals::base::error::invalid;
-use firn_wide::{Chunks, Counts, Error, Keyspace};
+use firn_wide::{Error, Keyspace};
 
 use super::JsonFailure;
 use super::lex::{JsonLexer, Word};

@@ -3,8 +3,9 @@
 use std::io::Read;
 
 use firn_kv::Durability;
+use firn_wide::internals::api::{Chunks, Counts};
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
-use firn_wide::{Chunks, Counts, Error, Keyspace, Type, TypeError};
+use firn_wide::{Error, Keyspace, Type, TypeError};
 
 use super::JsonFailure;
 use super::lex::{JsonLexer, Word};

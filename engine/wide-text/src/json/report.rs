@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use firn_wide::internals::api::Counts;
 use firn_wide::internals::types::hex_to_bytes;
-use firn_wide::{Counts, TimeSource, Type, TypeError};
+use firn_wide::{TimeSource, Type, TypeError};
 use uuid::Uuid;
 
 use crate::text::{self, Ticks};

@@ -46,7 +46,8 @@ impl std::ops::AddAssign for Counts {
 /// Collects rows, validates them, and writes them in chunks. Use it to write many rows.
 ///
 /// ```
-/// use firn_wide::{CfDef, Chunks, KsDef, Wide};
+/// use firn_wide::internals::api::Chunks;
+/// use firn_wide::{CfDef, KsDef, Wide};
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-chunks-{}", std::process::id()));
 /// let wide = Wide::open(&dir)?;
 /// wide.system_add_keyspace(&KsDef::new("K"))?;

@@ -61,7 +61,7 @@ impl Wide {
         registry.register(Arc::new(comparator));
         let mut batch = Batch::new();
         batch.put(self.store.schema_tree(), &key, &record.to_bytes())?;
-        self.store.db().with(Durability::Power).write(batch)?;
+        self.store.db().with_durability(Durability::Power).write(batch)?;
         let registry = Arc::new(registry);
         *self.shared.registry.write() = registry.clone();
         *self.shared.state.write() = Arc::new(before.with_registry(registry));

@@ -621,6 +621,7 @@ impl RowMutation {
 
 /// A part of the ring, with its owners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct TokenRange {
     /// Token after which the part begins.
     pub start_token: String,

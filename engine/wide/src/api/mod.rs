@@ -104,6 +104,8 @@ pub struct Options {
     pub languages: Languages,
     /// Options of the engine, and the clock.
     pub store: StoreOptions,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Wide {
@@ -213,6 +215,7 @@ impl Wide {
     /// Returns the current resolved schema, for tools and without stability promises
     /// ([`internals::schema`](crate::internals::schema)). Applications use
     /// [`describe_keyspace`](Wide::describe_keyspace).
+    #[doc(hidden)]
     pub fn schema(&self) -> Schema {
         self.state().schema.clone()
     }
@@ -220,6 +223,7 @@ impl Wide {
     /// Returns the number of schema changes since the database was opened. Caches of schema data
     /// compare it, which is cheap, to see whether they are stale. Without stability promises, like
     /// [`schema`](Wide::schema).
+    #[doc(hidden)]
     pub fn definition_serial(&self) -> u64 {
         self.shared.serial.load(Ordering::Acquire)
     }
@@ -227,6 +231,7 @@ impl Wide {
     /// Reserves names of a higher layer: from now on no family is created with a name in a keyspace
     /// for which `is_taken` returns true. It may be called during schema changes. Without stability
     /// promises, like [`schema`](Wide::schema).
+    #[doc(hidden)]
     pub fn reserve_names(&self, is_taken: Arc<NameInUse>) {
         *self.shared.names.write() = Some(is_taken);
     }
@@ -257,6 +262,7 @@ impl Wide {
 
     /// Returns the underlying store, without stability promises
     /// ([`internals::store`](crate::internals::store)).
+    #[doc(hidden)]
     pub fn store(&self) -> &CellStore {
         &self.store
     }
@@ -316,7 +322,7 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
         let mut batch = KvBatch::new();
         store.separate_copies(&mut batch)?;
         store.put_record(&mut batch, PARTITIONER, Some(partitioner.full_name().as_bytes()))?;
-        store.db().with(Durability::Power).write(batch)?;
+        store.db().with_durability(Durability::Power).write(batch)?;
         return Ok(partitioner);
     };
     let has = parse(&recorded)?;

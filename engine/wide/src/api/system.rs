@@ -56,7 +56,7 @@ impl Wide {
         for gone in before.schema.keyspaces().filter(|k| lacks(&after.schema, k.name())) {
             store.note_dropped(&mut batch, DroppedFamilies::Keyspace(gone.name()))?;
         }
-        store.db().with(Durability::Power).write(batch)?;
+        store.db().with_durability(Durability::Power).write(batch)?;
         let version = after.schema.version();
         *self.shared.state.write() = Arc::new(after);
         self.shared.serial.fetch_add(1, Ordering::Release);
@@ -137,6 +137,7 @@ impl Wide {
     ///
     /// # Errors
     /// Those of [`system_update_column_family`](Wide::system_update_column_family).
+    #[doc(hidden)]
     pub fn system_put_table(&self, def: &CfDef, numbers: &TableNumbers) -> Result<Uuid> {
         self.change(|s| s.put_table(def, numbers))
     }

@@ -6,10 +6,10 @@
 //! nothing older than the deletion is left outside of a compaction, the compaction may drop the
 //! deletion together with everything that it covers.
 
-use firn_kv::Kind;
+use firn_kv::EntryKind as Kind;
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
-    Folded, MergeOperator, Summary, SummaryPass,
+    MergeOperator, MergeResult, Summary, SummaryPass,
 };
 
 use crate::key::{BEYOND, is_inside, partition_len};
@@ -44,14 +44,19 @@ impl MergeOperator for CounterMerge {
         "firn.counters"
     }
 
-    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+    fn full_merge(
+        &self,
+        key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> firn_kv::Result<MergeResult> {
         let folded = sum(base.into_iter().chain(operands.iter().copied()));
-        folded.map(Folded::Value).ok_or_else(|| {
+        folded.map(MergeResult::Value).ok_or_else(|| {
             firn_kv::Error::corruption("a counter's value or increment is none").keys(key, key)
         })
     }
 
-    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+    fn partial_merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         sum([older, newer].into_iter())
     }
 }
@@ -119,7 +124,7 @@ impl CompactionFilter for StoredPurge {
         })
     }
 
-    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+    fn expires_at(&self, summary: &[u8]) -> Option<u64> {
         let facts =
             CellFacts::decode(summary).filter(|f| f.entries > 0 && f.max_local < i64::MAX)?;
         let second = facts.max_local.saturating_add(self.gc_grace).saturating_add(1);
@@ -237,7 +242,7 @@ impl PurgeScan {
 }
 
 impl CompactionFilterPass for PurgeScan {
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         if kind != Kind::Put {
             return FilterDecision::Keep;
         }
@@ -285,6 +290,7 @@ pub struct StoredFacts;
 
 /// Facts about the cells and deletions of a table. All bounds are meaningless while `entries` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CellFacts {
     /// Number of cells and deletions.
     pub entries: u64,
@@ -312,6 +318,7 @@ impl CellFacts {
     };
 
     /// Reads the stored form. Returns `None` for invalid bytes.
+    #[doc(hidden)]
     pub fn decode(bytes: &[u8]) -> Option<CellFacts> {
         let (words, rest) = bytes.as_chunks::<8>();
         let [entries, droppable, min_timestamp, max_timestamp, min_local, max_local] = *words
@@ -388,7 +395,7 @@ mod tests {
         let partition = [&[0; 8][..], &[0x40], b"k\0"].concat();
         let bound = |i: u32| [&[0x40][..], &i.to_be_bytes(), &[7; 1000]].concat();
         let purge = StoredPurge { gc_grace: 0, token_len: 8 };
-        let mut pass = purge.start(CompactionFilterContext { now_micros: 1_000_000_000 });
+        let mut pass = purge.start(CompactionFilterContext::new(1_000_000_000));
         let mut stored = vec![];
         CellDeletion { timestamp: 5, local: 1 }.encode_range(&bound(0), &mut stored);
         let mut dropped = 0;
@@ -396,7 +403,7 @@ mod tests {
             let key = [&partition[..], &[RANGES], &bound(2 * i)].concat();
             stored.truncate(17);
             stored.extend_from_slice(&bound(2 * i + 1));
-            match pass.judge(&key, Kind::Put, &stored, true) {
+            match pass.filter(&key, Kind::Put, &stored, true) {
                 FilterDecision::Drop if dropped == i => dropped += 1,
                 FilterDecision::Keep => {}
                 other => panic!("range {i} of {dropped}: {other:?}"),
@@ -408,7 +415,7 @@ mod tests {
         Cell { timestamp: 4, state: CellState::Live(b"v") }.encode(&mut cell);
         for i in 0..10_000 {
             let key = [&partition[..], &bound(2 * i), &[0]].concat();
-            let verdict = pass.judge(&key, Kind::Put, &cell, true);
+            let verdict = pass.filter(&key, Kind::Put, &cell, true);
             assert_eq!(verdict == FilterDecision::Drop, i < dropped, "the cell of range {i}");
         }
     }

@@ -110,6 +110,7 @@ impl Partitioner {
 
     /// Returns the number of token bytes at the start of a key.
     #[inline]
+    #[doc(hidden)]
     pub fn token_len(self) -> usize {
         match self {
             Partitioner::Murmur3 => 8,
@@ -122,6 +123,7 @@ impl Partitioner {
     ///
     /// # Errors
     /// Errors for a key that is not UTF-8 with `OrderPreservingPartitioner`.
+    #[doc(hidden)]
     pub fn token(self, key: &[u8]) -> Result<Token, TypeError> {
         Ok(match self {
             Partitioner::Murmur3 => Token::Long(murmur3::token(key)),
@@ -139,6 +141,7 @@ impl Partitioner {
     /// # Errors
     /// Those of [`token`](Partitioner::token).
     #[inline]
+    #[doc(hidden)]
     pub fn put_token(self, key: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
             Partitioner::Murmur3 => put_long(murmur3::token(key), out),
@@ -151,6 +154,7 @@ impl Partitioner {
 
     /// Appends a bound before (or after) every partition with this token, for comparison with
     /// partition parts.
+    #[doc(hidden)]
     pub fn put_token_bound(self, token: &Token, after: bool, out: &mut Vec<u8>) {
         match token {
             Token::Long(n) => put_long(*n, out),
@@ -169,6 +173,7 @@ impl Partitioner {
     }
 
     /// Returns the CQL type of tokens.
+    #[doc(hidden)]
     pub fn token_type(self) -> Type {
         match self {
             Partitioner::Murmur3 => Type::Long,
@@ -179,6 +184,7 @@ impl Partitioner {
     }
 
     /// Returns the bytes of a token, as a value of [`token_type`](Partitioner::token_type).
+    #[doc(hidden)]
     pub fn token_bytes(self, token: Token) -> Vec<u8> {
         match token {
             Token::Long(n) => n.to_be_bytes().to_vec(),
@@ -192,6 +198,7 @@ impl Partitioner {
     /// # Errors
     /// Errors for bytes that are not a value of [`token_type`](Partitioner::token_type), and for
     /// empty bytes if that is a number.
+    #[doc(hidden)]
     pub fn read_token(self, bytes: &[u8]) -> Result<TokenEnd, TypeError> {
         let wrong = || TypeError(format!("{} bytes are no token of {}", bytes.len(), self.name()));
         let token = match self {
@@ -222,6 +229,7 @@ impl Partitioner {
     ///
     /// # Errors
     /// Errors for other texts.
+    #[doc(hidden)]
     pub fn parse_token(self, text: &str) -> Result<Token, TypeError> {
         let wrong = || TypeError(format!("'{text}' is not a token of {}", self.name()));
         Ok(match self {
@@ -238,6 +246,7 @@ impl Partitioner {
     }
 
     /// Returns a token as text; [`parse_token`](Partitioner::parse_token) parses it.
+    #[doc(hidden)]
     pub fn token_text(self, token: &Token) -> String {
         match (self, token) {
             (Partitioner::OrderPreserving, Token::Key(key)) => {

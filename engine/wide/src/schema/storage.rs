@@ -65,7 +65,8 @@ pub fn size_tiered(min: u32, max: u32, bucket_high: f64) -> Policy {
         return Policy::default();
     }
     let bucket = if bucket_high == BUCKET_HIGH { Tiered::default().bucket } else { bucket_high };
-    Policy::from(Tiered { min_runs: min, max_runs: max.max(min), bucket }).clamped()
+    Policy::from(Tiered { min_runs: min, max_runs: max.max(min), bucket, ..Tiered::default() })
+        .clamped()
 }
 
 /// Returns the policy of leveled tables of `table_mb` MiB with `fanout` of them in level 1, and the

@@ -126,7 +126,7 @@ impl CellStore {
             let mut batch = Batch::new();
             batch.delete(&self.0.schema, &built_record(index.spec.id))?;
             batch.delete_range(&index.tree, ..)?;
-            self.0.db.with(Durability::Process).write(batch)?;
+            self.0.db.with_durability(Durability::Process).write(batch)?;
         }
         self.build(family, &index)
     }
@@ -168,7 +168,7 @@ impl CellStore {
         let Some(cell) = valued(&stored)? else { return Ok(()) };
         let mut batch = Batch::new();
         put_entry(family, index, full, ends, cell, &mut batch)?;
-        Ok(self.0.db.with(Durability::Process).write(batch)?)
+        Ok(self.0.db.with_durability(Durability::Process).write(batch)?)
     }
 
     /// Removes index entries of the cell at a key, if they may differ from those of the cell that
@@ -370,7 +370,7 @@ impl IndexScan {
         loop {
             self.store.check_stop()?;
             self.step()?;
-            if !self.cursor.valid() {
+            if !self.cursor.is_valid() {
                 return Ok(None);
             }
             let rest = self.rest()?;
@@ -431,7 +431,7 @@ impl IndexScan {
         let mut hit = std::mem::take(&mut self.hit);
         for _ in 0..PATIENCE {
             self.cursor.next()?;
-            if !self.cursor.valid() || !is_inside(self.cursor.key(), &hit) {
+            if !self.cursor.is_valid() || !is_inside(self.cursor.key(), &hit) {
                 return Ok(());
             }
         }

@@ -128,7 +128,7 @@ impl IndexWalk {
         if std::mem::replace(&mut self.is_started, true) {
             self.cursor.next()?;
         }
-        if !self.cursor.valid() {
+        if !self.cursor.is_valid() {
             return Ok(None);
         }
         self.entry.clear();

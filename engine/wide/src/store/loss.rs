@@ -69,7 +69,7 @@ pub fn forget_built(db: &Db, indexes: Option<&[u32]>) -> Result<Vec<u32>> {
             gone.push(id);
         }
     }
-    db.with(Durability::Power).write(batch)?;
+    db.with_durability(Durability::Power).write(batch)?;
     Ok(gone)
 }
 
@@ -95,5 +95,5 @@ pub fn renew_records(db: &Db, families: Vec<(u32, String, TreeOptions)>) -> Resu
         }
     }
     stripes::raise_all(&schema, newest, &mut batch)?;
-    Ok(db.with(Durability::Power).write(batch)?)
+    Ok(db.with_durability(Durability::Power).write(batch)?)
 }

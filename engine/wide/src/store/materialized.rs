@@ -151,13 +151,13 @@ impl CellStore {
             let mut batch = Batch::new();
             batch.delete(&self.0.schema, &built_record(id))?;
             batch.delete_range(tree, ..)?;
-            self.0.db.with(Durability::Process).write(batch)?;
+            self.0.db.with_durability(Durability::Process).write(batch)?;
         }
         let snapshot = self.0.db.snapshot();
         let mut cursor = StoreMoment::Then(&snapshot).cursor(base.tree(), ..)?;
         cursor.first()?;
         let mut key = vec![];
-        while cursor.valid() {
+        while cursor.is_valid() {
             self.check_stop()?;
             let partition = layout.partition_len(cursor.key())?;
             let Some(row) = layout.find_row(&cursor.key()[partition..]) else {
@@ -171,7 +171,7 @@ impl CellStore {
                 let states = self.row_states(base, &row, partition, None)?;
                 let mut batch = Batch::new();
                 self.write_view(view, &key, &row[partition..], &states, &mut batch)?;
-                self.0.db.with(Durability::Process).write(batch)?;
+                self.0.db.with_durability(Durability::Process).write(batch)?;
             }
             row.push(BEYOND);
             cursor.seek(&row)?;
@@ -231,7 +231,7 @@ impl CellStore {
             let (start, end) = container_range(key, e.partition, what, change.plan.value(e))?;
             let mut cursor = family.tree().cursor(start..end)?;
             cursor.first()?;
-            while cursor.valid() {
+            while cursor.is_valid() {
                 let Some(row) = layout.find_row(&cursor.key()[e.partition..]) else {
                     cursor.next()?;
                     continue;
@@ -256,7 +256,7 @@ impl CellStore {
         let end = [row, &[BEYOND]].concat();
         let mut cursor = family.tree().cursor(row.to_vec()..end)?;
         cursor.first()?;
-        while cursor.valid() {
+        while cursor.is_valid() {
             before.insert(cursor.key()[row.len()..].to_vec(), cursor.value().to_vec());
             cursor.next()?;
         }
@@ -345,7 +345,7 @@ fn replace(view: &StoredView, row: &[u8], mut cells: RowParts, batch: &mut Batch
     let tree = view.family.tree();
     let mut cursor = tree.cursor(row.to_vec()..[row, &[BEYOND]].concat())?;
     cursor.first()?;
-    while cursor.valid() {
+    while cursor.is_valid() {
         let part = &cursor.key()[row.len()..];
         match cells.get(part) {
             None => batch.delete(tree, cursor.key())?,

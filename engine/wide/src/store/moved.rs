@@ -72,7 +72,7 @@ impl CellStore {
         cursor.first()?;
         let mut m = StoreMutation::new(&[]);
         let (mut of, mut key) = (vec![], vec![]);
-        while cursor.valid() {
+        while cursor.is_valid() {
             self.check_stop()?;
             let partition = from.layout().partition_len(cursor.key())?;
             let (part, place) = cursor.key().split_at(partition);

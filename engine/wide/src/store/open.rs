@@ -25,6 +25,8 @@ pub struct StoreOptions {
     pub db: DbOptions,
     /// Clock; `None` for that of the environment.
     pub clock: Option<Arc<dyn Clock>>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl std::fmt::Debug for StoreOptions {
@@ -185,7 +187,7 @@ impl CellStore {
         });
         // With a higher durability the log is synced once at the end.
         let wanted: Vec<(String, TreeOptions)> = wanted.collect();
-        let trees = self.0.db.with(Durability::Process).trees(wanted.iter().cloned())?;
+        let trees = self.0.db.with_durability(Durability::Process).trees(wanted.iter().cloned())?;
         for (tree, (_, options)) in trees.iter().zip(&wanted) {
             match tree.set_options(options.clone()) {
                 // A store that is open for reading keeps its options.
@@ -297,7 +299,7 @@ impl CellStore {
         {
             batch.delete_range(tree, ..)?;
         }
-        Ok(self.0.db.with(Durability::Process).write(batch)?)
+        Ok(self.0.db.with_durability(Durability::Process).write(batch)?)
     }
 }
 

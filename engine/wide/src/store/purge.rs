@@ -67,6 +67,7 @@ pub enum Grace {
 
 /// A possible holder of data that a table's tombstones hide.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Blocker {
     /// A table of another run, with keys in the same range and older data. A compaction of both
     /// purges.

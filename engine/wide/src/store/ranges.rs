@@ -179,7 +179,7 @@ impl RangeLookup {
     }
 
     fn is_inside(&self, partition: &[u8]) -> bool {
-        self.cursor.valid()
+        self.cursor.is_valid()
             && self.cursor.key().strip_prefix(partition).is_some_and(|p| p.first() == Some(&RANGES))
     }
 
@@ -255,7 +255,7 @@ pub(super) fn put_ranges(
         while at < range.end {
             let (old, is_stored) = match rest.take() {
                 Some(rest) => rest,
-                None if cursor.valid() => {
+                None if cursor.is_valid() => {
                     let (start, end, deletion) =
                         range_at(cursor.key(), partition.len(), cursor.value())?;
                     if *start >= *range.end {
@@ -301,7 +301,7 @@ pub(super) fn put_ranges(
 /// Moves a cursor over a partition's fragments to the first one that ends after a position.
 fn seek_end_behind(cursor: &mut Cursor, partition: &[u8], place: &[u8]) -> Result<()> {
     cursor.seek_before([partition, &[RANGES], place, &[0]].concat())?;
-    if !cursor.valid() {
+    if !cursor.is_valid() {
         return Ok(cursor.first()?);
     }
     let (_, end, _) = range_at(cursor.key(), partition.len(), cursor.value())?;

@@ -223,7 +223,7 @@ impl SliceReader {
             self.leave()?;
         }
         self.state = ReaderState::Done;
-        if !self.cursor.valid() {
+        if !self.cursor.is_valid() {
             return Ok(false);
         }
         let len = self.family.layout().partition_len(self.cursor.key())?;
@@ -242,7 +242,7 @@ impl SliceReader {
     fn leave(&mut self) -> Result<()> {
         if !self.slice.reverse {
             for _ in 0..PATIENCE {
-                if !self.cursor.valid()
+                if !self.cursor.is_valid()
                     || !crate::key::is_inside(self.cursor.key(), &self.partition)
                 {
                     return Ok(());
@@ -309,13 +309,13 @@ impl SliceReader {
         self.seek.extend_from_slice(&self.partition);
         self.seek.extend_from_slice(&slice.from);
         // At the partition's start, the cursor may already be here.
-        let there = at_first && self.cursor.valid() && self.cursor.key() >= &*self.seek;
+        let there = at_first && self.cursor.is_valid() && self.cursor.key() >= &*self.seek;
         if there { Ok(()) } else { Ok(self.cursor.seek(&self.seek)?) }
     }
 
     /// Reads the deletion of the partition, if the cursor is at it.
     fn load_head(&mut self) -> Result<()> {
-        if self.cursor.valid()
+        if self.cursor.is_valid()
             && let Some([DELETION]) = self.cursor.key().strip_prefix(&*self.partition)
         {
             let stored = StoredCell::decode(self.cursor.value())?;
@@ -470,7 +470,7 @@ impl SliceReader {
             ReaderState::Fresh => {}
             ReaderState::Shown => self.step()?,
         }
-        while self.cursor.valid() {
+        while self.cursor.is_valid() {
             self.store.check_stop()?;
             let key = self.cursor.key();
             if self.scans && !crate::key::is_inside(key, &self.partition) {
@@ -661,7 +661,7 @@ impl SliceReader {
             self.step()?;
             // The next partition may have a row with the same clustering.
             let place = Some(&self.cursor)
-                .filter(|c| c.valid())
+                .filter(|c| c.is_valid())
                 .and_then(|c| c.key().strip_prefix(&*self.partition));
             if !place.is_some_and(|place| place.starts_with(&self.row)) {
                 self.state = ReaderState::Fresh;

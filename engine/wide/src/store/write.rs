@@ -93,7 +93,7 @@ impl CellStore {
             }
         }
         held.raise(&self.0.schema, &mut batch)?;
-        self.0.db.with(Durability::Process).write(batch)?;
+        self.0.db.with_durability(Durability::Process).write(batch)?;
         for (family, kinds) in kinds {
             family.0.state.recorded.fetch_or(kinds, Ordering::AcqRel);
         }
@@ -312,7 +312,7 @@ impl CellStore {
         let mut met = 0;
         let mut few: Vec<Vec<u8>> = vec![];
         let takes_few = e.none_newer && matches!(what, Container::Range | Container::Complex);
-        while cursor.valid() && met <= FEW {
+        while cursor.is_valid() && met <= FEW {
             let covers = |s: StoredCell<'_>| s.timestamp() <= e.timestamp;
             if indexed && StoredCell::decode(cursor.value()).is_ok_and(covers) {
                 self.unindex_stored(e.family, cursor.key(), e.partition, cursor.value(), batch)?;
@@ -357,7 +357,7 @@ fn erase(tree: &Tree, start: &[u8], end: &[u8], batch: &mut Batch) -> Result<()>
     let mut cursor = tree.cursor(start..end)?;
     cursor.first()?;
     let mut keys = vec![];
-    while cursor.valid() {
+    while cursor.is_valid() {
         if keys.len() == FEW {
             return Ok(batch.delete_range(tree, start..end)?);
         }

@@ -18,6 +18,7 @@ impl Type {
     /// [`put_component`](Type::put_component) can encode it (types other than bytes and text).
     /// Bytes appended so far remain.
     #[inline]
+    #[doc(hidden)]
     pub fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         match self {
             Type::Bytes | Type::Utf8 | Type::Ascii | Type::Inet | Type::Duration | Type::Empty => {
@@ -85,6 +86,7 @@ impl Type {
     /// # Errors
     /// Errors for malformed bytes. Then `input` is unchanged, and `out` may have grown.
     #[inline]
+    #[doc(hidden)]
     pub fn decode(&self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         let len = self.form_len(input).ok_or(Malformed)?;
         let (form, rest) = input.split_at_checked(len).ok_or(Malformed)?;
@@ -95,6 +97,7 @@ impl Type {
 
     /// Returns the length of the form at the start of `bytes`; `None` if there is none.
     #[inline]
+    #[doc(hidden)]
     pub fn form_len(&self, bytes: &[u8]) -> Option<usize> {
         let len = match self {
             Type::Bytes
@@ -193,6 +196,7 @@ impl Type {
     ///
     /// # Errors
     /// Errors for bytes that are not a value.
+    #[doc(hidden)]
     pub fn with_last_nulls(&self, value: &[u8]) -> Result<Vec<u8>, TypeError> {
         let mut whole = Vec::with_capacity(value.len());
         nested::put_whole(self, value, &mut whole)?;
@@ -205,6 +209,7 @@ impl Type {
     /// # Errors
     /// Those of [`encode`](Type::encode).
     #[inline]
+    #[doc(hidden)]
     pub fn put_component(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
         if value.is_empty() {
             out.push(if self.is_reversed() { EMPTY_REVERSED } else { EMPTY });
@@ -216,6 +221,7 @@ impl Type {
 
     /// Returns the length of the component, with its separator, at the start of `bytes`.
     #[inline]
+    #[doc(hidden)]
     pub fn component_len(&self, bytes: &[u8]) -> Option<usize> {
         match *bytes.first()? {
             NEXT => Some(1 + self.form_len(&bytes[1..])?),
@@ -229,6 +235,7 @@ impl Type {
     /// # Errors
     /// Errors for bytes that are not a component.
     #[inline]
+    #[doc(hidden)]
     pub fn take_component(&self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
         let (&separator, mut rest) = input.split_first().ok_or(Malformed)?;
         match separator {

@@ -11,6 +11,7 @@ use crate::types::decimal::MAX_DIGITS;
 
 /// Selects the error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wording {
     /// Texts of cassandra-cli and Thrift (1.1).
     Cli,

@@ -30,7 +30,7 @@ fn options() -> StoreOptions {
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    StoreOptions { db, clock: None }
+    StoreOptions { db, clock: None, ..StoreOptions::default() }
 }
 
 fn open(env: &MemEnv) -> CellStore {
@@ -38,7 +38,8 @@ fn open(env: &MemEnv) -> CellStore {
 }
 
 fn spec(id: u32, layout: Layout) -> FamilySpec {
-    let policy = Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0, ..Tiered::default() });
     let tree = TreeOptions {
         memtable_size: 64 << 10,
         table_size: 64 << 10,

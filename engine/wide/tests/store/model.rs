@@ -121,7 +121,8 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
 
 #[test]
 fn compactions_drop_only_invisible_data() {
-    let tiered = Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0 });
+    let tiered =
+        Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 2.0, ..Tiered::default() });
     let leveled =
         Policy::Leveled(Leveled { level0_runs: 2, ratio: 2, base: 64 << 10, ..Leveled::default() });
     let mut purged = 0;

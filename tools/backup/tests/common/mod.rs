@@ -1,7 +1,7 @@
 //! A store in memory with its expected contents, and a repository of its backups.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_backup::{BackupRepository, BackupSummary, FolderStorage, Pacing};
@@ -30,7 +30,7 @@ pub fn folder(env: &Arc<dyn Env>) -> BackupRepository {
 }
 
 pub fn create(backups: &BackupRepository, db: &Db) -> Result<BackupSummary> {
-    backups.create(db, Path::new(STORE), &mut Pacing::default())
+    backups.create(db, &mut Pacing::default())
 }
 
 /// Returns the contents of a store.

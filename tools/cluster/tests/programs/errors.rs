@@ -1,6 +1,6 @@
 //! Refused statements: the error class is the same on both sides.
 
-use firn_cql::{Class, Error, Run, Value};
+use firn_cql::{Error, ErrorClass, RunOptions, Value};
 
 use super::Session;
 use super::done;
@@ -9,25 +9,28 @@ pub fn classes_of_errors(session: &Session) {
     done(session, "CREATE TABLE t (id int PRIMARY KEY, v text)");
     let class = |cql: &str| session.execute(cql, ()).expect_err(cql).class();
     for (cql, of) in [
-        ("SELEC * FROM t", Class::Syntax),
-        ("SELECT * FROM t WHERE", Class::Syntax),
-        ("", Class::Syntax),
-        ("SELECT * FROM missing", Class::Invalid),
-        ("SELECT nothing FROM t", Class::Invalid),
-        ("SELECT * FROM missing_keyspace.t", Class::Invalid),
-        ("SELECT * FROM t WHERE v = 'x'", Class::Invalid),
-        ("INSERT INTO t (v) VALUES ('x')", Class::Invalid),
-        ("INSERT INTO t (id, v) VALUES ('x', 'y')", Class::Invalid),
-        ("INSERT INTO t (id, v) VALUES (1, 'y') USING TTL -1", Class::Invalid),
-        ("INSERT INTO t (id) VALUES (?)", Class::Invalid),
-        ("ALTER TABLE t DROP id", Class::Invalid),
-        ("CREATE TABLE u (id int)", Class::Invalid),
+        ("SELEC * FROM t", ErrorClass::Syntax),
+        ("SELECT * FROM t WHERE", ErrorClass::Syntax),
+        ("", ErrorClass::Syntax),
+        ("SELECT * FROM missing", ErrorClass::Invalid),
+        ("SELECT nothing FROM t", ErrorClass::Invalid),
+        ("SELECT * FROM missing_keyspace.t", ErrorClass::Invalid),
+        ("SELECT * FROM t WHERE v = 'x'", ErrorClass::Invalid),
+        ("INSERT INTO t (v) VALUES ('x')", ErrorClass::Invalid),
+        ("INSERT INTO t (id, v) VALUES ('x', 'y')", ErrorClass::Invalid),
+        ("INSERT INTO t (id, v) VALUES (1, 'y') USING TTL -1", ErrorClass::Invalid),
+        ("INSERT INTO t (id) VALUES (?)", ErrorClass::Invalid),
+        ("ALTER TABLE t DROP id", ErrorClass::Invalid),
+        ("CREATE TABLE u (id int)", ErrorClass::Invalid),
         (
             "CREATE TABLE u (id int PRIMARY KEY) WITH compaction = {'class': 'NoStrategy'}",
-            Class::Configuration,
+            ErrorClass::Configuration,
         ),
-        ("CREATE KEYSPACE ks WITH replication = {'class': 'NoStrategy'}", Class::Configuration),
-        ("DROP TABLE missing", Class::Invalid),
+        (
+            "CREATE KEYSPACE ks WITH replication = {'class': 'NoStrategy'}",
+            ErrorClass::Configuration,
+        ),
+        ("DROP TABLE missing", ErrorClass::Invalid),
     ] {
         assert_eq!(class(cql), of, "{cql}");
     }
@@ -46,7 +49,7 @@ pub fn classes_of_errors(session: &Session) {
     }
     // Values are checked before anything is sent: their number and types.
     let insert = session.prepare("INSERT INTO t (id, v) VALUES (?, ?)").unwrap();
-    let how = Run::default();
+    let how = RunOptions::default();
     for refused in [
         session.run(&insert, (1,), &how),
         session.run(&insert, (1, "x", 2), &how),
@@ -57,9 +60,10 @@ pub fn classes_of_errors(session: &Session) {
         session.run(&insert, (None::<i32>, "x"), &how),
     ] {
         let refused = refused.unwrap_err();
-        assert_eq!(refused.class(), Class::Invalid, "{refused}");
+        assert_eq!(refused.class(), ErrorClass::Invalid, "{refused}");
     }
-    for (cql, of) in [("SELEC", Class::Syntax), ("SELECT * FROM missing", Class::Invalid)] {
+    for (cql, of) in [("SELEC", ErrorClass::Syntax), ("SELECT * FROM missing", ErrorClass::Invalid)]
+    {
         assert_eq!(session.prepare(cql).unwrap_err().class(), of, "{cql}");
         assert_eq!(session.query(cql, ()).unwrap_err().class(), of, "{cql}");
     }

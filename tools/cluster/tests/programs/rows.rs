@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_cql::{Class, FromRow, Kind, Named, Run, Value};
+use firn_cql::{ErrorClass, FromRow, Named, ResultKind, RunOptions, Value};
 
 use super::Session;
 use super::done;
@@ -16,19 +16,21 @@ pub fn typed_rows(session: &Session) {
         session.prepare("INSERT INTO songs (album, track, title) VALUES (?, ?, ?)").unwrap();
     assert_eq!(insert.text(), "INSERT INTO songs (album, track, title) VALUES (?, ?, ?)");
     assert_eq!(insert.keyspace().map(|k| &**k), Some("typed_rows"));
-    let markers: Vec<_> = insert.markers().iter().map(|m| (&*m.name, m.of.to_string())).collect();
+    let markers: Vec<_> =
+        insert.markers().iter().map(|m| (&*m.name, m.column_type.to_string())).collect();
     assert_eq!(
         markers,
         [("album", "text"), ("track", "int"), ("title", "text")].map(|(n, t)| (n, t.to_owned()))
     );
     for (track, title) in [(2, "Dear Prudence"), (1, "Back in the U.S.S.R."), (3, "Glass Onion")] {
-        let rows = session.run(&insert, ("The Beatles", track, title), &Run::default()).unwrap();
-        assert_eq!((rows.kind(), rows.len()), (&Kind::Void, 0));
+        let rows =
+            session.run(&insert, ("The Beatles", track, title), &RunOptions::default()).unwrap();
+        assert_eq!((rows.kind(), rows.len()), (&ResultKind::Void, 0));
     }
     let by = "SELECT track, title FROM songs WHERE album = ? AND track > ?";
     for _ in 0..2 {
         let rows = session.execute(by, ("The Beatles", 1)).unwrap();
-        assert_eq!(*rows.kind(), Kind::Rows);
+        assert_eq!(*rows.kind(), ResultKind::Rows);
         let rows: Vec<(i32, String)> = rows.typed().unwrap();
         assert_eq!(rows, [(2, "Dear Prudence".to_owned()), (3, "Glass Onion".to_owned())]);
     }
@@ -36,14 +38,14 @@ pub fn typed_rows(session: &Session) {
     let columns: Vec<_> = select.columns().unwrap().iter().map(|c| c.name.clone()).collect();
     assert_eq!(columns, ["track", "title"]);
     let named = Named(&[("album", &"The Beatles"), ("track", &2)]);
-    let rows = session.run(&select, named, &Run::default()).unwrap();
+    let rows = session.run(&select, named, &RunOptions::default()).unwrap();
     let row = rows.row(0).unwrap();
     assert_eq!(row.get::<String>("title").unwrap(), "Glass Onion");
     assert_eq!(row.find::<String>("writer").unwrap(), None);
-    assert_eq!(row.get::<i64>("title").unwrap_err().class(), Class::Invalid);
-    assert_eq!(row.get::<i64>("writer").unwrap_err().class(), Class::Invalid);
+    assert_eq!(row.get::<i64>("title").unwrap_err().class(), ErrorClass::Invalid);
+    assert_eq!(row.get::<i64>("writer").unwrap_err().class(), ErrorClass::Invalid);
     let values = [Value::Text("The Beatles".into()), Value::Int(2)];
-    assert_eq!(session.run(&select, &values[..], &Run::default()).unwrap().len(), 1);
+    assert_eq!(session.run(&select, &values[..], &RunOptions::default()).unwrap().len(), 1);
     assert_eq!(session.execute(by, ("Nobody", 0)).unwrap().len(), 0);
 }
 
@@ -129,27 +131,27 @@ pub fn keyspaces(session: &Session) {
     done(session, "INSERT INTO t (id, v) VALUES (1, 'here')");
     let there = session.clone();
     let chosen = done(&there, "USE keyspaces_2");
-    assert_eq!(*chosen.kind(), Kind::SetKeyspace("keyspaces_2".to_owned()));
+    assert_eq!(*chosen.kind(), ResultKind::SetKeyspace("keyspaces_2".to_owned()));
     done(&there, "INSERT INTO t (id, v) VALUES (1, 'there')");
-    let read = |session: &Session, how: &Run| -> String {
-        let rows = session.execute_as("SELECT v FROM t WHERE id = ?", (1,), how).unwrap();
+    let read = |session: &Session, how: &RunOptions| -> String {
+        let rows = session.execute_with("SELECT v FROM t WHERE id = ?", (1,), how).unwrap();
         rows.row(0).unwrap().get("v").unwrap()
     };
     assert_eq!(session.keyspace().as_deref(), Some("keyspaces"));
     assert_eq!(
-        (read(session, &Run::default()), read(&there, &Run::default())),
+        (read(session, &RunOptions::default()), read(&there, &RunOptions::default())),
         ("here".into(), "there".into())
     );
     let second: Arc<str> = "keyspaces_2".into();
-    let how = Run { keyspace: Some(second.clone()), ..Run::default() };
+    let how = RunOptions { keyspace: Some(second.clone()), ..RunOptions::default() };
     assert_eq!(read(session, &how), "there");
     let prepared = session.prepare_in(Some(&second), "SELECT v FROM t WHERE id = 1").unwrap();
     assert_eq!(
-        session.run(&prepared, (), &Run::default()).unwrap().typed::<(String,)>().unwrap(),
+        session.run(&prepared, (), &RunOptions::default()).unwrap().typed::<(String,)>().unwrap(),
         [("there".to_owned(),)]
     );
     let missing = session.execute("USE keyspaces_9", ()).unwrap_err();
-    assert_eq!(missing.class(), Class::Invalid, "{missing}");
+    assert_eq!(missing.class(), ErrorClass::Invalid, "{missing}");
     assert_eq!(session.keyspace().as_deref(), Some("keyspaces"));
     done(session, "DROP KEYSPACE keyspaces_2");
 }
@@ -163,7 +165,7 @@ pub fn definitions(session: &Session) {
     assert_eq!(session.execute("SELECT id FROM t WHERE a = ?", ("x",)).unwrap().len(), 1);
     let all = session.prepare("SELECT * FROM t WHERE id = ?").unwrap();
     let names = || -> Vec<String> {
-        let rows = session.run(&all, (1,), &Run::default()).unwrap();
+        let rows = session.run(&all, (1,), &RunOptions::default()).unwrap();
         rows.columns().iter().map(|c| c.name.clone()).collect()
     };
     assert_eq!(names(), ["id", "a", "at"]);

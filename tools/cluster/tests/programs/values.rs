@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use firn_cql::{Bound, Named, Run, Value};
-use num_bigint::BigInt;
+use firn_cql::{BoundValue, Named, RunOptions, Value};
 use uuid::Uuid;
 
 use super::Session;
@@ -25,7 +24,7 @@ type Samples = Vec<(&'static str, Vec<(Value, &'static str)>)>;
 fn native_samples() -> Samples {
     let timeuuid = "5c6bd7ea-9d1f-11ee-8c90-0242ac120002";
     let uuid = "6f6b5f14-74a5-4f0d-9c1f-4f0d6f6b5f14";
-    let wide = BigInt::parse_bytes(b"-170141183460469231731687303715884105729", 10).unwrap();
+    let wide = "-170141183460469231731687303715884105729".parse().unwrap();
     vec![
         ("ascii", vec![(text("snow"), "'snow'"), (text(""), "''")]),
         ("bigint", vec![(Value::BigInt(i64::MIN), "-9223372036854775808")]),
@@ -140,7 +139,7 @@ pub fn every_type(session: &Session) {
         let insert = format!("INSERT INTO {table} (id, v) VALUES (?, ?)");
         let insert = session.prepare(&insert).unwrap();
         for (value, literal) in values {
-            let how = Run::default();
+            let how = RunOptions::default();
             session.run(&insert, (1, value.clone()), &how).unwrap_or_else(|e| panic!("{of}: {e}"));
             done(session, &format!("INSERT INTO {table} (id, v) VALUES (2, {literal})"));
             for id in [1, 2] {
@@ -163,7 +162,7 @@ pub fn absence(session: &Session) {
     );
     let insert =
         session.prepare("INSERT INTO t (id, a, b, c, d) VALUES (:id, :a, :b, :c, :d)").unwrap();
-    let how = Run::default();
+    let how = RunOptions::default();
     let read = || -> (Option<String>, Value, Value, Value) {
         done(session, "SELECT a, b, c, d FROM t").typed().unwrap().remove(0)
     };
@@ -185,11 +184,11 @@ pub fn absence(session: &Session) {
         .unwrap();
     assert_eq!(read(), (None, Value::Null, Value::Null, Value::Null));
     let bytes = vec![
-        Bound::Bytes(vec![0, 0, 0, 2]),
-        Bound::Bytes(b"y".to_vec()),
-        Bound::Null,
-        Bound::Unset,
-        Bound::Unset,
+        BoundValue::Bytes(vec![0, 0, 0, 2]),
+        BoundValue::Bytes(b"y".to_vec()),
+        BoundValue::Null,
+        BoundValue::Unset,
+        BoundValue::Unset,
     ];
     session.run(&insert, bytes, &how).unwrap();
     assert_eq!(

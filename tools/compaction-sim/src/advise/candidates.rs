@@ -46,28 +46,52 @@ pub fn candidates(q: &StoreProfile) -> Vec<PolicyCandidate> {
             "'class': 'LeveledCompactionStrategy'",
         ),
         PolicyCandidate::with_cql(
-            Unified { scaling: vec![2], target_table: 1 << 30, base_shards: 4 },
+            Unified {
+                scaling: vec![2],
+                target_table: 1 << 30,
+                base_shards: 4,
+                ..Unified::default()
+            },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'",
         ),
         PolicyCandidate::with_cql(
-            Unified { scaling: vec![-8], target_table: 1 << 30, base_shards: 4 },
+            Unified {
+                scaling: vec![-8],
+                target_table: 1 << 30,
+                base_shards: 4,
+                ..Unified::default()
+            },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'L10'",
         ),
         PolicyCandidate::with_cql(
-            Unified { scaling: vec![2, 2, 2, -2], target_table: 1 << 30, base_shards: 4 },
+            Unified {
+                scaling: vec![2, 2, 2, -2],
+                target_table: 1 << 30,
+                base_shards: 4,
+                ..Unified::default()
+            },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4, T4, T4, L4'",
         ),
         // CQL has the class, but its trees write a compaction as a whole: the simulation would
         // differ.
         PolicyCandidate::new(Incremental::default(), TABLE),
-        PolicyCandidate::new(LazyLeveled { ratio: 4 }, TABLE),
-        PolicyCandidate::new(LazyLeveled { ratio: 8 }, TABLE),
-        PolicyCandidate::new(DynamicLeveled { ratio: 10, level0_runs: 4, base }, TABLE),
-        PolicyCandidate::new(TieredLeveled { ratio: 10, min_runs: 3, base }, TABLE),
-        PolicyCandidate::new(Spooky { ratio: 10, level0_runs: 4, base }, TABLE),
+        PolicyCandidate::new(LazyLeveled { ratio: 4, ..LazyLeveled::default() }, TABLE),
+        PolicyCandidate::new(LazyLeveled { ratio: 8, ..LazyLeveled::default() }, TABLE),
+        PolicyCandidate::new(
+            DynamicLeveled { ratio: 10, level0_runs: 4, base, ..DynamicLeveled::default() },
+            TABLE,
+        ),
+        PolicyCandidate::new(
+            TieredLeveled { ratio: 10, min_runs: 3, base, ..TieredLeveled::default() },
+            TABLE,
+        ),
+        PolicyCandidate::new(
+            Spooky { ratio: 10, level0_runs: 4, base, ..Spooky::default() },
+            TABLE,
+        ),
         PolicyCandidate::new(Universal { runs: 8, ..Universal::default() }, TABLE),
     ];
     if q.is_series() && q.ttl > 0.0 {
@@ -78,7 +102,7 @@ pub fn candidates(q: &StoreProfile) -> Vec<PolicyCandidate> {
             s => ("DAYS", 86_400, (s / 86_400.0).round().max(1.0) as u64),
         };
         all.push(PolicyCandidate::with_cql(
-            TimeWindow { window_secs: size * secs, min_runs: 4 },
+            TimeWindow { window_secs: size * secs, min_runs: 4, ..TimeWindow::default() },
             TABLE,
             &format!(
                 "'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': '{unit}', \

@@ -98,7 +98,7 @@ impl ExactTtl {
     }
 
     /// Returns the time from which a table with this newest put has expired.
-    pub fn gone_at(self, newest: u64) -> u64 {
+    pub fn expires_at(self, newest: u64) -> u64 {
         newest.saturating_add(self.0).saturating_add(1)
     }
 }
@@ -136,9 +136,9 @@ impl CompactionFilter for ExactTtl {
         Box::new(TtlPass { before: job.now_micros.saturating_sub(self.0) })
     }
 
-    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+    fn expires_at(&self, summary: &[u8]) -> Option<u64> {
         let newest = summary.try_into().ok().map(u64::from_le_bytes)?;
-        (newest < u64::MAX).then(|| ExactTtl::gone_at(*self, newest))
+        (newest < u64::MAX).then(|| ExactTtl::expires_at(*self, newest))
     }
 }
 
@@ -147,7 +147,7 @@ struct TtlPass {
 }
 
 impl CompactionFilterPass for TtlPass {
-    fn judge(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         let stamp = value.first_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
         if alone && kind == Kind::Put && stamp < self.before {
             FilterDecision::Drop
@@ -354,7 +354,7 @@ impl Exact {
         place: ExactPlace,
     ) -> TableShape {
         let newest = entries.iter().map(|e| e.stamp).max().filter(|_| facts.deletes == 0);
-        let expires_micros = self.ttl.zip(newest).map(|(ttl, newest)| ttl.gone_at(newest));
+        let expires_micros = self.ttl.zip(newest).map(|(ttl, newest)| ttl.expires_at(newest));
         self.tables.insert(facts.id, Arc::new(entries));
         let meta = TableMeta {
             facts: facts.clone(),
@@ -469,7 +469,7 @@ impl SimStore for Exact {
             .options
             .compaction_filter
             .as_ref()
-            .map(|p| p.start(CompactionFilterContext { now_micros }));
+            .map(|p| p.start(CompactionFilterContext::new(now_micros)));
         let rules = rules(self.older_runs(shape, job), purge, true, values.gc_files().clone());
         let place = ExactPlace {
             level: job.output_level,
@@ -489,7 +489,7 @@ impl SimStore for Exact {
 
     fn live(&mut self, now_micros: u64) -> LiveKeys {
         while let Some(&(stamp, place)) = self.expiring.front()
-            && self.ttl.is_some_and(|ttl| ttl.gone_at(stamp) <= now_micros)
+            && self.ttl.is_some_and(|ttl| ttl.expires_at(stamp) <= now_micros)
         {
             self.expiring.pop_front();
             if let Some(&(len, written)) = self.live.get(&place)

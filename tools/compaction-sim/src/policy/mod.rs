@@ -107,7 +107,9 @@ fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy,
         "full" => Movement::WholeLevel,
         "tier" => {
             let scaling = vec![ratio as i32 - 2];
-            return Ok(Unified { scaling, target_table, base_shards: 1 }.into());
+            return Ok(
+                Unified { scaling, target_table, base_shards: 1, ..Unified::default() }.into()
+            );
         }
         "lo+2" => Movement::LeastOverlapBelow,
         "rr" => Movement::RoundRobin,
@@ -117,8 +119,14 @@ fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy,
         _ => Movement::LeastOverlap,
     };
     let base = (of.memtable_size as u64).saturating_mul(u64::from(ratio)).max(64 << 10);
-    Ok(Leveled { ratio, level0_runs: if name == "1-lvl" { ratio } else { 1 }, base, movement }
-        .into())
+    Ok(Leveled {
+        ratio,
+        level0_runs: if name == "1-lvl" { ratio } else { 1 },
+        base,
+        movement,
+        ..Leveled::default()
+    }
+    .into())
 }
 
 /// Reports whether a policy with this name has a size ratio: a script has none.

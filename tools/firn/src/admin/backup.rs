@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use firn_backup::{
     BackupHead, BackupRepository, BackupSummary, BackupVerdict, KeepRule, Pacing, PruneReport,
-    open_place,
+    open_storage,
 };
 use firn_kv::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ pub fn run(global: &Global, args: &BackupArgs) -> Done {
 /// Returns the backups at a place.
 pub fn repository(global: &Global, place: &str) -> Done<BackupRepository> {
     let env = global.env();
-    let at = open_place(&env, place).map_err(failure)?;
+    let at = open_storage(&env, place).map_err(failure)?;
     Ok(BackupRepository::new(env, at))
 }
 
@@ -219,7 +219,7 @@ fn locked(failure: Failure) -> Failure {
 
 /// Returns the rate limit and progress bar of a run.
 fn paced(progress: &Progress, rate: Option<u64>) -> Pacing<'_> {
-    Pacing::default().at_most(rate).reporting(|done, _| progress.at(done))
+    Pacing::default().with_rate_limit(rate).with_progress(|done, _| progress.at(done))
 }
 
 fn head_json(head: &BackupHead) -> Value {
@@ -278,7 +278,7 @@ fn create(global: &Global, args: &BackupCreateArgs) -> Done {
     let db = global.open_to_write(false, 0).map_err(locked)?;
     let watch = Stopwatch::start();
     let progress = Progress::bytes("backup", Some(plan.new_bytes));
-    let made = backups.create(&db, dir, &mut paced(&progress, args.rate)).map_err(failure)?;
+    let made = backups.create(&db, &mut paced(&progress, args.rate)).map_err(failure)?;
     drop(progress);
     if global.store.json {
         let mut all = made_json(&made);
@@ -355,7 +355,7 @@ fn print_verdict(
             .findings
             .iter()
             .map(|f| {
-                let mut all = firn_tools::json::error(&f.error, f.next);
+                let mut all = firn_tools::json::error(&f.error, f.advice);
                 all["backups"] = f.backups.clone().into();
                 all
             })
@@ -369,7 +369,7 @@ fn print_verdict(
         for f in &verdict.findings {
             writeln!(out, "{} {}", global.style().bad("damaged:"), f.error)?;
             writeln!(out, "         of {}", f.backups.join(", "))?;
-            writeln!(out, "         {}", f.next)?;
+            writeln!(out, "         {}", f.advice)?;
         }
         let word = match verdict.findings.len() as u64 {
             0 => global.style().good("sound"),
@@ -447,7 +447,7 @@ pub fn pruned_words(report: &PruneReport) -> String {
 
 fn prune(global: &Global, args: &BackupPruneArgs) -> Done {
     let backups = repository(global, &args.at.place)?;
-    let rule = KeepRule { newest: args.keep, days: args.keep_days };
+    let rule = KeepRule { newest: args.keep, days: args.keep_days, ..KeepRule::default() };
     let report =
         if args.dry_run { backups.plan_prune(rule) } else { backups.prune(rule, args.alone) }
             .map_err(failure)?;

@@ -41,7 +41,10 @@ impl ModelBenchArgs {
             ..DbOptions::default()
         };
         db.check()?;
-        let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
+        let options = Options {
+            store: StoreOptions { db, clock: None, ..StoreOptions::default() },
+            ..Options::default()
+        };
         Wide::open_with(dir, options).map_err(|e| Failure::new(e.to_string()))
     }
 }

@@ -120,7 +120,7 @@ impl TablePlan {
         }
         let mut plan = plan.ok_or_else(|| Failure::new("there are no files"))?;
         let of_keys = plan.partition.iter().chain(&plan.clustering);
-        let all = of_keys.chain(plan.columns.iter().map(|c| &c.of.of));
+        let all = of_keys.chain(plan.columns.iter().map(|c| &c.of.value_type));
         let mut types = vec![];
         all.for_each(|of| collect_types(of, &mut types));
         plan.types = types;
@@ -137,10 +137,10 @@ impl TablePlan {
                         "`sstable-dump cassandra` shows it; ALTER TABLE … DROP COMPACT STORAGE makes it one that can be imported",
                     ));
                 }
-                let of = ColumnType {
-                    of: type_of(class, file)?.unreversed().clone(),
-                    multicell: class.is_multi_cell(),
-                };
+                let of = ColumnType::from_parts(
+                    type_of(class, file)?.unreversed().clone(),
+                    class.is_multi_cell(),
+                );
                 match self.columns.iter().find(|c| c.name == name) {
                     Some(c) if c.of.to_string() != of.to_string() || c.is_static != is_static => {
                         let (here, there) = (of.to_string(), c.of.to_string());

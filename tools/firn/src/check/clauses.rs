@@ -248,8 +248,9 @@ impl<'a> ClauseJudge<'a> {
         self.in_of_key(found, &update.relations, table);
         for assignment in &update.assignments {
             let of = table.column(&assignment.column.text).map(|c| &c.of);
-            let is_list = of.is_some_and(|of| of.multicell && matches!(of.of, Type::List(_)));
-            let is_counter = of.is_some_and(|of| of.of == Type::Counter);
+            let is_list =
+                of.is_some_and(|of| of.multicell && matches!(of.value_type, Type::List(_)));
+            let is_counter = of.is_some_and(|of| of.value_type == Type::Counter);
             match &assignment.operation {
                 Assign::Element { .. } | Assign::Remove(_) if is_list => reads_list(found, &place),
                 Assign::Append(_) | Assign::Prepend(_) if is_list => found.report(
@@ -283,7 +284,7 @@ impl<'a> ClauseJudge<'a> {
         for target in &delete.targets {
             let column = table.column(&target.column.text);
             let is_list =
-                column.is_some_and(|c| c.of.multicell && matches!(c.of.of, Type::List(_)));
+                column.is_some_and(|c| c.of.multicell && matches!(c.of.value_type, Type::List(_)));
             if is_list && matches!(target.part, ConditionPart::Element(_)) {
                 reads_list(found, &place);
             }

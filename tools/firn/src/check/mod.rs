@@ -159,7 +159,7 @@ fn read(
     let sizes_of: HashMap<&str, u64> = stats
         .trees
         .iter()
-        .map(|t| (t.name.as_str(), t.one_copy.max(1) + t.memtable_bytes))
+        .map(|t| (t.name.as_str(), t.live_bytes.max(1) + t.memtable_bytes))
         .collect();
     let mut all = vec![];
     for table in tables {

@@ -19,7 +19,7 @@ use crate::store::Global;
 /// Opens the store for reading.
 pub fn open(global: &Global) -> Done<Session> {
     let dir = &global.store.db;
-    let options = || StoreOptions { db: global.to_read(), clock: None };
+    let options = || StoreOptions { db: global.to_read(), clock: None, ..StoreOptions::default() };
     let mut registry = Registry::new();
     let store = CellStore::open_in(OsEnv::new(), dir, options()).map_err(model_trouble)?;
     let records = store.records(RECORD_PREFIX).map_err(model_trouble)?;

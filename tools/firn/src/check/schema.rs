@@ -233,7 +233,7 @@ fn judge_column(
     all: &mut Vec<CheckFinding>,
 ) {
     let name = quote_if_needed(&column.name);
-    let is = |is_like: &dyn Fn(&Type) -> bool| has_type(&column.of.of, is_like);
+    let is = |is_like: &dyn Fn(&Type) -> bool| has_type(&column.of.value_type, is_like);
     if is(&|of| matches!(of, Type::Vector(..))) {
         let what = format!("the column {name} has vectors");
         let next = "keep them as frozen<list<float>>, and search elsewhere";
@@ -274,7 +274,7 @@ fn judge_index(
     let name = format!("the index {} on {}", quote_if_needed(&index.name), index.target_text());
     let class = index.class.as_deref().and_then(IndexClass::named);
     let of_vectors =
-        table.column(&index.column).is_some_and(|c| matches!(c.of.of, Type::Vector(..)));
+        table.column(&index.column).is_some_and(|c| matches!(c.of.value_type, Type::Vector(..)));
     let (rule, support, word) = match class {
         Some(IndexClass::Sasi) => ("sasi", target.sasi, "is of the class SASI"),
         Some(IndexClass::StorageAttached) if of_vectors => {

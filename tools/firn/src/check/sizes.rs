@@ -121,7 +121,7 @@ pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
     }
     let part = |(at, column): (usize, &TableColumn)| {
         let name = quote_if_needed(&column.name).into_owned();
-        format!("{name} = {}", literal(&column.of.of, parts.part(at)))
+        format!("{name} = {}", literal(&column.of.value_type, parts.part(at)))
     };
     let all: Vec<String> = table.partition().iter().enumerate().map(part).collect();
     shortened(&all.join(" AND "), MAX_SHOWN_KEY)
@@ -293,7 +293,7 @@ impl<'t> SizeScan<'t> {
             if is_collection {
                 self.sizes.collection_elements.see(self.elements, &self.key, || called.clone());
             }
-            let is_list = |c: &TableColumn| matches!(c.of.of, Type::List(_));
+            let is_list = |c: &TableColumn| matches!(c.of.value_type, Type::List(_));
             if self.changes > 0 && self.column(&self.name).is_some_and(is_list) {
                 self.sizes.mixed_lists.count(&self.key, called.as_deref());
                 if self.changes >= MOST_LIST_RUNS {

@@ -1,7 +1,7 @@
 //! Backends of the shell: a store that this process has open, a server or a cluster. The shell uses
 //! all of them in the same way.
 
-use firn_cql::{Bound, ColumnSpec, PagingState, Rows, SyntaxError};
+use firn_cql::{BoundValue, ColumnSpec, PagingState, Rows, SyntaxError};
 use firn_tools::output::Failure;
 
 /// Request for a page of a result.
@@ -107,7 +107,7 @@ pub trait ShellBackend {
     fn run(
         &mut self,
         prepared: &mut Self::Prepared,
-        values: &[Bound],
+        values: &[BoundValue],
         page: &PageRequest,
     ) -> ShellResult;
 

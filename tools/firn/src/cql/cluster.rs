@@ -4,7 +4,7 @@
 //! lost and is not sent again.
 
 use firn_cluster::{ClusterUrl, Prepared, Session};
-use firn_cql::{Bound, Class, ColumnSpec, Error, Rows};
+use firn_cql::{BoundValue, ColumnSpec, Error, ErrorClass, Rows};
 use firn_tools::output::Done;
 
 use super::backend::{
@@ -36,7 +36,7 @@ impl PreparedStatement for Prepared {
 /// Converts an error of a statement.
 fn refusal(e: Error, statement: &str) -> ShellRefusal {
     match e {
-        Error::Refused { class: Class::Syntax, text, .. } => syntax_refusal(statement, text),
+        Error::Refused { class: ErrorClass::Syntax, text, .. } => syntax_refusal(statement, text),
         other => other.into(),
     }
 }
@@ -70,7 +70,7 @@ impl ShellBackend for ClusterBackend {
     }
 
     fn execute(&mut self, statement: &str, page: &PageRequest) -> ShellResult {
-        let done = self.session.execute_as(statement, (), &shell_run(page));
+        let done = self.session.execute_with(statement, (), &shell_run(page));
         done.map_err(|e| refusal(e, statement))
     }
 
@@ -81,7 +81,7 @@ impl ShellBackend for ClusterBackend {
     fn run(
         &mut self,
         prepared: &mut Prepared,
-        values: &[Bound],
+        values: &[BoundValue],
         page: &PageRequest,
     ) -> ShellResult {
         Ok(self.session.run(prepared, values, &shell_run(page))?)

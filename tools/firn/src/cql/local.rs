@@ -1,7 +1,7 @@
 //! Backend of the shell on a store that this process opens.
 
 use firn_cql::internals::catalog::CQL_VERSION;
-use firn_cql::{Bound, Class, ColumnSpec, Error, Prepared, Rows, Run, Session};
+use firn_cql::{BoundValue, ColumnSpec, Error, ErrorClass, Prepared, Rows, RunOptions, Session};
 use firn_kv::{DbOptions, ErrorKind};
 use firn_tools::output::{Done, Failure};
 
@@ -27,7 +27,9 @@ impl From<Error> for ShellRefusal {
         match e {
             Error::Stopped => ShellRefusal::Stopped,
             Error::Syntax(error) => ShellRefusal::Syntax(error),
-            Error::Refused { class: Class::Unanswered, .. } => ShellRefusal::Lost(e.to_string()),
+            Error::Refused { class: ErrorClass::Unanswered, .. } => {
+                ShellRefusal::Lost(e.to_string())
+            }
             other => ShellRefusal::Refused {
                 class,
                 text: other.text().into_owned(),
@@ -48,12 +50,12 @@ impl PreparedStatement for Prepared {
 }
 
 /// Returns the execution options of a page.
-pub fn shell_run(page: &PageRequest) -> Run {
-    Run {
+pub fn shell_run(page: &PageRequest) -> RunOptions {
+    RunOptions {
         page_size: page.rows,
         paging: page.from.clone(),
         stop: Some(interrupt::flag()),
-        ..Run::default()
+        ..RunOptions::default()
     }
 }
 
@@ -111,7 +113,7 @@ impl ShellBackend for LocalBackend {
         if let Some(db) = self.awaited.take_if(|_| command::makes_first(statement)) {
             self.session = self.global.model(db).map_err(ShellRefusal::Fatal)?;
         }
-        let done = self.session.execute_as(statement, (), &shell_run(page));
+        let done = self.session.execute_with(statement, (), &shell_run(page));
         if done.is_err() && self.awaited.is_some() && !self.global.store.json {
             self.global.note_empty();
         }
@@ -125,7 +127,7 @@ impl ShellBackend for LocalBackend {
     fn run(
         &mut self,
         prepared: &mut Prepared,
-        values: &[Bound],
+        values: &[BoundValue],
         page: &PageRequest,
     ) -> ShellResult {
         Ok(self.session.run(prepared, values, &shell_run(page))?)

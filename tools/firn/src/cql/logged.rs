@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_cql::{Bound, ColumnSpec, RanStatement, Rows, StatementLog};
+use firn_cql::{BoundValue, ColumnSpec, RanStatement, Rows, StatementLog};
 
 use super::backend::{
     PageRequest, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
@@ -47,7 +47,7 @@ impl<B: ShellBackend> LoggedBackend<B> {
     fn noted(
         &mut self,
         text: &str,
-        (markers, values): (&[ColumnSpec], &[Bound]),
+        (markers, values): (&[ColumnSpec], &[BoundValue]),
         page: &PageRequest,
         run: impl FnOnce(&mut B) -> ShellResult,
     ) -> ShellResult {
@@ -83,7 +83,7 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
     fn run(
         &mut self,
         prepared: &mut Self::Prepared,
-        values: &[Bound],
+        values: &[BoundValue],
         page: &PageRequest,
     ) -> ShellResult {
         let LoggedPrepared { prepared, text } = prepared;

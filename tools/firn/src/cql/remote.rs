@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use firn_cql::internals::syntax::parse;
-use firn_cql::{Bound, Class, ColumnSpec, Rows, SyntaxError};
+use firn_cql::{BoundValue, ColumnSpec, ErrorClass, Rows, SyntaxError};
 use firn_kv::OsEnv;
 use firn_server::client::{
     ClientAnswer, ClientError, ClientOptions, ClientRun, ClientStatement, Consistency, CqlClient,
@@ -23,7 +23,7 @@ use crate::shell::interrupt;
 /// Default port of servers.
 pub const PORT: u16 = 9042;
 /// Error code of a syntax error.
-const SYNTAX: i32 = Class::Syntax.code() as i32;
+const SYNTAX: i32 = ErrorClass::Syntax.code() as i32;
 /// Number of reads of a trace that is not complete yet, and the time between them.
 const TRIES: u32 = 40;
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -64,7 +64,9 @@ fn says(error: &SyntaxError, text: &str) -> bool {
 pub fn syntax_refusal(statement: &str, text: String) -> ShellRefusal {
     match parse(statement) {
         Err(error) if says(&error, &text) => ShellRefusal::Syntax(error),
-        _ => ShellRefusal::Refused { class: Class::Syntax.name().to_owned(), text, help: None },
+        _ => {
+            ShellRefusal::Refused { class: ErrorClass::Syntax.name().to_owned(), text, help: None }
+        }
     }
 }
 
@@ -228,7 +230,7 @@ impl ShellBackend for RemoteBackend {
     fn run(
         &mut self,
         prepared: &mut ClientStatement,
-        values: &[Bound],
+        values: &[BoundValue],
         page: &PageRequest,
     ) -> ShellResult {
         let how = ClientRun { traced: false, ..self.how(page) };

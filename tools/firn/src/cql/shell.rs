@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use firn_cql::internals::values::from_plain;
-use firn_cql::{Class, SyntaxError};
+use firn_cql::{ErrorClass, SyntaxError};
 use firn_tools::help::fit_terminal;
 use firn_tools::io::{self, Input, Stopwatch, screen, secret, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
@@ -422,7 +422,7 @@ impl<B: ShellBackend> Shell<B> {
             ShellRefusal::Stopped => return Ok(ShellOutcome::Failed),
             ShellRefusal::Syntax(mut error) => {
                 add_commands(&mut error);
-                self.point(source, file, Class::Syntax.name(), &error);
+                self.point(source, file, ErrorClass::Syntax.name(), &error);
                 return Ok(ShellOutcome::Failed);
             }
             ShellRefusal::Lost(text) => {

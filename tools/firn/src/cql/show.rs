@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use firn_cql::internals::values::exported_json;
-use firn_cql::{Kind, Row, Rows};
+use firn_cql::{ResultKind, Row, Rows};
 use firn_tools::output::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -83,13 +83,21 @@ fn cut(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 fn cells(row: Row<'_>) -> Vec<String> {
-    row.columns().iter().enumerate().map(|(i, c)| cell(&c.of.of, row.bytes(i))).collect()
+    row.columns()
+        .iter()
+        .enumerate()
+        .map(|(i, c)| cell(&c.column_type.value_type, row.bytes(i)))
+        .collect()
 }
 
 /// Formats a row as one line of JSON, in the order of its columns, which `COPY FROM` reads.
 pub fn object(row: Row<'_>) -> String {
     let member = |(i, c): (usize, &firn_cql::ColumnSpec)| {
-        format!("{}: {}", serde_json::json!(c.name), exported_json(&c.of.of, row.bytes(i)))
+        format!(
+            "{}: {}",
+            serde_json::json!(c.name),
+            exported_json(&c.column_type.value_type, row.bytes(i))
+        )
     };
     format!("{{{}}}", row.columns().iter().enumerate().map(member).collect::<Vec<_>>().join(", "))
 }
@@ -111,7 +119,7 @@ impl RowPrinter {
 
     /// Prints a page.
     pub fn page(&mut self, page: &Rows, out: &mut dyn Write) -> io::Result<()> {
-        if *page.kind() != Kind::Rows {
+        if *page.kind() != ResultKind::Rows {
             return Ok(());
         }
         self.is_text =
@@ -183,11 +191,11 @@ impl RowPrinter {
     /// Prints the footer of a result after its last page.
     pub fn end(&self, page: &Rows, out: &mut dyn Write) -> io::Result<()> {
         match (page.kind(), self.look) {
-            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_text => Ok(()),
-            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_condition => {
+            (ResultKind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_text => Ok(()),
+            (ResultKind::Rows, ShowStyle::Table | ShowStyle::Expanded) if self.is_condition => {
                 writeln!(out)
             }
-            (Kind::Rows, ShowStyle::Table | ShowStyle::Expanded) => {
+            (ResultKind::Rows, ShowStyle::Table | ShowStyle::Expanded) => {
                 let cut = if self.is_cut {
                     ", cut to the terminal's width: EXPAND ON shows all of them"
                 } else {

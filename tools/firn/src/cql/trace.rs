@@ -38,11 +38,9 @@ pub fn read<B: ShellBackend>(backend: &mut B, id: [u8; 16]) -> ShellResult<Optio
         ("source_elapsed", Type::Int32),
         ("client", Type::Inet),
     ];
-    let column = |(name, of): (&str, Type)| ColumnSpec {
-        keyspace: "system_traces".to_owned(),
-        table: "events".to_owned(),
-        name: name.to_owned(),
-        of: ColumnType::frozen(of),
+    let column = |(name, of): (&str, Type)| {
+        let (keyspace, table) = ("system_traces".to_owned(), "events".to_owned());
+        ColumnSpec::from_parts(keyspace, table, name.to_owned(), ColumnType::frozen(of))
     };
     let columns: Arc<[ColumnSpec]> = columns.into_iter().map(column).collect();
     let owned = |row: Row<'_>, at: usize| row.bytes(at).map(<[u8]>::to_vec);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_kv::explain::{Entries, ReadCost, ReadOf, SourceCost, VersionPlace};
+use firn_kv::explain::{Entries, EntryLocation, ReadCost, ReadTarget, SourceCost};
 use firn_tools::output::{count, things};
 use firn_tools::shell;
 
@@ -32,8 +32,8 @@ struct OfTree<'a> {
 /// tree of cells. `firn` is the begin of the command.
 fn compact(firn: &str, read: &ReadCost) -> String {
     let tree = shell::quote(&read.tree);
-    let (from, until) = match &read.of {
-        ReadOf::Range { from, until: Some(until) } if !from.is_empty() => (from, until),
+    let (from, until) = match &read.target {
+        ReadTarget::Range { from, until: Some(until) } if !from.is_empty() => (from, until),
         _ => return format!("{firn} compact --tree {tree}"),
     };
     match (std::str::from_utf8(from), std::str::from_utf8(until)) {
@@ -93,7 +93,7 @@ pub fn lines(told: &ToldSteps) -> Vec<String> {
 }
 
 fn is_run(s: &SourceCost) -> bool {
-    matches!(s.place, VersionPlace::Run { .. })
+    matches!(s.location, EntryLocation::Run { .. })
 }
 
 fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {

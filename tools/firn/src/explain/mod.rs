@@ -11,11 +11,11 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use firn_cql::Run;
+use firn_cql::RunOptions;
 use firn_cql::internals::syntax::ast::Statement;
 use firn_cql::internals::syntax::parse;
 use firn_cql::quote_if_needed;
-use firn_kv::explain::{ReadCost, ReadOf, Recorded};
+use firn_kv::explain::{ReadCost, ReadTarget, RecordedReads};
 use firn_kv::{Db, Error, Tree};
 use firn_tools::escape::words;
 use firn_tools::io::stdout;
@@ -136,7 +136,7 @@ pub fn run(global: &Global, args: &ExplainArgs) -> Done {
 }
 
 /// Runs the read, or runs it twice with `--warm`, and records the last one.
-fn record<T>(db: &Db, args: &ExplainArgs, read: impl Fn() -> Done<T>) -> Done<(T, Recorded)> {
+fn record<T>(db: &Db, args: &ExplainArgs, read: impl Fn() -> Done<T>) -> Done<(T, RecordedReads)> {
     if args.warm {
         read()?;
     }
@@ -158,10 +158,10 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSte
             "`firn cql -e` runs it",
         ));
     }
-    let how = Run { page_size: Some(args.limit.max(1)), ..Run::default() };
+    let how = RunOptions { page_size: Some(args.limit.max(1)), ..RunOptions::default() };
     let db = session.engine().store().db();
     let (rows, recorded) =
-        record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
+        record(db, args, || session.execute_with(text, (), &how).map_err(refused))?;
     let names = StoreNames::of_session(&session);
     told(global, db, recorded, names, Some(rows.len()))
 }
@@ -196,7 +196,7 @@ fn walk(tree: &Tree, bounds: ExplainBounds<'_>, args: &ExplainArgs) -> Result<()
         if args.reverse { cursor.last()? } else { cursor.first()? }
     }
     let mut left = args.limit;
-    while cursor.valid() && left > 1 {
+    while cursor.is_valid() && left > 1 {
         left -= 1;
         if args.reverse { cursor.prev()? } else { cursor.next()? }
     }
@@ -206,14 +206,14 @@ fn walk(tree: &Tree, bounds: ExplainBounds<'_>, args: &ExplainArgs) -> Result<()
 fn told(
     global: &Global,
     db: &Db,
-    recorded: Recorded,
+    recorded: RecordedReads,
     names: StoreNames,
     rows: Option<usize>,
 ) -> Done<ToldSteps> {
     let mut reads = vec![];
     for cost in recorded.reads.into_iter().filter(|r| r.tree != SCHEMA_TREE) {
         let cells = match TreeName::parse(&cost.tree) {
-            Some(TreeName::Family(_)) => cells(&db.existing_tree(&cost.tree)?, &cost.of)?,
+            Some(TreeName::Family(_)) => cells(&db.existing_tree(&cost.tree)?, &cost.target)?,
             _ => None,
         };
         reads.push(ExplainedRead { cost, cells });
@@ -222,15 +222,15 @@ fn told(
 }
 
 /// Counts the entries in the range of a read. Dead ones remain until their grace period ends.
-fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<CellCounts>> {
-    let ReadOf::Range { from, until } = of else { return Ok(None) };
+fn cells(tree: &Tree, of: &ReadTarget) -> Done<Option<CellCounts>> {
+    let ReadTarget::Range { from, until } = of else { return Ok(None) };
     let now = firn_kv::OsEnv::new().wall_micros() as i64 / 1_000_000;
     let end = until.as_deref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
     let mut cursor = tree.cursor((std::ops::Bound::Included(from.as_slice()), end))?;
     cursor.first()?;
     let mut counts = CellCounts::default();
     for _ in 0..MOST_CELLS {
-        if !cursor.valid() {
+        if !cursor.is_valid() {
             return Ok(Some(counts));
         }
         match StoredCell::decode(cursor.value()) {
@@ -247,9 +247,9 @@ fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<CellCounts>> {
 
 /// Returns the part of a partition that was read, in the types of its table; `None` for all of it.
 fn part(read: &ReadCost, names: &StoreNames) -> Option<String> {
-    match &read.of {
-        ReadOf::Key(key) => names.cell(&read.tree, key),
-        ReadOf::Range { from, until } => names.rows(&read.tree, from, until.as_deref()),
+    match &read.target {
+        ReadTarget::Key(key) => names.cell(&read.tree, key),
+        ReadTarget::Range { from, until } => names.rows(&read.tree, from, until.as_deref()),
     }
 }
 
@@ -260,12 +260,12 @@ fn subject(read: &ReadCost, names: &StoreNames) -> String {
         .map_or_else(|| format!("tree {}", read.tree), |n| format!("{n} (tree {})", read.tree));
     let of = |key: &[u8]| names.partition(&read.tree, key);
     let part = part(read, names).map_or_else(String::new, |part| format!(", {part}"));
-    match &read.of {
-        ReadOf::Key(key) => match of(key) {
+    match &read.target {
+        ReadTarget::Key(key) => match of(key) {
             Some(partition) => format!("a cell of {tree}, partition {partition}{part}"),
             None => format!("key {} of {tree}", words(key)),
         },
-        ReadOf::Range { from, until } => match of(from) {
+        ReadTarget::Range { from, until } => match of(from) {
             Some(partition) => format!("cells of {tree}, partition {partition}{part}"),
             None if names.of_tree(&read.tree).is_some() => format!("partitions of {tree}"),
             None => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use firn_kv::explain::{
-    BlockRead, Entries, Origin, ReadCost, ReadOf, Skipped, SourceCost, VersionPlace,
+    BlockRead, Entries, EntryLocation, Origin, ReadCost, ReadTarget, Skipped, SourceCost,
 };
 use firn_tools::json::put_field;
 use firn_tools::output::{Style, bytes, count, nanos, things};
@@ -15,13 +15,14 @@ use super::{ExplainedRead, ToldSteps, advice, part, subject};
 /// Above this number of reads, only the most expensive ones are shown.
 const FEW: usize = 4;
 
-fn place(p: VersionPlace) -> String {
+fn place(p: EntryLocation) -> String {
     match p {
-        VersionPlace::Active => "memtable".into(),
-        VersionPlace::Sealed => "memtable waiting for its flush".into(),
-        VersionPlace::Run { level, number, tables } => {
+        EntryLocation::Active => "memtable".into(),
+        EntryLocation::Sealed => "memtable waiting for its flush".into(),
+        EntryLocation::Run { level, number, tables } => {
             format!("run {number} on level {level}, {}", things(tables as u64, "table", "tables"))
         }
+        _ => "another source".into(),
     }
 }
 
@@ -33,6 +34,7 @@ fn why(s: Skipped) -> &'static str {
         Skipped::Prefix => "has no such prefix, says its filter",
         Skipped::Decided => "was not reached: something newer decided",
         Skipped::Facts => "cannot count, say the facts of its table",
+        _ => "was not needed",
     }
 }
 
@@ -106,10 +108,10 @@ fn parts(c: &SourceCost) -> Vec<String> {
 
 fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps) -> io::Result<()> {
     let cost = &r.cost;
-    let found = match &cost.of {
-        ReadOf::Key(_) if cost.found == 0 => "not found".into(),
-        ReadOf::Key(_) => "found".into(),
-        ReadOf::Range { .. } => format!("{} found", things(cost.found, "key", "keys")),
+    let found = match &cost.target {
+        ReadTarget::Key(_) if cost.found == 0 => "not found".into(),
+        ReadTarget::Key(_) => "found".into(),
+        ReadTarget::Range { .. } => format!("{} found", things(cost.found, "key", "keys")),
     };
     writeln!(
         out,
@@ -121,8 +123,8 @@ fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps)
     for (i, s) in cost.sources.iter().enumerate() {
         let (branch, under) = if i == last { ("└─", "  ") } else { ("├─", "│ ") };
         match s.skipped {
-            Some(reason) => writeln!(out, "{branch} {} {}", place(s.place), why(reason))?,
-            None => writeln!(out, "{branch} {} searched in {}", place(s.place), nanos(s.nanos))?,
+            Some(reason) => writeln!(out, "{branch} {} {}", place(s.location), why(reason))?,
+            None => writeln!(out, "{branch} {} searched in {}", place(s.location), nanos(s.nanos))?,
         }
         let parts = parts(s);
         if !parts.is_empty() {
@@ -257,10 +259,11 @@ fn entries_json(e: &Entries) -> Map<String, Value> {
 
 fn place_json(s: &SourceCost) -> Value {
     let mut o = source_json(s);
-    let (kind, run) = match s.place {
-        VersionPlace::Active => ("memtable", None),
-        VersionPlace::Sealed => ("sealed memtable", None),
-        VersionPlace::Run { level, number, tables } => ("run", Some((level, number, tables))),
+    let (kind, run) = match s.location {
+        EntryLocation::Active => ("memtable", None),
+        EntryLocation::Sealed => ("sealed memtable", None),
+        EntryLocation::Run { level, number, tables } => ("run", Some((level, number, tables))),
+        _ => ("other", None),
     };
     o.insert("kind".into(), kind.into());
     if let Some((level, number, tables)) = run {
@@ -273,16 +276,16 @@ fn place_json(s: &SourceCost) -> Value {
 }
 
 fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
-    let ReadCost { tree, of, found, sources, nanos, .. } = &r.cost;
+    let ReadCost { tree, target, found, sources, nanos, .. } = &r.cost;
     let mut o = Map::new();
     o.insert("tree".into(), tree.as_str().into());
     o.insert("of".into(), told.names.of_tree(tree).into());
-    let first = match of {
-        ReadOf::Key(key) => {
+    let first = match target {
+        ReadTarget::Key(key) => {
             put_field(&mut o, "key", key, false);
             key
         }
-        ReadOf::Range { from, until } => {
+        ReadTarget::Range { from, until } => {
             put_field(&mut o, "from", from, false);
             if let Some(until) = until {
                 put_field(&mut o, "until", until, false);

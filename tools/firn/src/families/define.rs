@@ -179,7 +179,7 @@ fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
     let options = Options {
         partitioner: settings.partitioner.clone(),
         cluster_name: named.then(|| settings.cluster_name.clone()),
-        store: StoreOptions { db, clock: None },
+        store: StoreOptions { db, clock: None, ..StoreOptions::default() },
         ..Options::default()
     };
     Wide::open_with(&global.store.db, with_scripts(options)).map_err(|e| match e {

@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use firn_cql::Session;
 use firn_kv::DbOptions;
 use firn_table_events::model_trouble;
-use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
+use firn_wide::internals::api::Counts;
+use firn_wide::{ColumnFamily, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 

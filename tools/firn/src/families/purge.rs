@@ -89,6 +89,7 @@ fn report_json(name: &str, r: &PurgeReport) -> Value {
             json!({"table": file(*id), "min_timestamp": min_timestamp})
         }
         Blocker::Snapshot(s) => json!({"snapshot": s.name, "since_micros": s.since_micros}),
+        _ => json!({}),
     };
     let table = |t: &TablePurge| {
         let (state, until) = match t.grace {
@@ -176,6 +177,7 @@ fn beneath(t: &TablePurge) -> String {
         Blocker::Snapshot(s) => {
             format!("snapshot {:?} since {}", s.name, date((s.since_micros / 1_000_000) as i64))
         }
+        _ => "another reason".into(),
     };
     let names: Vec<String> = t.blocked_by.iter().take(3).map(name).collect();
     let more = t.blocked_by.len().saturating_sub(names.len());

@@ -108,7 +108,7 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     global.check_own_tree(tree.name())?;
     let mut batch = Batch::new();
     pairs.iter().try_for_each(|(key, value)| batch.put(&tree, key, value))?;
-    db.with(args.durability.into()).write(batch)?;
+    db.with_durability(args.durability.into()).write(batch)?;
     global.print_json(json!({"tree": tree.name(), "keys": pairs.len(), "bytes": bytes}))?;
     eprintln!("put {} into the tree {:?}", things(pairs.len() as u64, "key", "keys"), tree.name());
     Ok(())
@@ -182,7 +182,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
     if keys.is_empty() {
         batch.delete_range(&tree, range.bounds())?;
     }
-    db.with(args.durability.into()).write(batch)?;
+    db.with_durability(args.durability.into()).write(batch)?;
     global.print_json(
         json!({"tree": tree.name(), "keys": keys.len(), "ranges": u8::from(keys.is_empty())}),
     )?;
@@ -199,7 +199,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
 fn ends(tree: &Tree, range: &keys::KeyRangeArg) -> Done<Option<(Vec<u8>, Vec<u8>)>> {
     let mut cursor = tree.cursor(range.bounds())?;
     cursor.first()?;
-    if !cursor.valid() {
+    if !cursor.is_valid() {
         return Ok(None);
     }
     let first = cursor.key().to_vec();
@@ -237,7 +237,7 @@ fn would_delete(
     if keys.is_empty() {
         let mut cursor = tree.cursor(range.bounds())?;
         cursor.first()?;
-        while cursor.valid() {
+        while cursor.is_valid() {
             note(cursor.key(), cursor.value());
             match &mut ends {
                 Some((_, last)) => cursor.key().clone_into(last),

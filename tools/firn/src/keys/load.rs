@@ -438,7 +438,7 @@ impl LoadTarget for PairTarget<'_> {
         let batch = std::mem::take(&mut self.batch);
         let records = batch.len() as u64;
         if records > 0 {
-            self.db.with(self.args.durability()).write(batch)?;
+            self.db.with_durability(self.args.durability()).write(batch)?;
             self.written += records;
             self.bytes += std::mem::take(&mut self.batch_bytes);
         }

@@ -3,7 +3,8 @@
 use clap::Args;
 use firn_kv::ErrorKind;
 use firn_table_events::model_trouble;
-use firn_wide::{CfDef, Chunks, ColumnDef, Error, KsDef, Wide};
+use firn_wide::internals::api::Chunks;
+use firn_wide::{CfDef, ColumnDef, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use firn_cluster::{ClusterUrl, Session};
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{Env, OsEnv};
 use firn_migrate::cells::CellQuery;
@@ -151,7 +151,7 @@ impl ClusterImport<'_> {
             (store.engine().partitioner(), self.args.condition.as_deref());
         let query = CellQuery::new(&self.cluster, partitioner, table, condition);
         let query = query.map_err(|e| match condition {
-            Some(condition) if matches!(e.class(), Class::Invalid | Class::Syntax) => {
+            Some(condition) if matches!(e.class(), ErrorClass::Invalid | ErrorClass::Syntax) => {
                 let table = full_name(&table.keyspace, &table.name);
                 Failure::with_next(
                     format!("--where {condition:?} on {table}: {}", e.text()),
@@ -164,8 +164,10 @@ impl ClusterImport<'_> {
         if let Some(why) = only_once(table) {
             losses.push(format!("it has to be empty in the store: it has {why}"));
         }
-        let of_lists =
-            table.columns().iter().filter(|c| c.of.multicell && matches!(c.of.of, Type::List(_)));
+        let of_lists = table
+            .columns()
+            .iter()
+            .filter(|c| c.of.multicell && matches!(c.of.value_type, Type::List(_)));
         let lists: Vec<&str> = of_lists.map(|c| &*c.name).collect();
         if !lists.is_empty() {
             losses.push(format!("elements of {} get new names", lists.join(", ")));

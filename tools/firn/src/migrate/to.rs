@@ -374,7 +374,7 @@ fn open(global: &Global, args: &MigrateArgs) -> Done<firn_cql::Session> {
 fn listen(global: &Global, session: &firn_cql::Session, address: SocketAddr) -> Done<Server> {
     let mut options = Options::directory(&global.store.db);
     options.address = address;
-    let server = Server::over(session.clone(), options);
+    let server = Server::start_with_session(session.clone(), options);
     let server = server.map_err(|e| Failure::new(format!("cannot serve at {address}: {e}")))?;
     eprintln!("serving {} at {}", global.store.db.display(), server.address());
     Ok(server)

@@ -10,7 +10,7 @@ use clap::Args;
 #[cfg(feature = "cluster")]
 use firn_cluster::ClusterUrl;
 #[cfg(feature = "cluster")]
-use firn_cql::{Class, Error};
+use firn_cql::{Error, ErrorClass};
 use firn_server::TlsTrust;
 use firn_server::client::ClientOptions;
 use firn_tools::io::{self, Input, secret};
@@ -82,7 +82,7 @@ pub enum ConnectTarget {
 pub fn not_connected(e: &Error) -> Failure {
     let text = e.text().into_owned();
     match e.class() {
-        Class::BadCredentials => Failure::with_next(text, LOG_IN),
+        ErrorClass::BadCredentials => Failure::with_next(text, LOG_IN),
         _ => Failure::Failed { what: text, next: e.help().map(str::to_owned) },
     }
 }

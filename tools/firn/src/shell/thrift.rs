@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::Class;
+use firn_cql::ErrorClass;
 use firn_kv::{Env, OsEnv};
 use firn_server::client::{ClientError, ClientOptions, FamilyClient};
 use firn_tools::output::{Done, Failure, Style};
@@ -26,7 +26,7 @@ use crate::shell::interrupt;
 /// Default Thrift port of servers.
 pub const PORT: u16 = 9160;
 /// Error code of an invalid request.
-const INVALID: i32 = Class::Invalid.code() as i32;
+const INVALID: i32 = ErrorClass::Invalid.code() as i32;
 
 /// A server, and the connection to it.
 pub struct RemoteFamilies {

@@ -82,10 +82,10 @@ impl NodeTypes {
         let header = &table.header;
         let column = |c: &HeaderColumn| NodeColumnType {
             name: String::from_utf8_lossy(&c.name).into_owned(),
-            of: ColumnType {
-                of: type_of(&c.class).unreversed().clone(),
-                multicell: c.class.is_multi_cell(),
-            },
+            of: ColumnType::from_parts(
+                type_of(&c.class).unreversed().clone(),
+                c.class.is_multi_cell(),
+            ),
             is_counter: c.class.is_counter(),
         };
         let key = match type_of(&header.key) {
@@ -144,7 +144,7 @@ fn counter_of(of: &NodeColumnType, value: &[u8]) -> Option<i64> {
 
 /// Returns the path of a cell as text; `shown` formats a value of the path's type.
 fn path_text(of: &ColumnType, path: &[u8], shown: fn(&Type, &[u8]) -> String) -> String {
-    let path_type = match &of.of {
+    let path_type = match &of.value_type {
         Type::Udt(user) => {
             let number = <[u8; 2]>::try_from(path).map(u16::from_be_bytes).ok();
             if let Some((name, _)) = number.and_then(|n| user.fields.get(usize::from(n))) {

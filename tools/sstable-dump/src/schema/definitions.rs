@@ -116,7 +116,7 @@ impl TreeDefinition {
                     let mut parts = PartitionKey::default();
                     let set = parts.set(table, raw).is_ok();
                     let is_part = |(i, c): (usize, &TableColumn)| {
-                        parts.part(i).is_some_and(|v| c.of.of.validate(v).is_ok())
+                        parts.part(i).is_some_and(|v| c.of.value_type.validate(v).is_ok())
                     };
                     set && table.partition().iter().enumerate().all(is_part)
                 };
@@ -165,7 +165,7 @@ impl TreeDefinition {
                 layout.key_of(&key[..layout.partition_len(key).ok()?], &mut raw).ok()?;
                 parts.set(table, &raw).ok()?;
                 let part = |(i, c): (usize, &TableColumn)| {
-                    format!("{} = {}", c.name, literal(&c.of.of, parts.part(i)))
+                    format!("{} = {}", c.name, literal(&c.of.value_type, parts.part(i)))
                 };
                 Some(
                     table

@@ -154,7 +154,7 @@ fn seeks(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
         let cursor = cursor.as_mut().map_err(|e| e.clone())?;
         cursor.seek(keys.at(i))?;
         for _ in 0..10 {
-            if cursor.valid() {
+            if cursor.is_valid() {
                 black_box(cursor.value());
                 cursor.next()?;
             }
@@ -177,7 +177,7 @@ fn puts(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
 
 fn synced_puts(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
     let (keys, values) = (ThreadKeys::of(3, thread, threads), BenchValues::new());
-    let tree = store.tree.with(Durability::Power);
+    let tree = store.tree.with_durability(Durability::Power);
     Box::new(move |i| tree.put(keys.at(i), values.get(i)))
 }
 

@@ -173,7 +173,7 @@ impl Catalog {
         if statement.initial.is_some() {
             aggregate.initial = value(&aggregate.state)?;
             let may_be_empty = matches!(
-                aggregate.state.of,
+                aggregate.state.value_type,
                 firn_wide::Type::Utf8 | firn_wide::Type::Ascii | firn_wide::Type::Bytes
             );
             if aggregate.initial.as_ref().is_some_and(Vec::is_empty) && !may_be_empty {

@@ -160,8 +160,8 @@ fn index_target(
     if column.kind == ColumnKind::Partition && table.partition == 1 {
         bail!("Cannot create secondary index on the only partition key column {name}");
     }
-    if has_duration(&column.of.of) {
-        let what = match column.of.of {
+    if has_duration(&column.of.value_type) {
+        let what = match column.of.value_type {
             _ if column.of.is_collection() => "collections containing durations",
             Type::Tuple(_) => "tuples containing durations",
             Type::Udt(_) => "UDTs containing durations",
@@ -172,7 +172,7 @@ fn index_target(
     }
 
     if !column.of.is_collection() {
-        if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
+        if matches!(column.of.value_type, Type::Udt(_)) && column.of.multicell {
             bail!("Cannot create index on non-frozen UDT column {name}");
         }
         return match part {
@@ -197,7 +197,7 @@ fn index_target(
             Err(invalid("full() indexes can only be created on frozen collections"))
         }
         IndexPartText::Simple | IndexPartText::Values => Ok(IndexTarget::Values),
-        _ if !matches!(column.of.of, Type::Map(_)) => Err(invalid!(
+        _ if !matches!(column.of.value_type, Type::Map(_)) => Err(invalid!(
             "Cannot create index on {} of column {name} with non-map type",
             part.word()
         )),

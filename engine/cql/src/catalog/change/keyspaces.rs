@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{check_not_system_new, missing_keyspace};
 use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, foreign_option, is_valid_name};
-use crate::error::{Class, Error, Result, bail_if, configuration, skip_if};
+use crate::error::{Error, ErrorClass, Result, bail_if, configuration, skip_if};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
 };
@@ -89,7 +89,7 @@ fn durable(text: &str) -> Result<bool> {
         "true" | "yes" | "1" => Ok(true),
         "false" | "no" | "0" => Ok(false),
         _ => Err(Error::refused(
-            Class::Syntax,
+            ErrorClass::Syntax,
             format!("Invalid boolean value {text} for 'durable_writes'"),
         )),
     }

@@ -344,7 +344,7 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
     let (of, name) = (resolve(home, &definition.of, false)?, &definition.name.text);
     bail_if!(definition.is_static, "Static column '{name}' cannot be part of the PRIMARY KEY");
     if of.multicell {
-        return Err(invalid(match &of.of {
+        return Err(invalid(match &of.value_type {
             Type::Udt(u) => {
                 format!(
                     "Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'",
@@ -354,7 +354,7 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
             _ => format!("Invalid non-frozen collection type {of} for PRIMARY KEY column '{name}'"),
         }));
     }
-    let unsupported = match &of.of {
+    let unsupported = match &of.value_type {
         Type::Counter => "counter",
         whole if is_unordered(whole) => "duration",
         _ => return Ok(of),
@@ -370,7 +370,7 @@ fn push_column(
     definition: &ColumnDefinition<'_>,
 ) -> Result<()> {
     let of = resolve(home, &definition.of, false)?;
-    if let Type::Udt(u) = &of.of
+    if let Type::Udt(u) = &of.value_type
         && of.multicell
         && home.user_type(&u.name).is_some_and(|t| t.fields.iter().any(|f| f.1.multicell))
     {
@@ -423,9 +423,12 @@ fn add_column(
                 "Cannot re-add a previously dropped column '{name}' of kind {now}, incompatible with previous kind {then}"
             );
         }
-        bail_if!(of.of.is_counter(), "Cannot re-add previously dropped counter column {name}");
+        bail_if!(
+            of.value_type.is_counter(),
+            "Cannot re-add previously dropped counter column {name}"
+        );
     }
-    if of.of.is_counter() != table.is_counter() {
+    if of.value_type.is_counter() != table.is_counter() {
         let (not, non) = if table.is_counter() { ("non ", "") } else { ("", "non ") };
         return Err(configuration!(
             "{}.{}: Cannot have a {not}counter column (\"{name}\") in a {non}counter table",
@@ -451,7 +454,7 @@ fn drop_column(
         });
     };
     bail_if!(column.is_primary_key(), "Cannot drop PRIMARY KEY column {name}");
-    if matches!(column.of.of, Type::Udt(_)) && column.of.multicell {
+    if matches!(column.of.value_type, Type::Udt(_)) && column.of.multicell {
         bail!("Cannot drop non-frozen column {name} of user type {}", column.of);
     }
     let dependent: Vec<&str> =

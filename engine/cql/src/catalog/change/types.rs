@@ -67,12 +67,13 @@ impl Catalog {
                 }
                 let of_field = field_type(&home, of)?;
                 bail_if!(
-                    mentions(&of_field.of, name),
+                    mentions(&of_field.value_type, name),
                     "Cannot add field {field} of type {of} to type {keyspace}.{name} as this would create a circular reference"
                 );
                 // Partitions are found by the bytes of the key that they were written with.
-                let in_key =
-                    |t: &&Arc<TableSchema>| t.partition().iter().any(|c| mentions(&c.of.of, name));
+                let in_key = |t: &&Arc<TableSchema>| {
+                    t.partition().iter().any(|c| mentions(&c.of.value_type, name))
+                };
                 let tables: Vec<String> = home
                     .tables
                     .values()
@@ -126,7 +127,7 @@ impl Catalog {
                 invalid!("Type '{keyspace}.{name}' doesn't exist")
             });
         };
-        let used = |of: &ColumnType| mentions(&of.of, name);
+        let used = |of: &ColumnType| mentions(&of.value_type, name);
         let mut functions: Vec<String> = home
             .functions()
             .filter(|f| f.types().any(used))
@@ -164,13 +165,13 @@ impl Catalog {
 /// Refuses a new field with durations, which have no order, if values of the type must be sorted:
 /// in keys of tables and views, and in indexes.
 fn check_order(home: &KeyspaceEntry, name: &str, field: &str, of: &ColumnType) -> Result<()> {
-    if !is_unordered(&of.of) {
+    if !is_unordered(&of.value_type) {
         return Ok(());
     }
     let ordered = |t: &&Arc<TableSchema>| {
         let is_ordered =
             |c: &TableColumn| c.is_primary_key() || t.indexes().iter().any(|i| i.column == c.name);
-        t.columns().iter().any(|c| is_ordered(c) && mentions(&c.of.of, name))
+        t.columns().iter().any(|c| is_ordered(c) && mentions(&c.of.value_type, name))
     };
     let tables: Vec<String> =
         home.tables().filter(ordered).map(|t| format!("{}.{}", home.name, t.name)).collect();
@@ -195,18 +196,21 @@ fn field_type(home: &KeyspaceEntry, of: &ast::TypeSyntax<'_>) -> Result<ColumnTy
 /// Updates all uses of a user type to its current definition.
 fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
     let Some(changed) = home.user_type(name).map(|t| t.user_type(&home.name)) else { return };
-    let again = |of: &mut ColumnType| of.of = refresh(&of.of, &changed);
+    let again = |of: &mut ColumnType| of.value_type = refresh(&of.value_type, &changed);
     for def in home.types.values_mut().filter(|t| t.name != name) {
         Arc::make_mut(def).fields.iter_mut().for_each(|f| again(&mut f.1));
     }
-    let renewed = |of: &ColumnType| ColumnType { of: refresh(&of.of, &changed), ..of.clone() };
+    let renewed = |of: &ColumnType| ColumnType {
+        value_type: refresh(&of.value_type, &changed),
+        ..of.clone()
+    };
     for function in home.functions.values_mut() {
-        if function.types().any(|of| mentions(&of.of, name)) {
+        if function.types().any(|of| mentions(&of.value_type, name)) {
             *function = Arc::new(function.retyped(renewed));
         }
     }
     for aggregate in home.aggregates.values_mut() {
-        if aggregate.types().any(|of| mentions(&of.of, name)) {
+        if aggregate.types().any(|of| mentions(&of.value_type, name)) {
             let aggregate = Arc::make_mut(aggregate);
             let (state, result) = (&mut aggregate.state, &mut aggregate.result);
             aggregate.arguments.iter_mut().chain([state, result]).for_each(again);
@@ -217,7 +221,7 @@ fn refresh_uses(home: &mut KeyspaceEntry, name: &str) {
             .iter()
             .map(|c| &c.of)
             .chain(t.dropped.iter().map(|d| &d.of))
-            .any(|of| mentions(&of.of, name))
+            .any(|of| mentions(&of.value_type, name))
     };
     for table in home.tables.values_mut().filter(|t| t.family().is_none() && uses(t)) {
         let table = Arc::make_mut(table);

@@ -47,7 +47,7 @@ fn selected<'b>(base: &'b TableSchema, statement: &CreateView<'_>) -> Result<Vec
 }
 
 fn check_key_type(column: &TableColumn) -> Result<()> {
-    let (of, name) = (&column.of.of, &column.name);
+    let (of, name) = (&column.of.value_type, &column.name);
     if column.of.multicell {
         let what = if column.of.is_collection() { "collection" } else { "user-defined" };
         let of = of.full_name();

@@ -5,7 +5,7 @@ use firn_wide::Type;
 
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast;
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, heap_bytes};
+use crate::values::{BoundTerm, BoundValue, Context, EvalEnv, Receiver, heap_bytes};
 
 /// Maximum TTL in seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -59,9 +59,9 @@ impl Attributes {
     pub fn timestamp(&self, env: &EvalEnv<'_>) -> Result<Option<i64>> {
         let Some(term) = &self.timestamp else { return Ok(None) };
         let bytes = match term.eval(env)? {
-            Bound::Unset => return Ok(None),
-            Bound::Null => bail!("Invalid null value of timestamp"),
-            Bound::Bytes(bytes) => bytes,
+            BoundValue::Unset => return Ok(None),
+            BoundValue::Null => bail!("Invalid null value of timestamp"),
+            BoundValue::Bytes(bytes) => bytes,
         };
         let timestamp = <[u8; 8]>::try_from(&*bytes)
             .map(i64::from_be_bytes)
@@ -76,9 +76,9 @@ impl Attributes {
     pub fn ttl(&self, env: &EvalEnv<'_>, default: u32) -> Result<u32> {
         let Some(term) = &self.ttl else { return Ok(default) };
         let bytes = match term.eval(env)? {
-            Bound::Unset => return Ok(default),
-            Bound::Null => return Ok(0),
-            Bound::Bytes(bytes) => bytes,
+            BoundValue::Unset => return Ok(default),
+            BoundValue::Null => return Ok(0),
+            BoundValue::Bytes(bytes) => bytes,
         };
         let ttl = <[u8; 4]>::try_from(&*bytes)
             .map(i32::from_be_bytes)

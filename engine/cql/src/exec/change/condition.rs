@@ -8,7 +8,7 @@ use firn_wide::Type;
 use crate::catalog::{TableColumn, TableSchema, has_duration};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, split};
+use crate::values::{BoundTerm, BoundValue, Context, EvalEnv, HeapBytes, Receiver, split};
 
 /// A prepared condition on a column.
 #[derive(Clone, Debug)]
@@ -56,9 +56,9 @@ impl HeapBytes for ChangeCondition {
 /// Returns the value that a test compares with.
 fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
-        Bound::Unset => Err(invalid("Invalid 'unset' value in condition")),
-        Bound::Null => Ok(None),
-        Bound::Bytes(bytes) => Ok(Some(bytes)),
+        BoundValue::Unset => Err(invalid("Invalid 'unset' value in condition")),
+        BoundValue::Null => Ok(None),
+        BoundValue::Bytes(bytes) => Ok(Some(bytes)),
     }
 }
 
@@ -155,13 +155,13 @@ impl ChangeCondition {
         let part;
         let tested = match &self.part {
             ConditionPlace::Whole => Tested {
-                of: &column.of.of,
+                of: &column.of.value_type,
                 value,
                 is_cells: column.of.multicell && column.of.is_collection(),
             },
             ConditionPlace::Element(key) => {
-                part = element(&column.of.of, value, key, env)?;
-                let of = match &column.of.of {
+                part = element(&column.of.value_type, value, key, env)?;
+                let of = match &column.of.value_type {
                     Type::Map(kv) => &kv.1,
                     Type::List(element) => &**element,
                     other => other,
@@ -169,8 +169,8 @@ impl ChangeCondition {
                 Tested { of, value: part.as_deref(), is_cells: false }
             }
             ConditionPlace::Field(i) => {
-                let Type::Udt(user) = &column.of.of else { return Ok(false) };
-                let found = value.map(|v| split(&column.of.of, v)).transpose()?;
+                let Type::Udt(user) = &column.of.value_type else { return Ok(false) };
+                let found = value.map(|v| split(&column.of.value_type, v)).transpose()?;
                 part = found.and_then(|f| f.get(*i).copied().flatten().map(<[u8]>::to_vec));
                 Tested { of: &user.fields[*i].1, value: part.as_deref(), is_cells: false }
             }
@@ -182,9 +182,9 @@ impl ChangeCondition {
             ConditionTest::In(terms) => {
                 for term in terms {
                     let is = match term.value(env)? {
-                        Bound::Unset => false,
-                        Bound::Null => tested.is(Comparison::Eq, None)?,
-                        Bound::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
+                        BoundValue::Unset => false,
+                        BoundValue::Null => tested.is(Comparison::Eq, None)?,
+                        BoundValue::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
                     };
                     if is {
                         return Ok(true);
@@ -215,7 +215,7 @@ fn place(
     context: &mut Context<'_>,
 ) -> Result<(ConditionPlace, Receiver)> {
     let name = &column.name;
-    Ok(match (part, &column.of.of) {
+    Ok(match (part, &column.of.value_type) {
         (ConditionPart::Whole, _) => (ConditionPlace::Whole, whole.clone()),
         (ConditionPart::Element(key), Type::Map(kv)) => {
             let key = BoundTerm::prepare(key, &whole.key(&kv.0), context)?;
@@ -269,7 +269,7 @@ fn test(
 ) -> Result<ConditionTest> {
     Ok(match test {
         ast::ChangeTest::Compare(comparison, term) => {
-            refuse_durations(&receiver.of.of, *comparison)?;
+            refuse_durations(&receiver.of.value_type, *comparison)?;
             ConditionTest::Compare(*comparison, BoundTerm::prepare(term, receiver, context)?)
         }
         ast::ChangeTest::In(ast::InsertValues::List(terms)) => ConditionTest::In(
@@ -279,12 +279,12 @@ fn test(
                 .collect::<Result<_>>()?,
         ),
         ast::ChangeTest::In(ast::InsertValues::Marker(marker)) => {
-            let list = Type::List(receiver.of.of.clone().into());
+            let list = Type::List(receiver.of.value_type.clone().into());
             let all = receiver.other(format!("in({})", receiver.name), list.clone());
             ConditionTest::InMarker(BoundTerm::prepare(marker, &all, context)?, list)
         }
         ast::ChangeTest::Contains(term) => {
-            let element = match &column.of.of {
+            let element = match &column.of.value_type {
                 Type::List(of) | Type::Set(of) => (**of).clone(),
                 Type::Map(kv) => kv.1.clone(),
                 _ => {
@@ -298,7 +298,7 @@ fn test(
             )?)
         }
         ast::ChangeTest::ContainsKey(term) => {
-            let Type::Map(kv) = &column.of.of else {
+            let Type::Map(kv) = &column.of.value_type else {
                 bail!("Cannot use CONTAINS KEY on non-map column {}", column.name);
             };
             let receiver = receiver.other(format!("key({})", column.name), kv.0.clone());
@@ -316,13 +316,13 @@ fn element(
 ) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
     let key = match key.value(env)? {
-        Bound::Bytes(bytes) => bytes,
-        Bound::Null => {
+        BoundValue::Bytes(bytes) => bytes,
+        BoundValue::Null => {
             bail!("Invalid null value for {what} element access");
         }
         // A map has no element at an unset key.
-        Bound::Unset if matches!(of, Type::Map(_)) => return Ok(None),
-        Bound::Unset => bail!("Invalid 'unset' value in condition"),
+        BoundValue::Unset if matches!(of, Type::Map(_)) => return Ok(None),
+        BoundValue::Unset => bail!("Invalid 'unset' value in condition"),
     };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
@@ -344,14 +344,14 @@ fn element(
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(tested: &Tested<'_>, wanted: Bound<Cow<'_, [u8]>>, key: bool) -> Result<bool> {
+fn contains(tested: &Tested<'_>, wanted: BoundValue<Cow<'_, [u8]>>, key: bool) -> Result<bool> {
     let wanted: &[u8] = match &wanted {
-        Bound::Bytes(bytes) => bytes,
-        Bound::Null => {
+        BoundValue::Bytes(bytes) => bytes,
+        BoundValue::Null => {
             bail!("Invalid comparison with null for operator \"{}\"", word(key));
         }
         // An unset value is in no collection.
-        Bound::Unset => return Ok(false),
+        BoundValue::Unset => return Ok(false),
     };
     let Some(value) = tested.value else { return Ok(false) };
     let parts = split(tested.of, value)?;

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use crate::catalog::TableSchema;
 use crate::error::{Result, bail, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver, from_json, heap_bytes, is_null};
+use crate::values::{
+    BoundTerm, BoundValue, Context, EvalEnv, Receiver, from_json, heap_bytes, is_null,
+};
 
 /// The JSON text, and the treatment of columns that it does not name.
 #[derive(Clone, Debug)]
@@ -48,10 +50,10 @@ impl JsonSource {
     /// # Errors
     /// `Invalid` if the text is not a JSON object, names unknown columns, or has values of other
     /// types.
-    pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<Bound>> {
+    pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<BoundValue>> {
         let bytes = match self.text.value(env)? {
-            Bound::Bytes(bytes) => bytes,
-            Bound::Null | Bound::Unset => {
+            BoundValue::Bytes(bytes) => bytes,
+            BoundValue::Null | BoundValue::Unset => {
                 bail!("Got null for INSERT JSON values");
             }
         };
@@ -66,10 +68,10 @@ impl JsonSource {
         for column in table.columns() {
             let value = take(&mut given, &column.name);
             values.push(match value {
-                None if self.default_unset => Bound::Unset,
-                None => Bound::Null,
-                Some(json) if is_null(json) => Bound::Null,
-                Some(json) => from_json(&column.of.of, json)
+                None if self.default_unset => BoundValue::Unset,
+                None => BoundValue::Null,
+                Some(json) if is_null(json) => BoundValue::Null,
+                Some(json) => from_json(&column.of.value_type, json)
                     .map_err(|e| invalid!("Error decoding JSON value for {}: {e}", column.name))?,
             });
         }

@@ -5,9 +5,9 @@
 /// partition.
 ///
 /// ```
-/// use firn_cql::{BatchLimits, Run};
+/// use firn_cql::{BatchLimits, RunOptions};
 /// let limits = BatchLimits { fail_bytes: usize::MAX, ..BatchLimits::default() };
-/// let run = Run { batch_limits: Some(limits), ..Run::default() }; // warns, refuses none
+/// let run = RunOptions { batch_limits: Some(limits), ..RunOptions::default() }; // warns, refuses none
 /// # assert_eq!(run.batch_limits.unwrap().warn_bytes, 5 << 10);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +19,18 @@ pub struct BatchLimits {
     /// Number of partitions above which an unlogged batch gets a warning; Cassandra's default is
     /// 10.
     pub warn_partitions: usize,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for BatchLimits {
     fn default() -> BatchLimits {
-        BatchLimits { warn_bytes: 5 << 10, fail_bytes: 50 << 10, warn_partitions: 10 }
+        BatchLimits {
+            warn_bytes: 5 << 10,
+            fail_bytes: 50 << 10,
+            warn_partitions: 10,
+            _non_exhaustive: (),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use super::rows::Rows;
 use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, bail_if, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
-use crate::values::{Bound, ColumnSpec, Context, EvalEnv, HeapBytes, Markers};
+use crate::values::{BoundValue, ColumnSpec, Context, EvalEnv, HeapBytes, Markers};
 use attributes::Attributes;
 pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
@@ -172,7 +172,7 @@ fn check_batch(
 pub fn run_batch(
     engine: &Engine,
     kind: BatchKind,
-    members: &[(&dyn StatementPlan, &[Bound])],
+    members: &[(&dyn StatementPlan, &[BoundValue])],
     request: &Request<'_>,
 ) -> Result<Rows> {
     let (now, random) = (engine.store().timestamp(), || engine.random_bits());

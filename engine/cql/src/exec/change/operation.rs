@@ -12,7 +12,7 @@ use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver, split};
+use crate::values::{BoundTerm, BoundValue, Context, EvalEnv, HeapBytes, Receiver, split};
 
 /// Larger than every path that follows a cell's name.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
@@ -321,7 +321,7 @@ impl Operation {
         };
         let mut prepare =
             |term: &ast::Term<'_>, to: &Receiver| BoundTerm::prepare(term, to, context);
-        let what = match (how, &of.of) {
+        let what = match (how, &of.value_type) {
             (Assign::Set(value), _) => return Operation::set(table, column, value, context),
             (Assign::Append(value), Type::Counter) => {
                 OperationKind::Increment(prepare(value, &receiver)?)
@@ -347,7 +347,7 @@ impl Operation {
                         let text = "Value for a map substraction has to be a set, but was";
                         let term = prepare(value, &keys);
                         let term = term.map_err(|_| invalid!("{text}: '{value}'"))?;
-                        OperationKind::RemoveKeys(term, keys.of.of)
+                        OperationKind::RemoveKeys(term, keys.of.value_type)
                     }
                     set => OperationKind::RemoveKeys(prepare(value, &receiver)?, set.clone()),
                 }
@@ -355,7 +355,7 @@ impl Operation {
             (Assign::Prepend(value), _) => {
                 let term = prepare(value, &receiver)?;
                 let shown = || format!("{name} = {value} - {name}");
-                match &of.of {
+                match &of.value_type {
                     Type::List(_) if of.multicell => OperationKind::Prepend(term),
                     Type::List(_) => return Err(refused(shown(), "frozen list")),
                     _ => return Err(refused(shown(), "non list")),
@@ -410,7 +410,7 @@ impl Operation {
             ConditionPart::Element(_) if !of.multicell => return refused("frozen collection"),
             ConditionPart::Element(key) => {
                 let mut prepare = |to: &Receiver| BoundTerm::prepare(key, to, context);
-                match &of.of {
+                match &of.value_type {
                     Type::Map(kv) => {
                         OperationKind::DeleteKey(prepare(&receiver.key(&kv.0))?, "map key")
                     }
@@ -422,7 +422,7 @@ impl Operation {
                 }
             }
             ConditionPart::Field(field) => {
-                let Type::Udt(user) = &of.of else {
+                let Type::Udt(user) = &of.value_type else {
                     bail!("Invalid field deletion operation for non-UDT column {name}");
                 };
                 if !of.multicell {
@@ -461,40 +461,40 @@ impl Operation {
     pub fn apply(&self, w: &mut MutationWriter<'_>) -> Result<()> {
         w.at(&self.name);
         w.dropped_until = self.dropped_until;
-        let (of, env) = (&self.column.of.of, w.env);
+        let (of, env) = (&self.column.of.value_type, w.env);
         match &self.what {
             OperationKind::Set(term) => match term.value(env)? {
-                Bound::Unset => {}
-                Bound::Null => w.delete(),
-                Bound::Bytes(bytes) => w.put(&bytes),
+                BoundValue::Unset => {}
+                BoundValue::Null => w.delete(),
+                BoundValue::Bytes(bytes) => w.put(&bytes),
             },
             OperationKind::Replace(term) => {
                 let value = term.value(env)?;
-                if !matches!(value, Bound::Unset) {
+                if !matches!(value, BoundValue::Unset) {
                     // The elements that the statement itself writes must survive the deletion.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
                 }
-                if let Bound::Bytes(bytes) = value {
+                if let BoundValue::Bytes(bytes) = value {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Add(term) => {
-                if let Bound::Bytes(bytes) = term.value(env)? {
+                if let BoundValue::Bytes(bytes) = term.value(env)? {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Prepend(term) => {
-                if let Bound::Bytes(bytes) = term.value(env)? {
+                if let BoundValue::Bytes(bytes) = term.value(env)? {
                     w.add_to_list(of, &bytes, true)?;
                 }
             }
             OperationKind::RemoveKeys(term, keys) => {
-                if let (Bound::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
+                if let (BoundValue::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
                     parts(keys, &bytes)?.into_iter().try_for_each(|k| w.delete_element(key, k))?;
                 }
             }
             OperationKind::RemoveValues(term) => {
-                if let Bound::Bytes(bytes) = term.value(env)? {
+                if let BoundValue::Bytes(bytes) = term.value(env)? {
                     let values = parts(of, &bytes)?;
                     for (place, _) in
                         w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v))
@@ -509,15 +509,15 @@ impl Operation {
                     .ok_or_else(|| invalid("Invalid unset value for list index"))?;
                 let place = w.element(index, "set an element on")?;
                 match value.value(env)? {
-                    Bound::Unset => {}
-                    Bound::Null => w.change_element(place, None),
-                    Bound::Bytes(bytes) => w.change_element(place, Some(&bytes)),
+                    BoundValue::Unset => {}
+                    BoundValue::Null => w.change_element(place, None),
+                    BoundValue::Bytes(bytes) => w.change_element(place, Some(&bytes)),
                 }
             }
             OperationKind::SetField(number, value) => match value.value(env)? {
-                Bound::Unset => {}
-                Bound::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
-                Bound::Bytes(bytes) => {
+                BoundValue::Unset => {}
+                BoundValue::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+                BoundValue::Bytes(bytes) => {
                     w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?
                 }
             },
@@ -531,10 +531,10 @@ impl Operation {
             OperationKind::Delete => w.delete(),
             OperationKind::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
-                    Bound::Unset if matches!(of, Type::Set(_)) => return Ok(()),
-                    Bound::Unset => bail!("Invalid unset {what}"),
-                    Bound::Null => bail!("Invalid null {what}"),
-                    Bound::Bytes(bytes) => bytes,
+                    BoundValue::Unset if matches!(of, Type::Set(_)) => return Ok(()),
+                    BoundValue::Unset => bail!("Invalid unset {what}"),
+                    BoundValue::Null => bail!("Invalid null {what}"),
+                    BoundValue::Bytes(bytes) => bytes,
                 };
                 if let Some(path) = self.column.of.path_type() {
                     w.delete_element(&path, &key)?;
@@ -556,7 +556,7 @@ impl Operation {
     /// Records for later operations of the statement that the list at the current position is empty
     /// now.
     fn forget(&self, w: &mut MutationWriter<'_>) -> Result<()> {
-        if w.written.is_some() && matches!(self.column.of.of, Type::List(_)) {
+        if w.written.is_some() && matches!(self.column.of.value_type, Type::List(_)) {
             for (place, _) in w.elements()? {
                 w.note(place, None);
             }
@@ -566,7 +566,7 @@ impl Operation {
 
     /// Writes the elements of a serialised value.
     fn add(&self, w: &mut MutationWriter<'_>, bytes: &[u8]) -> Result<()> {
-        let of = &self.column.of.of;
+        let of = &self.column.of.value_type;
         match of {
             Type::List(_) => w.add_to_list(of, bytes, false),
             Type::Set(element) => {
@@ -587,9 +587,9 @@ impl Operation {
     /// Adds to a counter, or subtracts from it.
     fn count(&self, w: &mut MutationWriter<'_>, term: &BoundTerm) -> Result<()> {
         let delta = match term.value(w.env)? {
-            Bound::Unset => return Ok(()),
-            Bound::Null => bail!("Invalid null value for counter increment"),
-            Bound::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
+            BoundValue::Unset => return Ok(()),
+            BoundValue::Null => bail!("Invalid null value for counter increment"),
+            BoundValue::Bytes(bytes) => i64::from_be_bytes(fixed(&bytes, &self.column.name)?),
         };
         let overflows = || {
             let text = "overflows supported counter precision (signed 8 bytes integer)";
@@ -612,14 +612,14 @@ impl Operation {
     ) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
-            Bound::Unset => bail!("Invalid unset map key"),
-            Bound::Null => bail!("Invalid null map key"),
-            Bound::Bytes(bytes) => bytes,
+            BoundValue::Unset => bail!("Invalid unset map key"),
+            BoundValue::Null => bail!("Invalid null map key"),
+            BoundValue::Bytes(bytes) => bytes,
         };
         match value.value(w.env)? {
-            Bound::Unset => Ok(()),
-            Bound::Null => w.delete_element(&path, &key),
-            Bound::Bytes(bytes) => w.put_element(&path, &key, &bytes),
+            BoundValue::Unset => Ok(()),
+            BoundValue::Null => w.delete_element(&path, &key),
+            BoundValue::Bytes(bytes) => w.put_element(&path, &key, &bytes),
         }
     }
 }
@@ -627,9 +627,9 @@ impl Operation {
 /// Returns a list index; `None` if it is unset.
 fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     match term.value(env)? {
-        Bound::Unset => Ok(None),
-        Bound::Null => Err(invalid("Invalid null value for list index")),
-        Bound::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
+        BoundValue::Unset => Ok(None),
+        BoundValue::Null => Err(invalid("Invalid null value for list index")),
+        BoundValue::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::exec::access::RequiredPermission;
 use crate::exec::engine::Engine;
 use crate::exec::rows::Rows;
 use crate::syntax::ast::BatchKind;
-use crate::values::{Bound, ColumnSpec, EvalEnv};
+use crate::values::{BoundValue, ColumnSpec, EvalEnv};
 
 /// One change, or a batch of changes.
 pub struct ChangePlan {
@@ -35,8 +35,8 @@ pub struct ChangePlan {
 pub struct BoundStatement<'p> {
     pub(super) change: &'p ChangeStatement,
     /// Values bound to its statement.
-    bound: &'p [Bound],
-    json: Option<Vec<Bound>>,
+    bound: &'p [BoundValue],
+    json: Option<Vec<BoundValue>>,
     pub(super) keys: Vec<Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ impl<'p> BoundStatement<'p> {
     /// Binds a change of the statement to these values.
     pub fn new(
         change: &'p ChangeStatement,
-        bound: &'p [Bound],
+        bound: &'p [BoundValue],
         env: &EvalEnv<'_>,
     ) -> Result<BoundStatement<'p>> {
         let json = change.json_values(&EvalEnv { bound, ..*env })?;

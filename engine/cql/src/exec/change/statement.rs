@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
-use crate::values::{Bound, Context, EvalEnv, HeapBytes, Markers};
+use crate::values::{BoundValue, Context, EvalEnv, HeapBytes, Markers};
 
 /// Maximum number of rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
@@ -359,7 +359,7 @@ impl ChangeStatement {
     }
 
     /// Returns the values of the markers, if they come from JSON.
-    pub fn json_values(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<Bound>>> {
+    pub fn json_values(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<BoundValue>>> {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
     }
 

@@ -11,11 +11,11 @@ use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
 use crate::analysis::{RowFilter, RowValues};
 use crate::catalog::PartitionKey;
-use crate::error::{Class, Error, Result, invalid};
+use crate::error::{Error, ErrorClass, Result, invalid};
 use crate::exec::result_budget::{ResultBudget, ResultShare};
 use crate::exec::row::Row;
 use crate::exec::rows::{PagingState, RowCells, Rows};
-use crate::values::{Bound, EvalEnv, json};
+use crate::values::{BoundValue, EvalEnv, json};
 
 /// The next step after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) struct Collector<'p> {
     plan: &'p SelectPlan,
     env: &'p EvalEnv<'p>,
     filter: RowFilter,
-    terms: Vec<Bound>,
+    terms: Vec<BoundValue>,
     /// Remaining rows of the limit; groups, if rows are grouped.
     left: u64,
     page_left: u64,
@@ -353,7 +353,8 @@ impl<'p> Collector<'p> {
             return Ok(());
         }
         let text = "Too many bytes of results are being made or sent";
-        Err(Error::refused(Class::Overloaded, text).with_help("try again later, or ask for pages"))
+        Err(Error::refused(ErrorClass::Overloaded, text)
+            .with_help("try again later, or ask for pages"))
     }
 
     fn put_values(&self, source: &RowContext<'_>, cells: &mut RowCells) -> Result<()> {
@@ -368,7 +369,10 @@ impl<'p> Collector<'p> {
         for (i, (output, name)) in outputs.iter().zip(names).enumerate() {
             let value = output.node.eval(source)?;
             let comma = if i > 0 { ", " } else { "" };
-            text.push_str(&format!("{comma}{name}: {}", json(&output.of.of, value.as_deref())));
+            text.push_str(&format!(
+                "{comma}{name}: {}",
+                json(&output.of.value_type, value.as_deref())
+            ));
         }
         text.push('}');
         cells.push(Some(text.as_bytes()));

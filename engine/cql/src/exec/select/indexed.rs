@@ -21,7 +21,7 @@ use crate::catalog::{IndexTarget, TextTest};
 use crate::error::{Result, bail, bail_if};
 use crate::exec::row::Row;
 use crate::values::vector::{Similarity, is_zero};
-use crate::values::{Bound, EvalEnv};
+use crate::values::{BoundValue, EvalEnv};
 
 /// Maximum number of entries counted in each of several indexes to find the one with the fewest.
 const COUNTED: usize = 256;
@@ -249,11 +249,11 @@ impl Execution<'_> {
     ) -> Result<()> {
         let name = &self.plan.table.columns()[nearest.column].name;
         let wanted = match nearest.of.eval(env)? {
-            Bound::Bytes(bytes) => bytes,
-            Bound::Null => {
+            BoundValue::Bytes(bytes) => bytes,
+            BoundValue::Null => {
                 bail!("Unsupported null value for column {name}");
             }
-            Bound::Unset => {
+            BoundValue::Unset => {
                 bail!("Unsupported unset value for column {name}");
             }
         };

@@ -35,7 +35,7 @@ impl SelectorTypes<'_, '_> {
                 }
                 None => match self.callee(call, None).ok()? {
                     Callee::Function(function) => Some(function.result),
-                    Callee::Aggregate(aggregate) => Some(aggregate.result.of.clone()),
+                    Callee::Aggregate(aggregate) => Some(aggregate.result.value_type.clone()),
                 },
             },
             SelectorKind::Tuple(items) if items.len() == 1 => self.type_of(&items[0]),
@@ -51,7 +51,9 @@ impl SelectorTypes<'_, '_> {
 
     fn type_of_primary(&self, primary: &SelectorPrimary<'_>) -> Option<Type> {
         match primary {
-            SelectorPrimary::Column(name) => self.table.column(&name.text).map(|c| c.of.of.clone()),
+            SelectorPrimary::Column(name) => {
+                self.table.column(&name.text).map(|c| c.of.value_type.clone())
+            }
             SelectorPrimary::Term(_) => None,
             SelectorPrimary::CountRows => Some(Type::Long),
             SelectorPrimary::About(about, of) => {

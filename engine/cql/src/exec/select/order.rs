@@ -37,7 +37,7 @@ pub fn nearest<'o>(
     bail_if!(asked.next().is_some(), "Cannot specify more than one ANN ordering");
     bail_if!(orderings.len() > 1, "ANN ordering does not support any other ordering");
     bail_if!(ordering.descending, "Descending ANN ordering is not supported");
-    if !matches!(wanted.of.of, Type::Vector(..)) {
+    if !matches!(wanted.of.value_type, Type::Vector(..)) {
         return Err(invalid(match term.kind {
             TermKind::List(_) => format!(
                 "Unexpected receiver type '{}'; only list and vector are expected",
@@ -101,7 +101,10 @@ pub fn order(
         bail_if!(*reverse.get_or_insert(turned) != turned, "Unsupported order by relation");
     }
     let sort = if restrictions.has_key_in() {
-        columns.iter().map(|(c, descending)| (c.position, c.of.of.clone(), *descending)).collect()
+        columns
+            .iter()
+            .map(|(c, descending)| (c.position, c.of.value_type.clone(), *descending))
+            .collect()
     } else {
         vec![]
     };

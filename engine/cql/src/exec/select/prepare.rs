@@ -150,10 +150,10 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorKind::Cast(inner, to) => {
                 let inner = self.selector(inner, None)?;
                 let to_type = native_type(*to);
-                if inner.of.of == to_type {
+                if inner.of.value_type == to_type {
                     return Ok(inner);
                 }
-                let function = function::cast(&inner.of.of, &to_type);
+                let function = function::cast(&inner.of.value_type, &to_type);
                 let function = function.map_err(|_| {
                     invalid!("{} cannot be cast to {}", inner.name, to_type.cql_name())
                 })?;
@@ -162,9 +162,9 @@ impl<'a, 'c> Preparer<'a, 'c> {
             }
             SelectorKind::Hint(hint) => {
                 let (of, inner) = &**hint;
-                let of = self.context.catalog.resolve_type(self.context.keyspace, of)?.of;
+                let of = self.context.catalog.resolve_type(self.context.keyspace, of)?.value_type;
                 let known = self.selector(inner, Some(&of))?;
-                if !function::is_value_of(&known.of.of, &of) {
+                if !function::is_value_of(&known.of.value_type, &of) {
                     let (shown, name) = (of.cql_name(), &known.name);
                     bail!("Cannot assign value ({shown}){name} to ({shown}){name} of type {shown}");
                 }
@@ -181,16 +181,22 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 }
                 let of = self.types().type_of(inner).or_else(|| wanted.cloned());
                 let known = self.selector(inner, of.as_ref())?;
-                let function = function::negate(&known.of.of)?;
+                let function = function::negate(&known.of.value_type)?;
                 let name = format!("-{}", known.name);
-                frozen(SelectionNode::Call(Arc::new(function), vec![known.node]), known.of.of, name)
+                frozen(
+                    SelectionNode::Call(Arc::new(function), vec![known.node]),
+                    known.of.value_type,
+                    name,
+                )
             }
             SelectorKind::Binary(binary) => {
                 let (left, right) = self.sides(binary.operator, &binary.left, &binary.right)?;
-                let function = function::arithmetic(binary.operator, &left.of.of, &right.of.of)
-                    .ok_or_else(|| {
-                        function::unsupported(binary.operator, &left.name, &right.name)
-                    })?;
+                let function = function::arithmetic(
+                    binary.operator,
+                    &left.of.value_type,
+                    &right.of.value_type,
+                )
+                .ok_or_else(|| function::unsupported(binary.operator, &left.name, &right.name))?;
                 let (of, name) = (
                     function.result.clone(),
                     format!("{} {} {}", left.name, binary.operator.sign(), right.name),
@@ -229,11 +235,12 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Field(field) => self.field(&field.0, &field.1)?,
             SelectorPrimary::Element(element) => {
                 let of = self.collection(&element.0, "Element")?;
-                let (key, result) = key_and_value(&of.of.of);
-                let term = self.term(&element.1, &element_name(&of.of.of, &of.name), key)?;
+                let (key, result) = key_and_value(&of.of.value_type);
+                let term =
+                    self.term(&element.1, &element_name(&of.of.value_type, &of.name), key)?;
                 let name = format!("{}[{}]", of.name, element.1);
                 frozen(
-                    SelectionNode::Element(Box::new(of.node), of.of.of, of.name, term),
+                    SelectionNode::Element(Box::new(of.node), of.of.value_type, of.name, term),
                     result,
                     name,
                 )
@@ -241,14 +248,16 @@ impl<'a, 'c> Preparer<'a, 'c> {
             SelectorPrimary::Slice(slice) => {
                 let (of, from, to) = &**slice;
                 let of = self.collection(of, "Slice")?;
-                let (key, _) = key_and_value(&of.of.of);
+                let (key, _) = key_and_value(&of.of.value_type);
                 let shown = |t: &Option<ast::Term<'_>>| {
                     t.as_ref().map_or(String::new(), ToString::to_string)
                 };
                 let name = format!("{}[{}..{}]", of.name, shown(from), shown(to));
                 let mut side = |t: &Option<ast::Term<'_>>| {
                     t.as_ref()
-                        .map(|t| self.term(t, &element_name(&of.of.of, &of.name), key.clone()))
+                        .map(|t| {
+                            self.term(t, &element_name(&of.of.value_type, &of.name), key.clone())
+                        })
                         .transpose()
                 };
                 let (from, to) = (side(from)?, side(to)?);
@@ -314,8 +323,8 @@ impl<'a, 'c> Preparer<'a, 'c> {
                 return Err(function::wrong_argument(function, i, of, term));
             }
             let known = self.selector(argument, Some(of))?;
-            if !function::is_value_of(&known.of.of, of) {
-                let own = (&known.name as &dyn std::fmt::Display, &known.of.of);
+            if !function::is_value_of(&known.of.value_type, of) {
+                let own = (&known.name as &dyn std::fmt::Display, &known.of.value_type);
                 return Err(function::mistyped_argument(function, i, of, own));
             }
             nodes.push(known.node);
@@ -333,7 +342,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         if self.in_aggregate {
             return Err(nested_aggregate());
         }
-        let types: Vec<Type> = aggregate.arguments.iter().map(|of| of.of.clone()).collect();
+        let types: Vec<Type> = aggregate.arguments.iter().map(|of| of.value_type.clone()).collect();
         let shown = format!("{}.{}", aggregate.keyspace, aggregate.name);
         self.in_aggregate = true;
         let prepared = self.arguments(&shown, &types, call);
@@ -361,7 +370,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         self.aggregates.push(Aggregate { fold: RowFold::User(Box::new(fold)), arguments });
         Ok(frozen(
             SelectionNode::Aggregate(self.aggregates.len() - 1),
-            aggregate.result.of.clone(),
+            aggregate.result.value_type.clone(),
             name,
         ))
     }
@@ -385,7 +394,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
             self.in_aggregate = false;
             argument = Some(known?);
         }
-        let of = argument.as_ref().map_or(Type::Long, |a| a.of.of.clone());
+        let of = argument.as_ref().map_or(Type::Long, |a| a.of.value_type.clone());
         let result = kind.result(&of)?;
         let name = match &argument {
             Some(argument) => format!("system.{}({})", kind.name(), argument.name),
@@ -412,19 +421,19 @@ impl<'a, 'c> Preparer<'a, 'c> {
 
     fn field(&mut self, of: &Selector<'_>, field: &AstName<'_>) -> Result<Resolved> {
         let of = self.selector(of, None)?;
-        let Type::Udt(udt) = &of.of.of else {
+        let Type::Udt(udt) = &of.of.value_type else {
             bail!("Invalid field selection: {} of type {} is not a user type", of.name, of.of);
         };
         let Some(at) = udt.fields.iter().position(|f| f.0 == field.text) else {
             bail!("{} of type {} has no field {field}", of.name, of.of);
         };
         let (result, name) = (udt.fields[at].1.clone(), format!("{}.{}", of.name, field.text));
-        Ok(frozen(SelectionNode::Field(Box::new(of.node), of.of.of, at), result, name))
+        Ok(frozen(SelectionNode::Field(Box::new(of.node), of.of.value_type, at), result, name))
     }
 
     fn collection(&mut self, of: &Selector<'_>, word: &str) -> Result<Resolved> {
         let known = self.selector(of, None)?;
-        match known.of.of {
+        match known.of.value_type {
             Type::Map(_) | Type::Set(_) => Ok(known),
             Type::List(_) => Err(invalid!(
                 "{word} selection is only allowed on sets and maps, but {} is a list",
@@ -509,7 +518,7 @@ impl<'a, 'c> Preparer<'a, 'c> {
         let (mut nodes, mut names) = (vec![], vec![]);
         for (item, of) in items.into_iter().zip(&types) {
             let known = self.selector(item, Some(of))?;
-            if !function::is_value_of(&known.of.of, of) {
+            if !function::is_value_of(&known.of.value_type, of) {
                 bail!("Invalid literal: {} is not of type {}", known.name, of.cql_name());
             }
             nodes.push(known.node);

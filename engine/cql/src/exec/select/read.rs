@@ -14,7 +14,7 @@ use crate::catalog::TableSchema;
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::plan::Request;
 use crate::exec::row::{Row, ShapeReader};
-use crate::values::{Bound, BoundTerm, EvalEnv};
+use crate::values::{BoundTerm, BoundValue, EvalEnv};
 
 /// Evaluated input of one execution of a plan, and the collector of its rows.
 pub(super) struct SelectInput<'a> {
@@ -46,9 +46,9 @@ impl SelectPlan {
     fn limit(term: &Option<BoundTerm>, env: &EvalEnv<'_>) -> Result<Option<u64>> {
         let Some(term) = term else { return Ok(None) };
         let bytes = match term.eval(env)? {
-            Bound::Bytes(bytes) => bytes,
-            Bound::Null => bail!("Invalid null value of limit"),
-            Bound::Unset => return Ok(None),
+            BoundValue::Bytes(bytes) => bytes,
+            BoundValue::Null => bail!("Invalid null value of limit"),
+            BoundValue::Unset => return Ok(None),
         };
         let number =
             bytes.try_into().map(i32::from_be_bytes).map_err(|_| invalid("Invalid limit value"))?;

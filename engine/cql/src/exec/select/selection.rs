@@ -13,7 +13,7 @@ use crate::exec::row::{CellTimes, Row};
 use crate::syntax::ast::About;
 use crate::values::function::Function;
 use crate::values::{
-    Bound, BoundTerm, EvalEnv, HeapBytes, MaskCall, heap_bytes, put_many, put_parts, split,
+    BoundTerm, BoundValue, EvalEnv, HeapBytes, MaskCall, heap_bytes, put_many, put_parts, split,
 };
 
 /// Location of a column's value in a row.
@@ -129,7 +129,7 @@ impl RowSelection {
     ///
     /// # Errors
     /// `Invalid` with Cassandra's text.
-    pub fn check_parts(&self, terms: &[Bound]) -> Result<()> {
+    pub fn check_parts(&self, terms: &[BoundValue]) -> Result<()> {
         // Element and slice keys are terms, so without terms there are none.
         if terms.is_empty() {
             return Ok(());
@@ -141,23 +141,23 @@ impl RowSelection {
 }
 
 /// Returns the value of the term with this index, which selects a part of a collection.
-fn part_term<'t>(terms: &'t [Bound], term: usize, what: &str, of: &str) -> Result<&'t [u8]> {
+fn part_term<'t>(terms: &'t [BoundValue], term: usize, what: &str, of: &str) -> Result<&'t [u8]> {
     let word = match terms.get(term) {
-        Some(Bound::Bytes(bytes)) => return Ok(bytes),
-        Some(Bound::Unset) => "unset",
-        Some(Bound::Null) | None => "null",
+        Some(BoundValue::Bytes(bytes)) => return Ok(bytes),
+        Some(BoundValue::Unset) => "unset",
+        Some(BoundValue::Null) | None => "null",
     };
     Err(invalid!("Invalid {word} value for {what} selection on {of}"))
 }
 
 /// Returns the bounds of a slice; an unset one is open.
 fn slice_ends<'t>(
-    terms: &'t [Bound],
+    terms: &'t [BoundValue],
     name: &str,
     ends: &[Option<usize>; 2],
 ) -> Result<SliceEnds<'t>> {
     let end = |end: Option<usize>| {
-        let end = end.filter(|term| terms.get(*term) != Some(&Bound::Unset));
+        let end = end.filter(|term| terms.get(*term) != Some(&BoundValue::Unset));
         end.map(|term| part_term(terms, term, "slice", name)).transpose()
     };
     Ok([end(ends[0])?, end(ends[1])?])
@@ -172,7 +172,7 @@ pub struct RowContext<'a> {
     /// `None` if the partition has only static cells.
     pub row: Option<&'a Row>,
     pub places: &'a [Option<ColumnSlot>],
-    pub terms: &'a [Bound],
+    pub terms: &'a [BoundValue],
     pub aggregates: &'a [Option<Vec<u8>>],
     /// Whether masked columns are shown unmasked.
     pub sees_all: bool,
@@ -203,11 +203,11 @@ impl<'a> RowContext<'a> {
     }
 
     fn term(&self, term: usize) -> Option<&'a [u8]> {
-        self.terms.get(term).and_then(Bound::bytes)
+        self.terms.get(term).and_then(BoundValue::bytes)
     }
 
     fn is_unset(&self, term: usize) -> bool {
-        self.terms.get(term) == Some(&Bound::Unset)
+        self.terms.get(term) == Some(&BoundValue::Unset)
     }
 }
 
@@ -238,7 +238,7 @@ impl SelectionNode {
     }
 
     /// Refuses null keys of collection elements and slices.
-    fn check_parts(&self, terms: &[Bound]) -> Result<()> {
+    fn check_parts(&self, terms: &[BoundValue]) -> Result<()> {
         match self {
             SelectionNode::Element(of, _, name, key) => {
                 part_term(terms, *key, "element", name)?;
@@ -358,9 +358,9 @@ impl SelectionNode {
                 at(element(collection, &split(collection, &bytes)?, key).map(|found| found.0))
             }
             SelectionNode::Slice { collection, name, ends, .. } => {
-                let inside = inside(&collection.of, slice_ends(source.terms, name, ends)?);
-                let parts = split(&collection.of, &bytes)?;
-                let each = parts.chunks_exact(width(&collection.of)).zip(&all);
+                let inside = inside(&collection.value_type, slice_ends(source.terms, name, ends)?);
+                let parts = split(&collection.value_type, &bytes)?;
+                let each = parts.chunks_exact(width(&collection.value_type)).zip(&all);
                 SelectedTimes::Parts(
                     each.filter(|(part, _)| inside(part)).map(|(_, times)| *times).collect(),
                 )
@@ -456,10 +456,10 @@ fn inside<'e>(of: &'e Type, [from, to]: SliceEnds<'e>) -> impl Fn(&[Option<&[u8]
 
 /// Returns the elements between two keys. An empty result is null if elements are separate cells.
 fn slice(of: &ColumnType, bytes: &[u8], ends: SliceEnds<'_>) -> Result<Option<Vec<u8>>> {
-    let parts = split(&of.of, bytes)?;
-    let inside = inside(&of.of, ends);
+    let parts = split(&of.value_type, bytes)?;
+    let inside = inside(&of.value_type, ends);
     let inside_parts: Vec<_> =
-        parts.chunks_exact(width(&of.of)).filter(|part| inside(part)).collect();
+        parts.chunks_exact(width(&of.value_type)).filter(|part| inside(part)).collect();
     if inside_parts.is_empty() && of.multicell {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ use firn_wide::Partitioner;
 
 use super::plan::SelectPlan;
 use crate::catalog::{ColumnKind, PartitionKey};
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 use crate::exec::tombstones::TombstoneLimits;
 use crate::values::literal;
 
@@ -31,7 +31,7 @@ impl TombstoneTally {
         self.stepped.set(sum);
         match self.limits {
             Some(limits) if sum > limits.fail => Err(Error::refused(
-                Class::ReadFailure,
+                ErrorClass::ReadFailure,
                 "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES",
             )),
             _ => Ok(()),
@@ -81,6 +81,7 @@ fn columns_read(plan: &SelectPlan) -> String {
 /// Returns ` WHERE k = 1`.
 fn of_partition(plan: &SelectPlan, key: &PartitionKey) -> String {
     let columns = plan.table.columns().iter().filter(|c| c.kind == ColumnKind::Partition);
-    let each = columns.map(|c| format!("{} = {}", c.name, literal(&c.of.of, key.part(c.position))));
+    let each = columns
+        .map(|c| format!("{} = {}", c.name, literal(&c.of.value_type, key.part(c.position))));
     format!(" WHERE {}", each.collect::<Vec<_>>().join(" AND "))
 }

@@ -158,7 +158,7 @@ fn masks(table: &TableSchema, rows: &mut SystemRows<'_>) {
         let (types, values): (Vec<_>, Vec<_>) = mask.arguments().unzip();
         let nulls: Vec<bool> = values.iter().map(Option::is_none).collect();
         let types_text: Vec<String> = types.iter().map(ToString::to_string).collect();
-        let shown = |(of, value): (&&ColumnType, &Option<&[u8]>)| match (&of.of, value) {
+        let shown = |(of, value): (&&ColumnType, &Option<&[u8]>)| match (&of.value_type, value) {
             (_, None) => String::new(),
             (Type::List(_) | Type::Set(_) | Type::Map(_), Some(bytes)) => hex(bytes),
             (of @ Type::Timestamp, Some(bytes)) => {

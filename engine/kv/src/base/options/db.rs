@@ -11,6 +11,7 @@ use crate::base::options::tree::within;
 
 /// Guarantee that a write has when its call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Durability {
     /// The operating system has the bytes. They survive a crash of the process, but not one of the
     /// machine.
@@ -23,6 +24,7 @@ pub enum Durability {
 
 /// Method for reading table files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReadMode {
     /// The engine chooses (the default). It reads compressed blocks with `pread`; a scan reads
     /// several at once. It serves uncompressed blocks from a shared map of the file while all
@@ -93,6 +95,9 @@ impl fmt::Debug for MemoryBudget {
 }
 
 /// Options of a process that opens a Db.
+///
+/// Releases may add options. Write `..DbOptions::default()` after those that you set, or assign to
+/// the fields of a default.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
     /// Memory for memtables, block cache, pinned indexes and filters, and compaction buffers, in
@@ -188,6 +193,8 @@ pub struct DbOptions {
     /// systems without threads (`wasm32-wasip1`) opening fails with an error of kind `Io` that says
     /// "cannot start the thread" `firn-listener`. Default: none.
     pub listener: Option<Arc<dyn Listener>>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for DbOptions {
@@ -209,6 +216,7 @@ impl Default for DbOptions {
             file_mode: 0o600,
             unsynced_dirs: false,
             listener: None,
+            _non_exhaustive: (),
         }
     }
 }
@@ -233,7 +241,7 @@ impl DbOptions {
     pub fn check(&self) -> Result<()> {
         let budget = self.shared.as_ref().map_or(self.memory_budget, MemoryBudget::bytes);
         within("memory_budget", budget, 1 << 20, usize::MAX)?;
-        within("open_files", self.open_files.as_ref().map_or(1, OpenFiles::most), 1, u64::MAX)?;
+        within("open_files", self.open_files.as_ref().map_or(1, OpenFiles::limit), 1, u64::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
         check_rate(self.background_rate)?;
         within("read_compaction_percent", self.read_compaction_percent, 0, 1_000_000)?;

@@ -18,6 +18,7 @@ pub(crate) const NO_MEMORY: &str = "there is no memory for zstd";
 /// Compression of the blocks of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Compression {
     /// No compression. Blocks may be served straight from a map of the file
     /// ([`ReadMode`](crate::base::options::ReadMode)).
@@ -60,6 +61,7 @@ impl Compression {
 /// Type of a table's filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FilterKind {
     /// No filter.
     None = 0,
@@ -79,6 +81,7 @@ impl FilterKind {
 
     /// Returns the kind with the shortest fingerprints of at least `bits` bits (at most 16), and
     /// the number of surplus bits.
+    #[doc(hidden)]
     pub fn holding(bits: u8) -> (FilterKind, u8) {
         let kind = match bits {
             0 => FilterKind::None,
@@ -92,6 +95,7 @@ impl FilterKind {
 /// Allocation of the filter memory of a tree among its tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FilterAllocation {
     /// Each table has the filter that [`TreeOptions::filter`] sets for its level.
     #[default]
@@ -112,12 +116,15 @@ impl From<PolicyError> for Error {
 
 /// Options of one tree and its files.
 ///
+/// Releases may add options. Write `..TreeOptions::default()` after those that you set, or assign
+/// to the fields of a default.
+///
 /// ```
 /// use firn_kv::policy::LazyLeveled;
 /// use firn_kv::{Compression, TreeOptions};
 /// let options = TreeOptions {
 ///     compression: vec![Compression::None, Compression::Lz4], // flushed tables raw, merged ones LZ4
-///     policy: LazyLeveled { ratio: 4 }.into(),
+///     policy: LazyLeveled { ratio: 4, ..LazyLeveled::default() }.into(),
 ///     ..TreeOptions::default()
 /// };
 /// assert!(options.check().is_ok());
@@ -177,6 +184,8 @@ pub struct TreeOptions {
     pub summary: Option<Arc<dyn Summary>>,
     /// Prefix extractor. Filters hold key prefixes instead of whole keys.
     pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 /// Default of [`TreeOptions::block_size`] in bytes. With its header, a decoded block fills one 4
@@ -200,6 +209,7 @@ impl Default for TreeOptions {
             compaction_filter: None,
             summary: None,
             filter_prefix: None,
+            _non_exhaustive: (),
         }
     }
 }
@@ -239,11 +249,13 @@ pub(super) fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: 
 
 impl TreeOptions {
     /// Returns the compression of tables at `level`.
+    #[doc(hidden)]
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
     }
 
     /// Returns the size in bytes from which values go to blob files; `usize::MAX` if none do.
+    #[doc(hidden)]
     pub fn blob_from(&self) -> usize {
         let looked_at = self.merge_operator.is_some()
             || self.compaction_filter.is_some()
@@ -252,6 +264,7 @@ impl TreeOptions {
     }
 
     /// Returns the filter of tables at `level`.
+    #[doc(hidden)]
     pub fn filter_at(&self, level: usize) -> FilterKind {
         self.filter.get(level).or(self.filter.last()).copied().unwrap_or_default()
     }

@@ -31,7 +31,7 @@ policy! {
 
 impl Fade {
     fn leveled(&self) -> Leveled {
-        let Fade { ratio, level0_runs, base } = *self;
+        let Fade { ratio, level0_runs, base, .. } = *self;
         Leveled { ratio, level0_runs, base, ..Leveled::default() }
     }
 }

@@ -42,7 +42,7 @@ impl Strategy for Fifo {
     fn space(&self, memtable: u64, _: u64) -> SpaceBound {
         let most =
             if self.max_bytes == 0 { u64::MAX } else { self.max_bytes.saturating_add(memtable) };
-        SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, most }
+        SpaceBound { steady: f64::INFINITY, peak: 0.0, flushed: 0, max_bytes: most }
     }
 
     fn merges(&self) -> bool {

@@ -31,7 +31,12 @@ policy! {
 
 impl LazyLeveled {
     fn fluid(&self) -> Fluid {
-        Fluid { ratio: self.ratio, inner_runs: self.ratio.saturating_sub(1), last_runs: 1 }
+        Fluid {
+            ratio: self.ratio,
+            inner_runs: self.ratio.saturating_sub(1),
+            last_runs: 1,
+            ..Fluid::default()
+        }
     }
 }
 

@@ -41,6 +41,7 @@ policy! {
 /// design space. Ties are resolved by the least overlap, then by age, the oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Movement {
     /// Tables with mostly tombstones first, then the one with the least overlap in the next level
     /// for its size (the default).

@@ -71,11 +71,13 @@ macro_rules! registry {
 
         impl Policy {
             /// Descriptions of all policies.
+            #[doc(hidden)]
             pub const ALL: &'static [Description] = &[$($(#[$meta])* <$type as DescribedPolicy>::DESCRIPTION),+];
 
             /// Returns the policy of this name with these values, in the order of its parameters.
             /// Returns `None` if no policy has the name or a value has the wrong type. Bounds are
             /// not checked.
+            #[doc(hidden)]
             pub fn of(name: &str, values: &[ParameterValue]) -> Option<Policy> {
                 $($(#[$meta])* if name == <$type as DescribedPolicy>::DESCRIPTION.name {
                     return <$type as DescribedPolicy>::of(values).map(Policy::$type);
@@ -84,6 +86,7 @@ macro_rules! registry {
             }
 
             /// Returns its name and parameters.
+            #[doc(hidden)]
             pub fn description(&self) -> Description {
                 match self {
                     $($(#[$meta])* Policy::$type(_) => <$type as DescribedPolicy>::DESCRIPTION),+
@@ -91,6 +94,7 @@ macro_rules! registry {
             }
 
             /// Returns the values of its parameters, in their order.
+            #[doc(hidden)]
             pub fn values(&self) -> Vec<ParameterValue> {
                 match self {
                     $($(#[$meta])* Policy::$type(policy) => policy.values()),+
@@ -163,6 +167,7 @@ impl Default for Policy {
 
 impl Policy {
     /// Returns the description of the policy of this name.
+    #[doc(hidden)]
     pub fn named(name: &str) -> Option<&'static Description> {
         Policy::ALL.iter().find(|d| d.name == name)
     }
@@ -189,21 +194,25 @@ impl Policy {
     }
 
     /// Reports whether the policy ever merges. If not, it only drops tables.
+    #[doc(hidden)]
     pub fn merges(&self) -> bool {
         self.strategy().merges()
     }
 
     /// Reports whether the passage of time alone can make a job due.
+    #[doc(hidden)]
     pub fn ages(&self) -> bool {
         self.strategy().ages()
     }
 
     /// Reports whether tables wait to be dropped as a whole when they expire.
+    #[doc(hidden)]
     pub fn expires(&self) -> bool {
         self.strategy().expires()
     }
 
     /// Reports whether the policy drops data that was not deleted.
+    #[doc(hidden)]
     pub fn drops_live_data(&self) -> bool {
         self.strategy().drops_live_data()
     }
@@ -215,6 +224,7 @@ impl Policy {
 
     /// Returns a random policy with random, mostly small parameters within bounds, for tests.
     /// `below(n)` returns a random number below `n`.
+    #[doc(hidden)]
     pub fn draw(below: &mut dyn FnMut(u64) -> u64) -> Policy {
         let chosen = &Policy::ALL[below(Policy::ALL.len() as u64) as usize];
         let mut one = || {
@@ -305,13 +315,31 @@ mod tests {
 
     #[test]
     fn what_is_out_of_bounds_goes_to_the_nearest() {
-        let policy = Policy::from(Tiered { min_runs: 1, max_runs: 65, bucket: f64::NAN });
-        assert_eq!(policy.clamped(), Tiered { min_runs: 2, max_runs: 64, bucket: 3.0 }.into());
-        let policy =
-            Policy::from(Unified { scaling: vec![63; 33], target_table: 0, base_shards: 2000 });
+        let policy = Policy::from(Tiered {
+            min_runs: 1,
+            max_runs: 65,
+            bucket: f64::NAN,
+            ..Tiered::default()
+        });
         assert_eq!(
             policy.clamped(),
-            Unified { scaling: vec![62; 32], target_table: 64 << 10, base_shards: 1024 }.into()
+            Tiered { min_runs: 2, max_runs: 64, bucket: 3.0, ..Tiered::default() }.into()
+        );
+        let policy = Policy::from(Unified {
+            scaling: vec![63; 33],
+            target_table: 0,
+            base_shards: 2000,
+            ..Unified::default()
+        });
+        assert_eq!(
+            policy.clamped(),
+            Unified {
+                scaling: vec![62; 32],
+                target_table: 64 << 10,
+                base_shards: 1024,
+                ..Unified::default()
+            }
+            .into()
         );
         assert_eq!(
             Policy::from(Unified { scaling: vec![], ..Unified::default() }).clamped(),

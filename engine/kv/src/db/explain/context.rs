@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::iterator::cost::{Origin, VersionPlace};
+use crate::iterator::cost::{EntryLocation, Origin};
 
-use crate::db::explain::cost::{ReadCost, Recorded};
+use crate::db::explain::cost::{ReadCost, RecordedReads};
 use crate::db::explain::recording::Recording;
 use crate::db::observe::meters::Meters;
 
-/// Cost of an operation's reads so far; see [`Db::with_context`](crate::Db::with_context).
+/// Cost of an operation's reads so far; see [`Db::with_read_context`](crate::Db::with_read_context).
 pub struct ReadContext(Recording);
 
 impl ReadContext {
@@ -17,7 +17,7 @@ impl ReadContext {
     }
 
     /// Returns the sum over the reads of this operation until now. Iterators and cursors count up
-    /// to their current position. Reads beyond [`MOST_READS`](crate::db::explain::MOST_READS) are
+    /// to their current position. Reads beyond [`MAX_READS`](crate::db::explain::MAX_READS) are
     /// only counted ([`ReadSum::more`]).
     pub fn sum(&self) -> ReadSum {
         let recorded = self.0.so_far();
@@ -27,7 +27,7 @@ impl ReadContext {
     }
 
     /// Returns the individual reads.
-    pub fn recorded(&self) -> Recorded {
+    pub fn recorded(&self) -> RecordedReads {
         self.0.so_far()
     }
 }
@@ -86,7 +86,7 @@ impl ReadSum {
         self.found += read.found;
         self.nanos += read.nanos;
         for s in &read.sources {
-            let is_memtable = matches!(s.place, VersionPlace::Active | VersionPlace::Sealed);
+            let is_memtable = matches!(s.location, EntryLocation::Active | EntryLocation::Sealed);
             let searched = u64::from(s.skipped.is_none());
             if is_memtable {
                 self.memtables += searched

@@ -4,7 +4,7 @@ use crate::iterator::cost::SourceCost;
 
 /// Target of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadOf {
+pub enum ReadTarget {
     /// Value of a key.
     Key(Vec<u8>),
     /// Keys of a range, read by a cursor or an iterator up to its current position.
@@ -23,7 +23,7 @@ pub struct ReadCost {
     /// Name of the tree that was read.
     pub tree: String,
     /// Target of the read.
-    pub of: ReadOf,
+    pub target: ReadTarget,
     /// Number of keys returned.
     pub found: u64,
     /// All candidate sources, newest first, with the cost or the reason for skipping each.
@@ -50,9 +50,9 @@ impl ReadCost {
 /// Result of a recording.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct RecordedReads {
     /// Reads in the order in which they began, up to
-    /// [`MOST_READS`](crate::db::explain::MOST_READS).
+    /// [`MAX_READS`](crate::db::explain::MAX_READS).
     pub reads: Vec<ReadCost>,
     /// Number of further reads.
     pub more: u64,

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! [`Db::record_reads`](crate::db::Db::record_reads) records the reads of all threads.
-//! [`Db::with_context`](crate::db::Db::with_context) records the reads of one thread within a
+//! [`Db::with_read_context`](crate::db::Db::with_read_context) records the reads of one thread within a
 //! closure. Both use the same kind of recording.
 //!
 //! Invariants:
@@ -25,7 +25,7 @@
 //!   same sources in the same order, and stops at the same point.
 //! - An unrecorded get or cursor loads one flag, once. While reads of other threads are recorded,
 //!   it also loads a flag of its own thread. It takes no lock.
-//! - The memory of a recording is bounded: reads beyond [`MOST_READS`] are only counted.
+//! - The memory of a recording is bounded: reads beyond [`MAX_READS`] are only counted.
 
 mod context;
 mod cost;
@@ -35,10 +35,10 @@ mod recording;
 mod scan;
 
 pub use context::{ReadContext, ReadSum};
-pub use cost::{ReadCost, ReadOf, Recorded};
-pub use recorder::MOST_READS;
+pub use cost::{ReadCost, ReadTarget, RecordedReads};
+pub use recorder::MAX_READS;
 pub use recording::Recording;
 
 pub use crate::iterator::cost::{
-    BlockRead, Entries, FilterAnswer, Origin, Skipped, SourceCost, VersionPlace,
+    BlockRead, Entries, EntryLocation, FilterAnswer, Origin, Skipped, SourceCost,
 };

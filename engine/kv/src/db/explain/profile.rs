@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
 use crate::env::Env;
-use crate::iterator::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
+use crate::iterator::cost::{EntryLocation, FilterAnswer, Skipped, SourceCost};
 use crate::iterator::merging::MergeSource;
 use crate::iterator::run::TableRun;
 use crate::iterator::run_cursor::RunCursor;
@@ -18,7 +18,7 @@ use crate::sstable::Table;
 use crate::util::sync::Mutex;
 use crate::util::sync::epoch::Guard;
 
-use crate::db::explain::cost::{ReadCost, ReadOf};
+use crate::db::explain::cost::{ReadCost, ReadTarget};
 use crate::db::explain::recorder::{ProfiledRead, Recorder};
 use crate::db::explain::scan::{ScanProfile, inside};
 use crate::db::observe::read_observer::{ReadObserver, SearchedSource};
@@ -76,8 +76,8 @@ impl<'a> ReadProfile<'a> {
         let Target::Key(key) = self.target else { return };
         let nanos = self.env.monotonic_nanos().saturating_sub(self.began);
         let sources = self.sources.iter().map(|(count, _)| count.report()).collect();
-        let (tree, of) = (view.name.to_string(), ReadOf::Key(key.to_vec()));
-        let cost = ReadCost { tree, of, found: u64::from(found), sources, nanos };
+        let (tree, target) = (view.name.to_string(), ReadTarget::Key(key.to_vec()));
+        let cost = ReadCost { tree, target, found: u64::from(found), sources, nanos };
         self.recorder.note(|| ProfiledRead::Done(cost.clone()));
     }
 
@@ -129,12 +129,12 @@ impl<'a> ReadProfile<'a> {
         }
     }
 
-    fn place(&self, source: SearchedSource<'_>) -> VersionPlace {
+    fn place(&self, source: SearchedSource<'_>) -> EntryLocation {
         match source {
-            SearchedSource::Memtable(_) if self.sources.is_empty() => VersionPlace::Active,
-            SearchedSource::Memtable(_) => VersionPlace::Sealed,
+            SearchedSource::Memtable(_) if self.sources.is_empty() => EntryLocation::Active,
+            SearchedSource::Memtable(_) => EntryLocation::Sealed,
             SearchedSource::Run(r) => {
-                VersionPlace::Run { level: r.level, number: r.number, tables: r.tables.len() }
+                EntryLocation::Run { level: r.level, number: r.number, tables: r.tables.len() }
             }
         }
     }

@@ -11,11 +11,11 @@ use std::thread::ThreadId;
 use crate::env::Env;
 use crate::util::sync::{Mutex, rank};
 
-use crate::db::explain::cost::{ReadCost, Recorded};
+use crate::db::explain::cost::{ReadCost, RecordedReads};
 use crate::db::explain::scan::ScanProfile;
 
 /// Maximum number of reads that a recording stores.
-pub const MOST_READS: usize = 10_000;
+pub const MAX_READS: usize = 10_000;
 
 /// Read that is done, or scan in progress.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct RecordedList(Arc<Mutex<List, rank::Recording>>);
 
 impl RecordedList {
     /// Returns the costs of the reads so far.
-    pub fn report(&self) -> Recorded {
+    pub fn report(&self) -> RecordedReads {
         let (reads, more) = {
             let list = self.0.lock();
             (list.reads.clone(), list.more)
@@ -45,7 +45,7 @@ impl RecordedList {
             ProfiledRead::Done(cost) => cost,
             ProfiledRead::Walk(walked) => walked.report(),
         };
-        Recorded { reads: reads.into_iter().map(report).collect(), more }
+        RecordedReads { reads: reads.into_iter().map(report).collect(), more }
     }
 }
 
@@ -134,7 +134,7 @@ impl Recorder {
             self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me))
         {
             let mut list = list.0.lock();
-            if list.reads.len() < MOST_READS { list.reads.push(read()) } else { list.more += 1 }
+            if list.reads.len() < MAX_READS { list.reads.push(read()) } else { list.more += 1 }
         }
     }
 }

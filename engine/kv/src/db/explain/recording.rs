@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use crate::db::explain::cost::Recorded;
+use crate::db::explain::cost::RecordedReads;
 use crate::db::explain::recorder::RecordedList;
 use crate::db::observe::meters::Meters;
 
@@ -35,12 +35,12 @@ impl Recording {
     }
 
     /// Ends the recording and returns its result. A cursor that is still open has its cost so far.
-    pub fn finish(self) -> Recorded {
+    pub fn finish(self) -> RecordedReads {
         self.so_far()
     }
 
     /// Returns the reads recorded so far.
-    pub fn so_far(&self) -> Recorded {
+    pub fn so_far(&self) -> RecordedReads {
         self.list.report()
     }
 }

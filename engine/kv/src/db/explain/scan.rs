@@ -12,7 +12,7 @@ use crate::util::rank;
 use crate::util::sorted_map::SortedSet;
 use crate::util::sync::Mutex;
 
-use crate::db::explain::cost::{ReadCost, ReadOf};
+use crate::db::explain::cost::{ReadCost, ReadTarget};
 
 /// Counters of a source, and its run (`None` for a memtable).
 pub type CountedSource = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
@@ -40,7 +40,7 @@ impl ScanProfile {
         let sources: Vec<SourceCost> = self.sources.iter().map(report).collect();
         ReadCost {
             tree: self.tree.to_string(),
-            of: ReadOf::Range { from: self.range.from, until: self.range.until },
+            target: ReadTarget::Range { from: self.range.from, until: self.range.until },
             found: self.shown.load(Ordering::Relaxed),
             nanos: sources.iter().map(|s| s.nanos).sum(),
             sources,

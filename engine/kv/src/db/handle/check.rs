@@ -12,7 +12,7 @@ use crate::db::read::bounds::{KeyBounds, key_range};
 /// Result of [`Db::verify`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct StoreVerification {
     /// Number of table files read.
     pub tables: u64,
     /// Number of blocks whose checksums were verified.
@@ -35,7 +35,7 @@ impl Db {
     ///
     /// # Errors
     /// Only errors that prevent the verification; damage is listed in the report.
-    pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
+    pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<StoreVerification> {
         let inner = self.inner();
         inner.gate.check_open()?;
         let trees = inner.versions.trees().to_vec();
@@ -54,7 +54,7 @@ impl Db {
             handles.iter().map(|h| h.1.clone()).collect(),
         );
         let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size + h.meta.blob_bytes()).sum();
-        let mut v = Verified::default();
+        let mut v = StoreVerification::default();
         for (tree, h, prefix) in handles {
             let mut read = v.bytes;
             let step = |bytes| {

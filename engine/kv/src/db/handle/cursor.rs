@@ -70,7 +70,7 @@ impl Cursor {
 
     /// Reports whether the cursor is positioned at a key.
     #[inline]
-    pub fn valid(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.inner.valid()
     }
 

@@ -68,13 +68,13 @@ impl Db {
     /// let tree = db.tree("t", TreeOptions::default())?;
     /// let mut batch = Batch::new();
     /// batch.put(&tree, "k", "v")?;
-    /// db.with(Durability::Power).write(batch)?; // one batch
-    /// tree.with(Durability::Power).delete("k")?; // one delete
-    /// let safe = tree.with(Durability::Power); // all that is written through `safe`
+    /// db.with_durability(Durability::Power).write(batch)?; // one batch
+    /// tree.with_durability(Durability::Power).delete("k")?; // one delete
+    /// let safe = tree.with_durability(Durability::Power); // all that is written through `safe`
     /// safe.put("k", "v")?;
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
-    pub fn with(&self, durability: Durability) -> Db {
+    pub fn with_durability(&self, durability: Durability) -> Db {
         Db { handle: self.handle.clone(), durability }
     }
 
@@ -416,13 +416,13 @@ impl Db {
     /// let tree = db.tree("t", TreeOptions::default())?;
     /// tree.put("apple", "red")?;
     /// tree.flush()?;
-    /// let (colour, cost) = db.with_context(|cx| (tree.get("apple"), cx.sum()));
+    /// let (colour, cost) = db.with_read_context(|cx| (tree.get("apple"), cx.sum()));
     /// assert_eq!(colour?.unwrap(), "red");
     /// assert_eq!((cost.runs, cost.filter_probes, cost.found), (1, 1, 1));
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     #[cfg(feature = "explain")]
-    pub fn with_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
+    pub fn with_read_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
         f(&explain::ReadContext::begin(self.inner().observer.meters().clone()))
     }
 

@@ -79,7 +79,7 @@ impl fmt::Debug for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor")
             .field("tree", &self.tree())
-            .field("valid", &self.valid())
+            .field("valid", &self.is_valid())
             .finish_non_exhaustive()
     }
 }

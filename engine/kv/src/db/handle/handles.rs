@@ -83,7 +83,7 @@ impl Drop for CloseHandle {
 /// log has the contents of the memtables, and the next opening restores them.
 ///
 /// A handle has a durability that applies to all writes through it. It is initially that of the
-/// [`DbOptions`](crate::DbOptions); [`with`](Db::with) returns a handle with another one.
+/// [`DbOptions`](crate::DbOptions); [`with_durability`](Db::with_durability) returns a handle with another one.
 ///
 /// A store belongs to the process that opened it. In a child made by `fork()` every write fails
 /// with kind [`ReadOnly`](crate::ErrorKind::ReadOnly). Forks are detected on Linux from 4.14 on
@@ -125,7 +125,7 @@ impl Db {
 /// written `..`, `"a".."b"`, `"a"..="b"` and so on ([`KeyBounds`](crate::KeyBounds)).
 ///
 /// A handle has a durability that applies to all writes through it. It is initially that of the
-/// [`Db`] that returned it; [`with`](Tree::with) returns a handle with another one.
+/// [`Db`] that returned it; [`with_durability`](Tree::with_durability) returns a handle with another one.
 #[derive(Clone)]
 pub struct Tree {
     // Declared before `handle`, so that it is dropped before the store closes.
@@ -147,7 +147,7 @@ impl Tree {
 
     /// Returns a handle of the same tree that writes with `durability`. It costs two reference
     /// counts: reuse the handle for many writes.
-    pub fn with(&self, durability: Durability) -> Tree {
+    pub fn with_durability(&self, durability: Durability) -> Tree {
         Tree { durability, ..self.clone() }
     }
 

@@ -130,7 +130,7 @@ impl Tree {
         let write = || {
             let mut n = 0;
             c.first()?;
-            while c.valid() {
+            while c.is_valid() {
                 w.add(c.key(), Trailer::new(0, Kind::Put), c.value())?;
                 n += 1;
                 c.next()?;

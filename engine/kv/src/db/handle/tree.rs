@@ -37,9 +37,9 @@ impl Tree {
     /// use firn_kv::policy::LazyLeveled;
     /// use firn_kv::{Compression, Db, Policy, TreeOptions};
     /// let tree = Db::in_memory()?.tree("t", TreeOptions::default())?;
-    /// let policy = Policy::from(LazyLeveled { ratio: 4 });
+    /// let policy = Policy::from(LazyLeveled { ratio: 4, ..Default::default() });
     /// tree.set_options(TreeOptions { policy, compression: vec![Compression::None], ..tree.options() })?;
-    /// assert_eq!(tree.options().policy, LazyLeveled { ratio: 4 }.into());
+    /// assert_eq!(tree.options().policy, LazyLeveled { ratio: 4, ..Default::default() }.into());
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     ///

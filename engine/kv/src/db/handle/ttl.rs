@@ -11,7 +11,7 @@
 //! - A compaction drops an expired entry only if no older version of the key can remain, because
 //!   that version would reappear. Otherwise it drops the value and stores a deadline that is
 //!   expired by any clock. A table whose entries have all expired is dropped without being read
-//!   ([`CompactionFilter::gone_at`]).
+//!   ([`CompactionFilter::expires_at`]).
 //! - The manifest records the names of both hooks. So the tree cannot be opened without them by
 //!   mistake, which would allow values without a deadline.
 
@@ -96,8 +96,8 @@ impl AsRef<[u8]> for TtlValue {
 /// use firn_kv::{Db, TreeOptions};
 /// let db = Db::in_memory()?;
 /// let sessions = db.ttl_tree("sessions", TreeOptions::default())?;
-/// sessions.put_for("token", "ann", Duration::from_secs(3600))?;
-/// sessions.put_for("stale", "bob", Duration::ZERO)?;
+/// sessions.put_with_ttl("token", "ann", Duration::from_secs(3600))?;
+/// sessions.put_with_ttl("stale", "bob", Duration::ZERO)?;
 /// assert_eq!(sessions.get("token")?.unwrap(), "ann");
 /// assert!(sessions.get("stale")?.is_none());
 /// assert_eq!(sessions.len()?, 1);
@@ -137,7 +137,8 @@ impl TtlTree {
     /// Returns the underlying tree, for everything that does not concern values: deletes, flushes,
     /// compactions, options, statistics. Its values begin with their deadlines. Code that reads or
     /// writes them through this tree, or in snapshots, transactions and batches, converts them with
-    /// [`live`](TtlTree::live), [`live_in`](TtlTree::live_in) and [`timed`](TtlTree::timed).
+    /// [`decode_value`](TtlTree::decode_value), [`decode_range`](TtlTree::decode_range) and
+    /// [`encode_value`](TtlTree::encode_value).
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -155,14 +156,14 @@ impl TtlTree {
     /// # let db = Db::in_memory()?;
     /// let leases = db.ttl_tree("leases", TreeOptions::default())?;
     /// let mut batch = Batch::new();
-    /// batch.put(leases.tree(), "job 1", leases.timed("worker 7", Some(Duration::from_secs(30))))?;
+    /// batch.put(leases.tree(), "job 1", leases.encode_value("worker 7", Some(Duration::from_secs(30))))?;
     /// db.write(batch)?;
     /// let tx = db.transaction();
-    /// let lease = leases.live(tx.get(leases.tree(), "job 1")?)?;
+    /// let lease = leases.decode_value(tx.get(leases.tree(), "job 1")?)?;
     /// assert_eq!(lease.unwrap(), "worker 7");
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
-    pub fn timed(&self, value: impl AsRef<[u8]>, lifetime: Option<Duration>) -> Vec<u8> {
+    pub fn encode_value(&self, value: impl AsRef<[u8]>, lifetime: Option<Duration>) -> Vec<u8> {
         let until = |t: Duration| {
             self.now().saturating_add(u64::try_from(t.as_micros()).unwrap_or(NEVER)).min(NEVER - 1)
         };
@@ -173,13 +174,13 @@ impl TtlTree {
     ///
     /// # Errors
     /// `Corruption` if it has no deadline: it was not written through a `TtlTree`.
-    pub fn live(&self, stored: Option<Value>) -> Result<Option<TtlValue>> {
+    pub fn decode_value(&self, stored: Option<Value>) -> Result<Option<TtlValue>> {
         stored.map_or(Ok(None), |stored| live_at(stored, self.now()))
     }
 
     /// Returns the entries that are live now, out of an iterator over the tree in a snapshot or
     /// transaction.
-    pub fn live_in(&self, entries: Range) -> TtlRange {
+    pub fn decode_range(&self, entries: Range) -> TtlRange {
         TtlRange { entries, now: self.now() }
     }
 
@@ -189,7 +190,7 @@ impl TtlTree {
     /// For all writes: as [`Tree::put`]. The maximum length of a value is 8 bytes less than in
     /// other trees.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.tree.put(key, self.timed(value, None))
+        self.tree.put(key, self.encode_value(value, None))
     }
 
     /// Sets `key` to `value` for `lifetime`. Afterwards the key has no value; an earlier value does
@@ -197,13 +198,13 @@ impl TtlTree {
     ///
     /// # Errors
     /// As [`put`](TtlTree::put).
-    pub fn put_for(
+    pub fn put_with_ttl(
         &self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         lifetime: Duration,
     ) -> Result<()> {
-        self.tree.put(key, self.timed(value, Some(lifetime)))
+        self.tree.put(key, self.encode_value(value, Some(lifetime)))
     }
 
     /// Deletes `key`.
@@ -220,7 +221,7 @@ impl TtlTree {
     /// For all reads: as [`Tree::get`], and `Corruption` for a value that was written without a
     /// deadline.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<TtlValue>> {
-        self.live(self.tree.get(key)?)
+        self.decode_value(self.tree.get(key)?)
     }
 
     /// Returns the values of several keys, all read from one state of the tree and at one time.
@@ -243,12 +244,12 @@ impl TtlTree {
     /// Returns a double-ended iterator over the keys of a range with their values, in order. It
     /// skips expired values.
     pub fn range(&self, range: impl KeyBounds) -> TtlRange {
-        self.live_in(self.tree.range(range))
+        self.decode_range(self.tree.range(range))
     }
 
     /// Returns a double-ended iterator over the keys that start with `prefix`, with their values.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> TtlRange {
-        self.live_in(self.tree.prefix(prefix))
+        self.decode_range(self.tree.prefix(prefix))
     }
 
     /// Returns a double-ended iterator over all keys with their values, in order.
@@ -305,7 +306,7 @@ impl TtlTree {
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
     pub fn pop_first(&self) -> Result<Option<(Value, TtlValue)>> {
         while let Some((key, stored)) = self.tree.pop_first()? {
-            if let Some(value) = self.live(Some(stored))? {
+            if let Some(value) = self.decode_value(Some(stored))? {
                 return Ok(Some((key, value)));
             }
         }
@@ -339,10 +340,10 @@ impl TtlTree {
         new: Option<(&[u8], Option<Duration>)>,
     ) -> Result<std::result::Result<(), Option<TtlValue>>> {
         let key = key.as_ref();
-        let new = new.map(|(value, lifetime)| self.timed(value, lifetime));
+        let new = new.map(|(value, lifetime)| self.encode_value(value, lifetime));
         let mut stored = self.tree.get(key)?;
         loop {
-            let found = self.live(stored.clone())?;
+            let found = self.decode_value(stored.clone())?;
             if found.as_deref() != old {
                 return Ok(Err(found));
             }
@@ -367,8 +368,8 @@ impl TtlTree {
         let key = key.as_ref();
         let mut stored = self.tree.get(key)?;
         loop {
-            let found = self.live(stored.clone())?;
-            let new = f(found.as_ref()).map(|(value, lifetime)| self.timed(value, lifetime));
+            let found = self.decode_value(stored.clone())?;
+            let new = f(found.as_ref()).map(|(value, lifetime)| self.encode_value(value, lifetime));
             match self.tree.compare_and_swap(key, stored.as_deref(), new.as_deref())? {
                 Ok(()) => return Ok(found),
                 Err(other) => stored = other,
@@ -438,7 +439,7 @@ impl CompactionFilter for TtlHooks {
         Box::new(TtlSweep { now: job.now_micros })
     }
 
-    fn gone_at(&self, summary: &[u8]) -> Option<u64> {
+    fn expires_at(&self, summary: &[u8]) -> Option<u64> {
         summary.try_into().ok().map(u64::from_le_bytes).filter(|last| *last < NEVER)
     }
 }
@@ -448,7 +449,7 @@ struct TtlSweep {
 }
 
 impl CompactionFilterPass for TtlSweep {
-    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
+    fn filter(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         match deadline(value) {
             Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {
                 (true, _) => FilterDecision::Drop,

@@ -17,6 +17,7 @@ use crate::db::write::limits::{check_key, check_value};
 
 /// Result of [`Tree::update`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Updated {
     /// Value before the update.
     pub old: Option<Value>,

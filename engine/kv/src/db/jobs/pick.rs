@@ -63,7 +63,7 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         );
     }
     if options.compaction_filter.is_some() && options.summary.is_some() {
-        let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
+        let gone = |t: &Arc<TableHandle>| Some((t.meta.id, expires_at(t, options)?));
         let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();
         shape.change(|t| gone.contains_key(&t.id), |t| t.expires_micros = gone.get(&t.id).copied());
     }
@@ -169,7 +169,7 @@ pub fn is_due_with(db: &DbInner, t: &TreeInner, files: &TreeFiles) -> bool {
 
 /// Returns the time from which all entries of a table may be dropped, by the compaction filter. An
 /// unopened table is opened for it only if the policy drops whole time windows.
-fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
+fn expires_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     let (Some(purge), Some(_)) = (&options.compaction_filter, &options.summary) else {
         return None;
     };
@@ -180,5 +180,5 @@ fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     // panics: this code runs where a job is picked or has been installed.
     let table = t.table().ok()?;
     let summary = &table.properties().summary_bytes;
-    Error::catch("a compaction filter", || Ok(purge.gone_at(summary))).ok()?
+    Error::catch("a compaction filter", || Ok(purge.expires_at(summary))).ok()?
 }

@@ -226,6 +226,7 @@ impl Meters {
 /// Latency distribution of one operation, in nanoseconds with two significant digits. All fields
 /// are 0 if no operation was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Latency {
     /// Number of timed operations.
     pub timed: u64,

@@ -98,6 +98,7 @@ pub struct Pin {
 
 /// Disk space of table files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Space {
     /// Bytes of tables in the manifest.
     pub live: u64,

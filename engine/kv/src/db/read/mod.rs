@@ -13,7 +13,7 @@ pub mod lookup;
 pub mod sources;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hooks::Folded;
+use crate::base::hooks::MergeResult;
 use crate::base::key::{Kind, Seq};
 use crate::db::commit::CommitPipeline;
 use crate::db::observe::Observer;
@@ -445,7 +445,7 @@ fn gather(
         let facts = &table.properties().summary_bytes;
         if !maybe {
             done = cover > 0;
-        } else if !newest.is_empty() && merge.decided(key, &newest, facts) {
+        } else if !newest.is_empty() && merge.is_decided(key, &newest, facts) {
             // No version in this table can win. An older table is checked by its own properties.
             observer.on_decided();
             done = cover > 0;
@@ -469,7 +469,7 @@ fn gather(
     }
     ops.reverse();
     Ok(match fold(Some(merge), key, base.as_deref(), &ops)? {
-        Folded::Value(v) => Some(v.into()),
-        Folded::Absent => None,
+        MergeResult::Value(v) => Some(v.into()),
+        MergeResult::Absent => None,
     })
 }

@@ -164,7 +164,7 @@ metrics! {
         "shared" @"files.shared_open" s => Count(s.files.shared_open),
     }
     "firn_open_files_bound" "How many of those that share the bound may be open." {
-        @"files.most" s => Limit(s.files.most) }
+        @"files.most" s => Limit(s.files.limit) }
     "firn_files_reopened_total"
         "Files of tables that were opened again, having been closed to stay within the bound." {
         @"files.reopened" s => Count(s.files.reopened) }
@@ -191,10 +191,10 @@ metrics! {
         t => Count(t.runs.iter().map(|r| r.raw_bytes).sum()) }
     "firn_tree_entries" "Entries in tables." { t => Count(t.runs.iter().map(|r| r.entries).sum()) }
     "firn_tree_deletes" "Deletes among them." { t => Count(t.runs.iter().map(|r| r.deletes).sum()) }
-    "firn_tree_blob_files" "Blob files." { @"values.files" t => Count(t.values.files) }
-    "firn_tree_blob_bytes" "Bytes of blob files." { @"values.bytes" t => Count(t.values.bytes) }
+    "firn_tree_blob_files" "Blob files." { @"values.files" t => Count(t.blobs.files) }
+    "firn_tree_blob_bytes" "Bytes of blob files." { @"values.bytes" t => Count(t.blobs.bytes) }
     "firn_tree_blob_live_bytes" "Bytes of blob files that tables refer to; the rest is garbage." {
-        @"values.live_bytes" t => Count(t.values.live_bytes) }
+        @"values.live_bytes" t => Count(t.blobs.live_bytes) }
     "firn_tree_memtable_bytes" "Bytes in memtables." {
         @"memtable_bytes" t => Count(t.memtable_bytes) }
     "firn_tree_sealed_memtables" "Memtables that wait for their flush." {

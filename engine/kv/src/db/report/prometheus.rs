@@ -149,6 +149,7 @@ impl Stats {
     }
 
     /// Appends all statistics to a text.
+    #[doc(hidden)]
     pub fn export(&self, t: &mut PrometheusText) {
         let trees: Vec<_> = self.trees.iter().map(|tree| (Some(&*tree.name), tree)).collect();
         let reads: Vec<_> = trees.iter().map(|(name, tree)| (*name, &tree.reads)).collect();

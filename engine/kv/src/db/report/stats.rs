@@ -100,6 +100,7 @@ pub struct Stats {
 /// Anonymous memory of a Db in bytes. Dbs that share a [`MemoryBudget`](crate::MemoryBudget) report
 /// the sum over all of them, except for `tables`.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Memory {
     /// Configured memory budget in bytes.
     pub budget: u64,
@@ -125,6 +126,7 @@ impl Memory {
 
 /// Statistics of one tree.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TreeStats {
     /// Name of the tree.
     pub name: String,
@@ -141,21 +143,21 @@ pub struct TreeStats {
     /// The space bound that its policy declares for `space`, except for pinned files.
     pub bound: Option<SpaceBound>,
     /// Estimated bytes of one copy of every key: the size of its largest run.
-    pub one_copy: u64,
+    pub live_bytes: u64,
     /// Counters of its reads.
     pub reads: ReadStats,
     /// Its blob files.
-    pub values: BlobStats,
+    pub blobs: BlobStats,
 }
 
 impl TreeStats {
     /// Returns the declared space bound in bytes, or `None` when the policy declares none. It is
-    /// computed from the estimate of live bytes, [`one_copy`](TreeStats::one_copy). Blob files are
+    /// computed from the estimate of live bytes, [`live_bytes`](TreeStats::live_bytes). Blob files are
     /// added, because they have a bound of their own
     /// ([`blob_gc_percent`](crate::TreeOptions::blob_gc_percent)).
     pub fn bound_bytes(&self) -> Option<u64> {
-        let bound = self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)?;
-        Some(bound.saturating_add(self.values.bytes))
+        let bound = self.bound.map(|b| b.bytes(self.live_bytes)).filter(|b| *b < u64::MAX)?;
+        Some(bound.saturating_add(self.blobs.bytes))
     }
 }
 
@@ -176,6 +178,7 @@ pub struct BlobStats {
 
 /// Statistics of one run.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RunStats {
     /// Level of the run.
     pub level: u8,
@@ -197,7 +200,7 @@ impl Stats {
     /// Returns the bytes of all table files and blob files.
     pub fn table_bytes(&self) -> u64 {
         let tables: u64 = self.trees.iter().flat_map(|t| &t.runs).map(|r| r.bytes).sum();
-        tables + self.trees.iter().map(|t| t.values.bytes).sum::<u64>()
+        tables + self.trees.iter().map(|t| t.blobs.bytes).sum::<u64>()
     }
 
     /// Returns the bytes written to tables for each byte that the user wrote.
@@ -316,9 +319,9 @@ fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeSta
         debt: crate::compaction::debt(&view.options.policy, &shape),
         space: Space { live: shape.size() + values.size, pinned, writing },
         bound: Some(space_bound(&view.options.policy, &shape)),
-        one_copy: one_copy(&shape),
+        live_bytes: one_copy(&shape),
         reads: view.reads.report(),
-        values: BlobStats {
+        blobs: BlobStats {
             files: values.files.len() as u64,
             bytes: values.size,
             live_bytes: values.live,

@@ -27,6 +27,7 @@ struct HeldSnapshot {
 
 /// A live snapshot as listed by the statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotInfo {
     /// Name given at its creation.
     pub name: String,

@@ -2,7 +2,7 @@
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
-use crate::base::hooks::Folded;
+use crate::base::hooks::MergeResult;
 use crate::base::key::{Kind, Seq, Trailer};
 
 use crate::iterator::merging::MergeSource;
@@ -153,11 +153,11 @@ impl Visible {
     pub(super) fn fold(&mut self, base: Option<Vec<u8>>) -> Result<bool> {
         let folded = fold(self.merge.as_deref(), &self.key, base.as_deref(), &self.operands)?;
         Ok(match folded {
-            Folded::Value(v) => {
+            MergeResult::Value(v) => {
                 self.value = v;
                 true
             }
-            Folded::Absent => {
+            MergeResult::Absent => {
                 self.folded_away = true;
                 false
             }

@@ -169,7 +169,7 @@ impl SummaryTables {
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
             expires_micros: (self.model.workload.ttl_micros > 0 && deletes < 0.5).then(|| {
                 // The cast saturates.
-                ExactTtl(self.model.workload.ttl_micros).gone_at(newest_put as u64)
+                ExactTtl(self.model.workload.ttl_micros).expires_at(newest_put as u64)
             }),
             blob_bytes: 0,
             blob_relocation_bytes: 0,

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use firn_bench::ModelCliffs;
-use firn_cql::{Prepared, Run, Session, Values};
+use firn_cql::{Prepared, RunOptions, Session, Values};
 use firn_tools::output::Done;
 use firn_wide::Wide;
 use firn_workload::cliffs::{CliffCase, time};
@@ -50,14 +50,14 @@ impl CliffTable {
     }
 
     fn run(&self, statement: &Prepared, values: impl Values) -> Done<usize> {
-        let rows = self.0.run(statement, values, &Run::default()).map_err(refused)?;
+        let rows = self.0.run(statement, values, &RunOptions::default()).map_err(refused)?;
         Ok(rows.len())
     }
 
     /// Returns the nanoseconds of a statement that returns this many rows.
     fn time(&self, statement: &Prepared, rows: usize) -> Done<u64> {
         let one = |_| {
-            let found = self.0.run(statement, (), &Run::default())?.len();
+            let found = self.0.run(statement, (), &RunOptions::default())?.len();
             match found == rows {
                 true => Ok(()),
                 false => Err(format!("a wrong answer: {found} rows, not {rows}").into()),

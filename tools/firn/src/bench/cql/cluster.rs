@@ -6,7 +6,7 @@
 //! - The bench drops its keyspace from the cluster at its end, also after a failure.
 
 use firn_cluster::{ClusterUrl, Prepared, Session};
-use firn_cql::{BatchKind, Run, Values};
+use firn_cql::{BatchKind, RunOptions, Values};
 use firn_tools::output::{Done, Failure, bytes, count};
 use serde_json::json;
 
@@ -60,19 +60,20 @@ impl BenchSide {
 
     fn insert(&self, n: u64) -> Done {
         let row = (id(n), TEXT, TEXT, number(n));
-        self.session.run(&self.insert, row, &Run::default()).map_err(refused).map(drop)
+        self.session.run(&self.insert, row, &RunOptions::default()).map_err(refused).map(drop)
     }
 
     fn batch(&self, from: u64) -> Done {
         let member = |n: u64| (id(n), TEXT, TEXT, number(n)).bind(self.insert.markers());
         let members = (from..from + TOGETHER).map(|n| Ok((&self.insert, member(n)?)));
         let members = members.collect::<firn_cql::Result<Vec<_>>>().map_err(refused)?;
-        let done = self.session.batch(BatchKind::Unlogged, &members, &Run::default());
+        let done = self.session.batch(BatchKind::Unlogged, &members, &RunOptions::default());
         done.map_err(refused).map(drop)
     }
 
     fn select(&self, n: u64) -> Done {
-        let row = self.session.run(&self.select, (id(n),), &Run::default()).map_err(refused)?;
+        let row =
+            self.session.run(&self.select, (id(n),), &RunOptions::default()).map_err(refused)?;
         let found: Option<i32> = row.row(0).map(|r| r.at(3)).transpose().map_err(refused)?;
         expect("the number of a row", found, Some(number(n)))
     }
@@ -83,8 +84,8 @@ impl BenchSide {
     }
 
     fn scan(&self, rows: u64) -> Done {
-        let how = Run { page_size: Some(PAGE), ..Run::default() };
-        let mut walk = self.session.walk(&self.scan, (), &how).map_err(refused)?;
+        let how = RunOptions { page_size: Some(PAGE), ..RunOptions::default() };
+        let mut walk = self.session.query_prepared(&self.scan, (), &how).map_err(refused)?;
         let found = walk.try_fold(0, |found, row| row.map(|_| found + 1)).map_err(refused)?;
         expect("rows of a scan", found, rows)
     }

@@ -4,7 +4,7 @@
 //! All tables have the same rows: row `i` is row `i % 10` of partition `i / 10`. Its `n`, the
 //! column of the indexes and the view, is shared with nine rows of other partitions.
 
-use firn_cql::{Prepared, Run, Value};
+use firn_cql::{Prepared, RunOptions, Value};
 use firn_tools::output::{Done, count, nanos};
 
 use super::store::{CqlBench, any, expect, refused};
@@ -150,7 +150,7 @@ impl CqlBench {
         let insert = |statement: &Prepared, i: u64| -> Done {
             let n = i % values;
             let row = (int(i / TOGETHER), int(i % TOGETHER), text(n), int(n), int(i / values));
-            self.session.run(statement, row, &Run::default()).map(|_| ()).map_err(refused)
+            self.session.run(statement, row, &RunOptions::default()).map(|_| ()).map_err(refused)
         };
         let rows = values * TOGETHER;
         for kept in &KEPT {
@@ -172,7 +172,7 @@ impl CqlBench {
 
     /// Reads a few rows at a time: by the index or view, and as a partition of the plain table.
     fn reads_by_what_is_kept(&self, report: &mut DuelReport) -> Done {
-        let (how, values) = (Run::default(), self.values());
+        let (how, values) = (RunOptions::default(), self.values());
         let partition = self.prepare("SELECT * FROM bench.plain WHERE p = ?")?;
         for question in &QUESTIONS {
             let statement = self.prepare(question.statement)?;
@@ -230,7 +230,7 @@ impl CqlBench {
         };
         let insert = self.prepare("INSERT INTO bench.vectors (id, v) VALUES (?, ?)")?;
         let ask = self.prepare("SELECT id FROM bench.vectors ORDER BY v ANN OF ? LIMIT 10")?;
-        let how = Run::default();
+        let how = RunOptions::default();
         for id in 0..VECTORS {
             self.session.run(&insert, (int(id), vector(id)), &how).map_err(refused)?;
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use firn_cql::internals::syntax::parse;
-use firn_cql::{Prepared, Run};
+use firn_cql::{Prepared, RunOptions};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, bytes, nanos};
 use firn_wide::{Column, ColumnOrSuperColumn, ColumnParent, Mutation, RowMutation, SlicePredicate};
@@ -28,7 +28,7 @@ pub fn id(n: u64) -> i64 {
 impl CqlBench {
     fn insert(&self, statement: &Prepared, n: u64) -> Done {
         self.session
-            .run(statement, (id(n), TEXT, TEXT, (n % 1000) as i32), &Run::default())
+            .run(statement, (id(n), TEXT, TEXT, (n % 1000) as i32), &RunOptions::default())
             .map(|_| ())
             .map_err(refused)
     }
@@ -72,7 +72,8 @@ impl CqlBench {
 
     pub fn selects(&self, state: &str, seed: u64, report: &mut DuelReport) -> Done {
         let statement = self.prepare(SELECT)?;
-        let (parent, all, how) = (ColumnParent::new("Rows"), SlicePredicate::all(), Run::default());
+        let (parent, all, how) =
+            (ColumnParent::new("Rows"), SlicePredicate::all(), RunOptions::default());
         let mut meter = DuelMeter::new("SELECT rows", ROUNDS, EACH);
         for round in 0..ROUNDS {
             let rows: Vec<u64> =
@@ -107,7 +108,7 @@ impl CqlBench {
 
     /// Measures statements as text, which the cache finds by their bytes.
     pub fn texts(&self, report: &mut DuelReport) -> Done {
-        let (statement, how) = (self.prepare(SELECT)?, Run::default());
+        let (statement, how) = (self.prepare(SELECT)?, RunOptions::default());
         let mut meter = DuelMeter::new("SELECT rows by text", ROUNDS, EACH);
         for round in 0..ROUNDS {
             let rows: Vec<u64> =
@@ -135,7 +136,7 @@ impl CqlBench {
 
     /// Measures adding an element to a large collection, compared with small ones.
     pub fn elements(&self, report: &mut DuelReport) -> Done {
-        let how = Run::default();
+        let how = RunOptions::default();
         let run = |s: &Prepared, v: i32, id: i32, is_set: bool| -> Done {
             let done = match is_set {
                 true => self.session.run(s, (BTreeSet::from([v]), id), &how),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firn_cql::{Prepared, Run, Session};
+use firn_cql::{Prepared, RunOptions, Session};
 use firn_tools::output::{Done, Failure};
 use firn_wide::{CfDef, Keyspace, KsDef};
 
@@ -55,7 +55,8 @@ impl CqlBench {
 
     /// Reads all pages of a statement, which must have this many rows in total.
     pub fn pages(&self, statement: &Prepared, rows: u64) -> Done {
-        let (mut how, mut found) = (Run { page_size: Some(PAGE), ..Run::default() }, 0);
+        let (mut how, mut found) =
+            (RunOptions { page_size: Some(PAGE), ..RunOptions::default() }, 0);
         loop {
             let page = self.session.run(statement, (), &how).map_err(refused)?;
             found += page.len() as u64;

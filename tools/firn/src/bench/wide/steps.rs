@@ -164,7 +164,7 @@ fn batches(b: &WideBench, report: &mut DuelReport) -> Done {
             Ok(columns.chunks(COLUMNS as usize).try_for_each(|row| {
                 let mut batch = Batch::new();
                 row.iter().try_for_each(|c| batch.put(&kv, &c.full, &c.stored))?;
-                b.store.db().with(Durability::Process).write(batch)
+                b.store.db().with_durability(Durability::Process).write(batch)
             })?)
         };
         meter.round(ours, beside)?;
@@ -383,7 +383,7 @@ pub fn last_ten(b: &WideBench, report: &mut DuelReport) -> Done {
             let mut c = family.tree().cursor(&*from..&*until)?;
             c.last()?;
             let mut n = 0;
-            while c.valid() && n < 10 {
+            while c.is_valid() && n < 10 {
                 n += 1;
                 c.prev()?;
             }
@@ -418,7 +418,7 @@ pub fn walk(b: &WideBench, what: &str, report: &mut DuelReport) -> Done {
             let mut c = family.tree().cursor(..)?;
             c.first()?;
             let mut n = 0;
-            while c.valid() {
+            while c.is_valid() {
                 n += 1;
                 c.next()?;
             }
@@ -469,7 +469,7 @@ pub fn long_slices(b: &WideBench, report: &mut DuelReport) -> Done {
                 let mut c = family.tree().cursor(&*cell_key(&family, WIDEST, start)?..)?;
                 c.first()?;
                 let mut n = 0;
-                while c.valid() && n < SLICE {
+                while c.is_valid() && n < SLICE {
                     touch(c.value());
                     n += 1;
                     c.next()?;

@@ -84,7 +84,7 @@ impl WideBench {
         Ok(self
             .store
             .db()
-            .with(Durability::Process)
+            .with_durability(Durability::Process)
             .tree(&format!("{BESIDE}{name}"), TreeOptions::default())?)
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use firn_cql::Bound;
+use firn_cql::BoundValue;
 use firn_cql::internals::values::{from_exported_json, from_plain};
 use firn_tools::io::{Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -38,7 +38,8 @@ impl Copy {
         let refused = RefusedRows::new(&self.how, &path, &table.place)?;
         let mut target =
             CopyTarget::new(backend, table, &names, &self.how, refused).map_err(failure)?;
-        let types: Vec<Type> = target.one.markers().iter().map(|m| m.of.of.clone()).collect();
+        let types: Vec<Type> =
+            target.one.markers().iter().map(|m| m.column_type.value_type.clone()).collect();
         let watch = Stopwatch::start();
         let (is_tolerant, null) = (self.how.refusals.is_tolerant(), &*self.how.null);
         let mut rows =
@@ -96,12 +97,12 @@ impl Copy {
 
     /// Returns the bound value of a cell. A missing cell or the null text binds nothing, so its
     /// column does not change.
-    fn bound(&self, of: &Type, cell: Option<&[u8]>) -> Result<Bound, String> {
+    fn bound(&self, of: &Type, cell: Option<&[u8]>) -> Result<BoundValue, String> {
         let is_json = self.how.format == Format::Json;
         // JSON has its own null; an empty JSON text is an empty text.
         let stands_for_null =
             |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
-        let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(Bound::Unset) };
+        let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(BoundValue::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         let text = &*self.how.values.usual(of, text)?;
         // A text may contain a CQL literal, as cells of other formats do.
@@ -112,11 +113,13 @@ impl Copy {
             match from_exported_json(of, value) {
                 Ok(value) => return Ok(value),
                 Err(why) => {
-                    return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string());
+                    return from_plain(of, text)
+                        .map(BoundValue::Bytes)
+                        .map_err(|_| why.to_string());
                 }
             }
         }
-        from_plain(of, text).map(Bound::Bytes).map_err(|e| e.to_string())
+        from_plain(of, text).map(BoundValue::Bytes).map_err(|e| e.to_string())
     }
 }
 

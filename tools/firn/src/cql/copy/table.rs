@@ -39,12 +39,12 @@ impl CopyTable {
 
     /// Reports whether it is a counter table: a table has counters, or other columns.
     pub fn is_counter(&self) -> bool {
-        self.columns.iter().any(|c| c.of.of.is_counter())
+        self.columns.iter().any(|c| c.column_type.value_type.is_counter())
     }
 
     /// Reports whether a column of a counter table belongs to the key.
     pub fn is_key(&self, name: &str) -> bool {
-        self.column(name).is_some_and(|c| !c.of.of.is_counter())
+        self.column(name).is_some_and(|c| !c.column_type.value_type.is_counter())
     }
 
     /// Returns the columns of its partition key, in order.

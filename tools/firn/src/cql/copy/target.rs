@@ -1,7 +1,7 @@
 //! Writes rows into a table, in batches.
 
 use csv::ByteRecord;
-use firn_cql::{Bound, quote_if_needed};
+use firn_cql::{BoundValue, quote_if_needed};
 
 use super::mode::CopyMode;
 use super::parts::{BadRow, quoted};
@@ -23,7 +23,7 @@ pub struct CopyTarget<'a, B: ShellBackend> {
     chunk: usize,
     width: usize,
     /// Pending values.
-    pub cells: Vec<Bound>,
+    pub cells: Vec<BoundValue>,
     lines: Vec<u64>,
     /// Pending rows, if rows may be refused.
     rows: Vec<ByteRecord>,

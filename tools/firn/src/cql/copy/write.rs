@@ -36,7 +36,8 @@ impl Copy {
             other => failure(other),
         };
         let mut prepared = backend.prepare(&statement).map_err(failed)?;
-        let types: Vec<Type> = prepared.columns().iter().map(|c| c.of.of.clone()).collect();
+        let types: Vec<Type> =
+            prepared.columns().iter().map(|c| c.column_type.value_type.clone()).collect();
         let head = self.how.header.then_some(&names[..]);
         let mut writer = match &self.file {
             Some(file) => self.how.file(file, head)?,

@@ -107,6 +107,8 @@ pub struct Retry {
     pub first_pause: Duration,
     /// Upper bound of every pause. Default 10 ms.
     pub longest_pause: Duration,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for Retry {
@@ -115,6 +117,7 @@ impl Default for Retry {
             attempts: 32,
             first_pause: Duration::from_micros(50),
             longest_pause: Duration::from_millis(10),
+            _non_exhaustive: (),
         }
     }
 }
@@ -378,7 +381,7 @@ impl Transaction {
     }
 
     /// Returns the transaction with another durability for its commit.
-    pub fn with(mut self, durability: Durability) -> Transaction {
+    pub fn with_durability(mut self, durability: Durability) -> Transaction {
         self.db.durability = durability;
         self
     }

@@ -19,7 +19,8 @@ const FEW: u64 = 70;
 fn open() -> (Db, Tree) {
     let options = DbOptions { background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", options).unwrap();
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }

@@ -83,13 +83,22 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         ("dropped", |db, tree| db.drop_tree(tree.name()).unwrap()),
         ("closed", |db, _| db.close().unwrap()),
         ("given a policy that minds them not", |_, tree| {
-            let policy = Policy::Tiered(Tiered { min_runs: 30, max_runs: 64, bucket: 3.0 });
+            let policy = Policy::Tiered(Tiered {
+                min_runs: 30,
+                max_runs: 64,
+                bucket: 3.0,
+                ..Tiered::default()
+            });
             tree.set_options(TreeOptions { policy, ..tree.options() }).unwrap();
         }),
     ];
     for (what, end) in ends {
-        let (db, tree, report) =
-            open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
+        let (db, tree, report) = open(Policy::Tiered(Tiered {
+            min_runs: 2,
+            max_runs: 32,
+            bucket: 3.0,
+            ..Tiered::default()
+        }));
         let pause = db.pause_background().unwrap();
         while db.inner().scheduler.writes().runs().rate() == 0 {
             tree.put("k", "v").unwrap();

@@ -23,7 +23,8 @@ fn open(env: &MemEnv) -> (Db, Tree) {
         DbOptions { background_threads: 0, ..DbOptions::default() },
     )
     .unwrap();
-    let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
+    let policy =
+        Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0, ..Tiered::default() });
     let tree = db.tree("t", TreeOptions { policy, ..TreeOptions::default() }).unwrap();
     (db, tree)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::prepared::Prepared;
 use super::{Session, StatementOutcome, Values};
 use crate::error::Result;
-use crate::exec::Run;
+use crate::exec::RunOptions;
 use crate::exec::{FromRow, PagingState, Row, Rows};
 use crate::values::FromValue;
 
@@ -51,16 +51,16 @@ type PageSource = Box<dyn FnMut(PagingState) -> Result<Rows> + Send + Sync>;
 /// # std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_cql::Error>(())
 /// ```
-pub struct Walk {
+pub struct PagedRows {
     source: PageSource,
     page: Arc<Rows>,
     /// Index of the next row in the page.
     next: usize,
 }
 
-impl std::fmt::Debug for Walk {
+impl std::fmt::Debug for PagedRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Walk { source: _, page, next } = self;
+        let PagedRows { source: _, page, next } = self;
         f.debug_struct("Walk").field("page", page).field("next", next).finish_non_exhaustive()
     }
 }
@@ -70,19 +70,24 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`execute`](Session::execute) for the first page; errors of later pages are items.
-    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
-        self.query_as(cql, values, &Run::default())
+    pub fn query(&self, cql: &str, values: impl Values) -> Result<PagedRows> {
+        self.query_with(cql, values, &RunOptions::default())
     }
 
     /// Like [`query`](Session::query), with these options. The default page size is
-    /// [`PAGE`](Walk::PAGE) rows.
+    /// [`PAGE`](PagedRows::PAGE) rows.
     ///
     /// # Errors
     /// Those of [`query`](Session::query).
-    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
+    pub fn query_with(
+        &self,
+        cql: &str,
+        values: impl Values,
+        how: &RunOptions,
+    ) -> Result<PagedRows> {
         match self.begin(cql, &values, how)? {
-            StatementOutcome::Done(rows) => Ok(Walk::over_pages(*rows, |_| Ok(Rows::void()))),
-            StatementOutcome::Compiled(prepared) => self.walk(&prepared, values, how),
+            StatementOutcome::Done(rows) => Ok(PagedRows::over_pages(*rows, |_| Ok(Rows::void()))),
+            StatementOutcome::Compiled(prepared) => self.query_prepared(&prepared, values, how),
         }
     }
 
@@ -90,31 +95,37 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`query`](Session::query).
-    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
+    pub fn query_prepared(
+        &self,
+        prepared: &Prepared,
+        values: impl Values,
+        how: &RunOptions,
+    ) -> Result<PagedRows> {
         let prepared = self.present(prepared)?.into_owned();
         let bound = values.bind(prepared.markers())?;
         let mut how = how.clone();
-        how.page_size = how.page_size.or(Some(Walk::PAGE));
+        how.page_size = how.page_size.or(Some(PagedRows::PAGE));
         let first = self.run(&prepared, &bound, &how)?;
         let session = self.clone();
-        Ok(Walk::over_pages(first, move |from| {
+        Ok(PagedRows::over_pages(first, move |from| {
             how.paging = Some(from);
             session.run(&prepared, &bound, &how)
         }))
     }
 }
 
-impl Walk {
+impl PagedRows {
     /// Default number of rows of a page.
     pub const PAGE: usize = 1000;
 
     /// Iterates over this page and those after it. `next` fetches the page that begins at the
     /// paging state of the page before. For sessions with remote databases.
+    #[doc(hidden)]
     pub fn over_pages(
         first: Rows,
         next: impl FnMut(PagingState) -> Result<Rows> + Send + Sync + 'static,
-    ) -> Walk {
-        Walk { source: Box::new(next), page: Arc::new(first), next: 0 }
+    ) -> PagedRows {
+        PagedRows { source: Box::new(next), page: Arc::new(first), next: 0 }
     }
 
     /// Returns the current page: its columns, its warnings and its paging state.
@@ -153,7 +164,7 @@ impl Walk {
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for PagedRows {
     type Item = Result<OwnedRow>;
 
     fn next(&mut self) -> Option<Result<OwnedRow>> {
@@ -187,7 +198,7 @@ impl OwnedRow {
 /// An iterator whose rows are converted to a Rust type.
 #[derive(Debug)]
 pub struct Typed<T> {
-    walk: Walk,
+    walk: PagedRows,
     of: PhantomData<fn() -> T>,
 }
 
