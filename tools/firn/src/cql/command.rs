@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::backend::ShellSetting;
 use super::command_words::CommandWords;
 use super::copy::Copy;
+use super::other_shells;
 
 /// A command of the shell.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,9 @@ fn only(
 /// # Errors
 /// The command is invalid.
 pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
+    if let Some(hint) = other_shells::hint(text) {
+        return Err(hint);
+    }
     let mut words = CommandWords::new(text);
     let Some((first, false)) = words.next() else { return Ok(None) };
     let command = match &*first.to_ascii_uppercase() {

@@ -17,6 +17,7 @@ mod copy;
 mod help;
 mod local;
 mod logged;
+mod other_shells;
 mod refusal;
 mod remote;
 mod schema;

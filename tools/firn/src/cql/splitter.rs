@@ -3,6 +3,7 @@
 //!
 //! Invariant: only the incomplete rest of the input is in memory.
 
+use super::other_shells;
 use firn_cql::Script;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
@@ -97,11 +98,16 @@ impl StatementSplitter {
             return None;
         }
         let word = &self.text[start..first.end as usize];
-        let end = if COMMANDS.iter().any(|c| c.eq_ignore_ascii_case(word)) {
+        let end = if let Some(end) = other_shells::line_end(&self.text[start..]) {
+            start + end
+        } else if COMMANDS.iter().any(|c| c.eq_ignore_ascii_case(word)) {
             self.command_end(start, lexer, ended)?
         } else {
-            let piece = Script::new(&self.text[self.at..]).next().filter(|p| p.closed || ended)?;
-            self.at + piece.end
+            let rest = &self.text[self.at..];
+            match Script::new(rest).next().filter(|p| p.closed || ended) {
+                Some(piece) => self.at + piece.end,
+                None => self.at + other_shells::vertical_end(rest)?,
+            }
         };
         self.advance(start);
         let source = StatementSource {
@@ -147,6 +153,10 @@ mod tests {
     #[test]
     fn statements_end_with_a_semicolon_and_commands_with_their_line() {
         assert_eq!(cut(&["USE a; USE\n b;\n\n"]), ["1:1 USE a", "1:8 USE\n b"]);
+        assert_eq!(
+            cut(&[".tables\n", "\\d t\n", "SELECT a\nFROM t\\G\n", "USE a;\n"]),
+            ["1:1 .tables", "2:1 \\d t", "3:1 SELECT a\nFROM t\\G", "5:1 USE a"]
+        );
         assert_eq!(
             cut(&["help\nUSE a;desc tables; exit"]),
             ["1:1 help", "2:1 USE a", "2:7 desc tables", "2:20 exit"]
