@@ -63,7 +63,7 @@ fn content(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeSet<String> {
 
 fn migrate(temp: &Temp, url: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
-    command.args(["--db", "shop", "migrate", "--to", url, "--settle", "0"]).args(more);
+    command.args(["--db", "shop", "migrate", "--to", url, "--counter-wait", "0"]).args(more);
     command.current_dir(&temp.0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

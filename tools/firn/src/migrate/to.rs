@@ -62,11 +62,11 @@ pub struct MigrateArgs {
     #[arg(long, value_name = "URL", required_unless_present = "from", conflicts_with = "from")]
     pub to: Option<String>,
     /// Copy the tables from this cluster, through CQL alone; the store is created if there is none
-    #[arg(long, value_name = "URL", conflicts_with_all = ["replication", "settle", "follow"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["replication", "counter_wait", "follow"])]
     pub from: Option<String>,
     /// Copy nothing; compare the store with the cluster of --to or --from, cell by cell: values,
     /// write times, times to live
-    #[arg(long, conflicts_with_all = ["dry_run", "resume", "journal", "rate", "replication", "settle", "follow"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "resume", "journal", "rate", "replication", "counter_wait", "follow"])]
     pub verify: bool,
     /// Accept this difference of remaining times to live
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "verify")]
@@ -121,8 +121,8 @@ pub struct MigrateArgs {
     #[arg(long, value_name = "SIZE", default_value = "16g", requires = "follow", value_parser = options::size)]
     hold_log: u64,
     /// Check counter updates without an answer only after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
-    settle: u64,
+    #[arg(long, value_name = "SECONDS", alias = "settle", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
+    counter_wait: u64,
 }
 
 fn parse_parallel(text: &str) -> Result<usize, String> {
@@ -461,9 +461,9 @@ impl Migration<'_> {
             ));
         }
         let (target, journal) = (target, Arc::new(journal));
-        let settle = Duration::from_secs(args.settle);
+        let counter_wait = Duration::from_secs(args.counter_wait);
         let progress = Progress::operations("migrate", Some(outward.ranges()));
-        outward.send_all(&target, &journal, args.parallel, settle, &self.stop, &progress)?;
+        outward.send_all(&target, &journal, args.parallel, counter_wait, &self.stop, &progress)?;
         drop(progress);
         let cells = target.counts.cells.load(Ordering::Relaxed);
         Ok(CopiedTables { target, journal, cells, seconds: watch.seconds() })
