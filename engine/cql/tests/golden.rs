@@ -44,7 +44,7 @@ fn options() -> Options {
         event_log: false,
         ..DbOptions::default()
     };
-    Options { store: StoreOptions { db, clock: None }, ..Options::default() }
+    Options { store: StoreOptions { db, ..StoreOptions::default() }, ..Options::default() }
 }
 
 fn open(env: &MemEnv) -> (Wide, Session) {
