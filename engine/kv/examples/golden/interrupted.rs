@@ -1,5 +1,5 @@
-//! Stores as a power cut leaves them, in the middle of each kind of work: one store for each kind
-//! of remains that an opening must clear up.
+//! Stores as a power cut leaves them: one for each kind of unfinished file that an opening finds and
+//! removes or completes.
 
 use std::collections::BTreeSet;
 use std::path::Path;

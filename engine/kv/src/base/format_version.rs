@@ -94,8 +94,8 @@ pub mod pretended {
         FormatVersion(NEWEST.load(Relaxed))
     }
 
-    /// Makes this process act as a program whose newest version is `number`. Its files differ from
-    /// those of version 1 only in the number. Only for tests in a process of their own.
+    /// Makes this process act as a program with `number` as its newest version. Files of that
+    /// version differ from those of version 1 only in the number. Only for tests in a process of their own.
     pub fn set_newest(number: u32) {
         NEWEST.store(number.max(FormatVersion::OLDEST.0), Relaxed);
     }
