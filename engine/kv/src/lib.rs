@@ -107,7 +107,9 @@ pub mod stats {
 
 /// Traits that an [`Env`] of your own implements: files, locks, maps and threads.
 pub mod fs {
-    pub use crate::env::{FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
+    pub use crate::env::{
+        FileLock, FileMap, FileTerms, LogFile, LogView, ReadFile, Thread, WriteFile,
+    };
 }
 
 /// Runs the examples of the pages as tests.

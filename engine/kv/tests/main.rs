@@ -36,6 +36,7 @@ mod jobs;
 mod large;
 mod left_behind;
 mod locks;
+mod long_values;
 mod long_walks;
 mod longest;
 mod memory;

@@ -3,7 +3,8 @@
 //! There are three types:
 //! - [`ForkMark`]: a page that a `fork()` child finds empty.
 //! - [`ReadMap`]: a private view of a finished file, read as a slice.
-//! - [`LogMap`]: a shared writable map of a log file, only ever written, through [`LogMap::write`].
+//! - [`LogMap`]: a shared writable map of a log file, written through [`LogMap::write`]. Its bytes
+//!   before a mark can be read as slices, and are not written any more.
 //!
 //! Safety argument:
 //! - A `ReadMap` returns `&[u8]`, so nobody may change or truncate the file while the map lives.
@@ -11,12 +12,15 @@
 //!   reading. Unlinking removes it, which preserves its pages. The store's lock excludes other
 //!   engines. If another program truncates a table under a running engine, a signal kills that
 //!   engine, as with every program that maps files. `ReadMode::Pread` avoids even that.
-//! - A `LogMap` exposes neither a slice nor a pointer. The only access is a bounds-checked copy
-//!   into it, from a slice that cannot be in the map (no code can create one). No reference to the
-//!   mapped memory ever exists, so no aliasing rule can be broken. Callers make concurrent writes
-//!   disjoint (the contract of [`LogFile`](super::LogFile)). If a caller fails to, the overlapping
-//!   bytes of the *file* are a mixture of both writes, and nothing in this process reads that
-//!   memory.
+//! - A `LogMap` is written by bounds-checked copies, and only at and after its mark
+//!   (`LogMap::viewed`). Slices exist only of bytes before the mark, which only grows. So no byte is
+//!   written through the map while a slice of it exists, and no source of a copy overlaps its
+//!   target. Callers make concurrent writes disjoint from each other and from the bytes that they
+//!   put before the mark (the contract of [`LogFile`](super::LogFile)); the log does both under its
+//!   lock. If a caller fails to make writes disjoint, the overlapping bytes of the *file* are a
+//!   mixture of both.
+//! - A log file is overwritten through another map only when no view of it is left
+//!   (`wal/writer.rs`): a writer recycles only files of its own, and those only without a view.
 //! - A map is never longer than its file. It has the file's length at the time of mapping. Before a
 //!   log file is shortened, a shorter map replaces its map under exclusive access. The engine
 //!   shortens no file that it has mapped for reading.
@@ -27,11 +31,11 @@
 use std::fs::File;
 use std::io;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use memmap2::{Mmap, MmapOptions, MmapRaw};
 
-use super::FileMap;
+use super::{FileMap, LogView};
 
 /// Maximum number of files that a process maps for reading. Linux limits a process to 65,530 maps
 /// (`vm.max_map_count`), and a process without free maps gets no memory either.
@@ -146,30 +150,42 @@ impl ForkMark {
 }
 
 /// A shared, writable map of a log file whose blocks are reserved.
-pub(super) struct LogMap(MmapRaw);
+pub(super) struct LogMap {
+    map: MmapRaw,
+    /// Bytes before this offset are not written any more.
+    viewed: AtomicU64,
+}
 
 impl LogMap {
     /// Maps `len` bytes of the file; `len` is its length and not zero.
     pub fn new(file: &File, len: usize) -> io::Result<LogMap> {
-        Ok(LogMap(MmapOptions::new().len(len).map_raw(file)?))
+        Ok(LogMap { map: MmapOptions::new().len(len).map_raw(file)?, viewed: AtomicU64::new(0) })
     }
 
-    /// Copies `bytes` to `offset`. Returns `false`, and copies nothing, if they do not fit.
+    /// Ends writing before `end`, so that those bytes can be read.
+    #[cfg(unix)]
+    pub fn end_writing_before(&self, end: u64) {
+        self.viewed.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Copies `bytes` to `offset`. Returns `false`, and copies nothing, if they do not fit, or
+    /// writing has ended there.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
-        let len = self.0.len();
+        let len = self.map.len();
         let Ok(start) = usize::try_from(offset) else { return false };
-        if start > len || bytes.len() > len - start {
+        if start > len || bytes.len() > len - start || offset < self.viewed.load(Ordering::Relaxed)
+        {
             return false;
         }
         // SAFETY: `start + bytes.len() <= len`, so the target is within the map, which is writable
-        // and lives as long as `self`. The source cannot overlap it, as no slice of the map exists.
-        // Concurrent calls write disjoint ranges (the contract of `LogFile`), and nothing reads the
-        // memory through this map.
+        // and lives as long as `self`. Slices of the map end at the mark, so neither the source nor
+        // any other one overlaps the target. Concurrent calls write disjoint ranges (the contract of
+        // `LogFile`).
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),
-                self.0.as_mut_ptr().add(start),
+                self.map.as_mut_ptr().add(start),
                 bytes.len(),
             )
         };
@@ -181,11 +197,11 @@ impl LogMap {
     pub fn populate(&self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         {
-            let end = offset.saturating_add(len).min(self.0.len() as u64);
+            let end = offset.saturating_add(len).min(self.map.len() as u64);
             if offset < end {
                 // A kernel without this advice (before 5.14) returns EINVAL. Then the first write
                 // to a page faults as usual.
-                let _ = self.0.advise_range(
+                let _ = self.map.advise_range(
                     memmap2::Advice::PopulateWrite,
                     offset as usize,
                     (end - offset) as usize,
@@ -199,7 +215,19 @@ impl LogMap {
     /// Writes dirty pages to the file, on systems where syncing the descriptor does not.
     #[cfg(not(target_os = "linux"))]
     pub fn flush(&self) -> io::Result<()> {
-        self.0.flush()
+        self.map.flush()
+    }
+}
+
+impl LogView for LogMap {
+    fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let end = offset.checked_add(len as u64)?;
+        if end > self.viewed.load(Ordering::Relaxed).min(self.map.len() as u64) {
+            return None;
+        }
+        // SAFETY: within the map, which lives as long as `self`. The bytes are before the mark, so
+        // they are not written any more (the module's argument).
+        Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(offset as usize), len) })
     }
 }
 
@@ -213,6 +241,30 @@ mod tests {
         safe fn fork() -> i32;
         safe fn _exit(status: i32) -> !;
         fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    }
+
+    /// Bytes can be read only where writing has ended, also after the file was removed.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // the test is about a file's map
+    fn a_log_is_read_only_before_its_mark() {
+        let path = std::env::temp_dir().join(format!("firn-log-map-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = file.unwrap();
+        file.set_len(8192).unwrap();
+        let map = LogMap::new(&file, 8192).unwrap();
+        assert!(map.write(0, b"head") && map.write(5000, b"tail"));
+        assert_eq!(map.bytes(0, 4), None);
+        map.end_writing_before(4);
+        assert_eq!(map.bytes(0, 4), Some(&b"head"[..]));
+        assert_eq!((map.bytes(1, 4), map.bytes(5, 0), map.bytes(u64::MAX, 2)), (None, None, None));
+        assert!(!map.write(3, b"x") && !map.write(0, b""), "what can be read was written");
+        assert!(map.write(4, b"more") && !map.write(8190, b"over"));
+        map.end_writing_before(2);
+        assert!(!map.write(3, b"x"), "the mark went back");
+        std::fs::remove_file(&path).unwrap();
+        map.end_writing_before(u64::MAX);
+        assert_eq!(map.bytes(4, 4), Some(&b"more"[..]));
+        assert_eq!((map.bytes(5000, 4), map.bytes(8190, 3)), (Some(&b"tail"[..]), None));
     }
 
     #[test]

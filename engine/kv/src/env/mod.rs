@@ -109,11 +109,52 @@ pub trait LogFile: Send + Sync {
     fn discard_from(&self, offset: u64) {
         let _ = offset;
     }
+    /// Returns a view of the bytes before `end`, if this process has them in memory. They must have
+    /// been written. While the view lives, nobody writes to them, through this or any other handle;
+    /// [`write_at`](LogFile::write_at) refuses it. The default, `None`: the caller keeps a copy.
+    fn view(&self, end: u64) -> Option<Arc<dyn LogView>> {
+        let _ = end;
+        None
+    }
     /// Truncates the file to `len` bytes, at least 1 and at most the capacity. `len` becomes the
     /// new capacity, and the rest returns to the file system. Needs exclusive access, so no other
     /// thread writes meanwhile. The remaining bytes stay as durable as before; the new length is
     /// durable after the next sync.
     fn shorten(&mut self, len: u64) -> Result<()>;
+}
+
+/// Bytes of a log file that do not change. It outlives the handle and the name of the file.
+pub trait LogView: Send + Sync {
+    /// Returns `len` bytes at `offset`. Returns `None` if they are not before the end of the view.
+    fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]>;
+}
+
+/// A part of a log file's memory, such as the payload of a record.
+#[derive(Clone)]
+pub struct LogSlice {
+    view: Arc<dyn LogView>,
+    offset: u64,
+    len: usize,
+}
+
+debug_by!(LogSlice, "LogSlice", offset, len);
+
+impl LogSlice {
+    /// Returns `len` bytes at `offset` of the file, if they are before the end of the view.
+    pub fn new(view: Arc<dyn LogView>, offset: u64, len: usize) -> Option<LogSlice> {
+        view.bytes(offset, len)?;
+        Some(LogSlice { view, offset, len })
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.view.bytes(self.offset, self.len).unwrap_or_default()
+    }
+
+    /// Returns what keeps the bytes in memory.
+    pub fn view(&self) -> &Arc<dyn LogView> {
+        &self.view
+    }
 }
 
 /// An exclusive lock on a file, held until dropped.

@@ -28,7 +28,7 @@ use super::map::{ForkMark, LogMap, ReadMap};
 use super::place::{HeldDir, HeldDirs, OpenMode};
 use super::system;
 use super::write_back::begin_writing;
-use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, FileTerms, LogFile, LogView, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
 use crate::util::sort::sort;
@@ -91,7 +91,7 @@ impl OsEnv {
             return Ok(Box::new(PlainLog { named, capacity }));
         }
         let map = LogMap::new(&named.file, len).map_err(|e| named.error("map", e))?;
-        Ok(Box::new(OsLog { named, capacity, map }))
+        Ok(Box::new(OsLog { named, capacity, map: Arc::new(map) }))
     }
 }
 
@@ -232,7 +232,7 @@ impl WriteFile for OsWrite {
 struct OsLog {
     named: NamedFile,
     capacity: u64,
-    map: LogMap,
+    map: Arc<LogMap>,
 }
 
 /// A log that is written without a map.
@@ -293,6 +293,13 @@ impl LogFile for OsLog {
         self.map.populate(offset, len);
     }
 
+    /// Elsewhere than on Unix, a file with a view could be neither shortened nor removed.
+    #[cfg(unix)]
+    fn view(&self, end: u64) -> Option<Arc<dyn LogView>> {
+        self.map.end_writing_before(end);
+        Some(self.map.clone())
+    }
+
     fn discard_from(&self, offset: u64) {
         system::discard(&self.named.file, offset, self.capacity);
     }
@@ -302,8 +309,10 @@ impl LogFile for OsLog {
             Ok(short) if short > 0 && len <= self.capacity => short,
             _ => return Err(past_capacity(&self.named.path, len, 0, self.capacity)),
         };
-        // Drop the long map first: touching its pages after the new end would raise a signal.
-        self.map = LogMap::new(&self.named.file, short).map_err(|e| self.named.error("map", e))?;
+        // Replace the long map first: touching its pages after the new end would raise a signal.
+        // A view of it ends before the new end.
+        let map = LogMap::new(&self.named.file, short).map_err(|e| self.named.error("map", e))?;
+        self.map = Arc::new(map);
         self.capacity = len;
         self.named.file.set_len(len).map_err(|e| self.named.error("shorten", e))
     }

@@ -9,6 +9,9 @@
 //! - Then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of its
 //!   maximum size.
 //!
+//! A long value ([`LONG_VALUE`]) stays in the memory of the log, if that can be read. It counts as if
+//! it were in the arena, so the memory of the log bounds what the memtable refers to.
+//!
 //! So little is copied, a memtable that is never written costs almost nothing, and only large ones
 //! take much address space. Memory beyond the room is not touched, and only pieces of large
 //! memtables get huge pages.
@@ -47,6 +50,7 @@ use crate::base::error::{Error, Result};
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::ops::Op;
+use crate::env::LogSlice;
 use crate::range_del::deletions::Deletions;
 use crate::range_del::tombstone::{Fragments, RangeTombstone};
 use crate::util::hash::key_hash;
@@ -58,6 +62,7 @@ use deletes::RangeDeletes;
 use filter::KeyFilter;
 use pool::Lease;
 use skiplist::SkipList;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -73,6 +78,9 @@ pub const LEAST: usize = FIRST + 64;
 pub const MIN_CAPACITY: usize = 64 << 10;
 /// Largest capacity, in bytes: references have 32 bits.
 pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
+/// Smallest value, in bytes, that stays in the memory of the log. Shorter ones cost little to copy,
+/// and are next to their keys in the arena.
+pub const LONG_VALUE: usize = 4096;
 
 /// An ordered map from (key, trailer) to values in a bounded amount of memory. All methods take
 /// `&self`.
@@ -86,6 +94,8 @@ pub struct Memtable {
     room: AtomicUsize,
     /// Bytes reserved for adds: an upper bound of their final arena usage.
     reserved: CachePadded<AtomicUsize>,
+    /// Bytes by which the arena would be larger if it contained the values that are in the log.
+    elsewhere: AtomicUsize,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
     combined: CombinedOperands,
@@ -114,6 +124,7 @@ pub enum MemtableRoom {
 /// The result of a lookup.
 #[derive(Clone, Copy)]
 pub struct FoundEntry<'a> {
+    key: &'a [u8],
     /// Sequence number and kind.
     pub trailer: Trailer,
     /// The value; empty for deletes.
@@ -185,6 +196,7 @@ impl Memtable {
             capacity,
             room: AtomicUsize::new(0),
             reserved: CachePadded(AtomicUsize::new(EMPTY)),
+            elsewhere: AtomicUsize::new(0),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
             combined: CombinedOperands::default(),
@@ -195,7 +207,7 @@ impl Memtable {
     /// them. `memtable_size` is the tree's memtable size in bytes, `before` the size of the
     /// previous memtable. An empty memtable may become as large as the adds need.
     pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> MemtableRoom {
-        let need = self.list.arena().used().saturating_add(cost);
+        let need = self.filled().saturating_add(cost);
         let reserved = self.reserved.load(Relaxed).saturating_add(cost);
         let fits = |capacity: usize| need <= capacity && reserved <= pool::mapped(capacity);
         if fits(self.capacity) {
@@ -229,7 +241,7 @@ impl Memtable {
             return capacity;
         }
         let piece = arena::Mapping::piece(pool::mapped(capacity)).max(1);
-        let need = self.list.arena().used().saturating_add(cost).min(capacity);
+        let need = self.filled().saturating_add(cost).min(capacity);
         need.next_multiple_of(piece).min(capacity)
     }
 
@@ -279,6 +291,7 @@ impl Memtable {
         let t = Memtable {
             room: AtomicUsize::new(room),
             reserved: CachePadded(AtomicUsize::new(self.reserved.load(Relaxed))),
+            elsewhere: AtomicUsize::new(self.elsewhere.load(Relaxed)),
             deletes: AtomicU64::new(self.deletes()),
             range_deletes: self.range_deletes.copied(),
             ..Self::of(self.list.copied(lease)?, filter, prefix, capacity)
@@ -316,7 +329,7 @@ impl Memtable {
     /// cannot fail.
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = pool::mapped(self.capacity);
-        self.list.arena().used().saturating_add(bytes) <= self.room.load(Relaxed)
+        self.filled().saturating_add(bytes) <= self.room.load(Relaxed)
             && self
                 .reserved
                 .fetch_update(Relaxed, Relaxed, |r| {
@@ -337,7 +350,31 @@ impl Memtable {
             self.deletes.fetch_add(1, Relaxed);
         }
         self.note(key);
-        self.list.insert(key, trailer, value);
+        let entry = self.list.arena().add(key, trailer, value, true);
+        self.list.insert(key, trailer, entry);
+    }
+
+    /// Adds a put or a merge operand like [`add`](Self::add). Its value is the given part of a
+    /// record's payload, and stays there.
+    pub fn add_reference(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &LogSlice,
+        value: Range<usize>,
+    ) {
+        let (full, own) =
+            (arena::record_size(key.len(), value.len()), arena::reference_size(key.len()));
+        self.elsewhere.fetch_add(full.saturating_sub(own), Relaxed);
+        self.note(key);
+        let entry = self.list.arena().add_reference(key, trailer, payload, value);
+        self.list.insert(key, trailer, entry);
+    }
+
+    /// Returns the bytes in use, with the values that are in the log.
+    #[inline]
+    fn filled(&self) -> usize {
+        self.list.arena().used() + self.elsewhere.load(Relaxed)
     }
 
     /// Adds a key to the filters.
@@ -398,7 +435,7 @@ impl Memtable {
     #[inline]
     pub fn get(&self, key: &[u8], read: Seq) -> Option<FoundEntry<'_>> {
         let (entry, e) = self.list.get(key, Trailer::at(read))?;
-        Some(FoundEntry { trailer: e.trailer(), value: e.value(), entry })
+        Some(FoundEntry { key: e.key(), trailer: e.trailer(), value: e.value(), entry })
     }
 
     /// Returns the number of point entries.
@@ -427,11 +464,11 @@ impl Memtable {
         self.list.landmarks(spacing)
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the bytes in use, with the values that are in the memory of the log.
     pub fn used(&self) -> usize {
         let prefixes =
             self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
-        self.list.arena().used() + self.filter.memory() + prefixes + self.range_deletes.memory()
+        self.filled() + self.filter.memory() + prefixes + self.range_deletes.memory()
     }
 
     /// Returns the bytes of the memtable budget that this memtable takes: its room and its filter.

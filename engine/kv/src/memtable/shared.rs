@@ -113,7 +113,7 @@ impl SharedMemtable {
     /// memtable.
     #[inline]
     pub fn pin(&self, found: &FoundEntry<'_>) -> MemValue {
-        assert!(self.list.arena().owns(found.value), "a value of another memtable");
+        assert!(self.list.arena().owns(found.key), "a value of another memtable");
         MemValue { table: self.hold(), entry: found.entry }
     }
 }

@@ -117,10 +117,9 @@ impl SkipList {
         self.arena.get(self.first)
     }
 
-    /// Adds an entry. No other may have the same key and trailer.
+    /// Adds an entry of the arena, which has this key and trailer. No other may have both.
     #[inline]
-    pub fn insert(&self, key: &[u8], trailer: Trailer, value: &[u8]) {
-        let entry = self.arena.add(key, trailer, value, true);
+    pub fn insert(&self, key: &[u8], trailer: Trailer, entry: Ref<ArenaRecord>) {
         let target = InsertTarget::new(key, trailer);
         let mut spot = self.find(&target);
         loop {

@@ -8,6 +8,9 @@
 //! removes retired segments, before the system writes back their old dirty pages. Pages that are
 //! still dirty then are never written.
 //!
+//! Memtables refer to long values in the log's memory instead of copying them ([`LogSlice`](crate::env::LogSlice)). A
+//! segment is not recycled while a memtable or a reader of one refers to it.
+//!
 //! [`mod@format`] describes the bytes. [`writer`] appends, [`group_commit`] makes the log durable,
 //! [`segment_reader`] reads, and [`recovery`] finds the end of the log.
 //!

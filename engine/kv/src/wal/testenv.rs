@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use crate::env::{Env, FileLock, FileMap, LogFile, LogView, ReadFile, Thread, WriteFile};
 
 #[derive(Default)]
 pub struct TestFile {
@@ -72,10 +72,22 @@ impl LogFile for TestHandle {
     fn prepare(&self, offset: u64, len: u64) {
         assert!(offset + len <= self.capacity());
     }
+    fn view(&self, end: u64) -> Option<Arc<dyn LogView>> {
+        Some(Arc::new(TestView(lock(&self.file.now)[..end as usize].to_vec())))
+    }
     fn shorten(&mut self, len: u64) -> Result<()> {
         assert!(len > 0 && len <= self.capacity());
         lock(&self.file.now).truncate(len as usize);
         Ok(())
+    }
+}
+
+/// A copy of the bytes, which shows only how long views live.
+struct TestView(Vec<u8>);
+
+impl LogView for TestView {
+    fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.0.get(offset as usize..offset as usize + len)
     }
 }
 

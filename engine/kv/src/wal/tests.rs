@@ -490,6 +490,47 @@ fn segments_are_recycled_and_the_rest_removed() {
     assert_eq!((seen.len(), r.end), (10, wal.end()));
 }
 
+/// A segment with a view becomes a spare when the view is gone. Segments of earlier writers never
+/// do, because another handle may have views of them.
+#[test]
+fn segments_with_views_are_not_recycled() {
+    let spares = |env: &TestEnv| env.list(&dir()).unwrap().len();
+    let env = TestEnv::default();
+    let (mut wal, mut seq) = (written(&env, &[1500]).0, 1);
+    assert!(wal.last_payload(1500).is_none(), "nobody has allowed it");
+    wal.allow_views();
+    let mut views = vec![];
+    let mut fill = |wal: &mut Wal, viewed: bool| {
+        for _ in 0..4 {
+            seq += 1;
+            wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+            let view = wal.last_payload(1500).unwrap();
+            assert_eq!(view.bytes(), payload(seq, 1500));
+            views.extend(viewed.then_some(view));
+        }
+        std::mem::take(&mut views)
+    };
+    let views = fill(&mut wal, true);
+    // The segments of the views before the current one.
+    wal.retire(wal.end()).remove().unwrap();
+    let with_views = spares(&env);
+    let later = fill(&mut wal, true);
+    assert!(spares(&env) > with_views, "a viewed segment was recycled");
+    drop((views, later));
+    wal.retire(wal.end()).remove().unwrap();
+    let before = spares(&env);
+    fill(&mut wal, false);
+    assert_eq!(spares(&env), before, "spares were not recycled");
+    let end = wal.end();
+    wal.close().unwrap();
+    let found = replay(&env, end).unwrap().0;
+    let mut next =
+        Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &found, 4096)
+            .unwrap();
+    next.retire(next.end()).remove().unwrap();
+    assert_eq!(spares(&env), 1, "a segment of an earlier writer is kept");
+}
+
 /// A job may stop for other work, and the next one continues.
 #[test]
 fn a_segment_is_made_ready_in_several_goes() {

@@ -26,7 +26,7 @@ use crate::base::error::{Error, Result};
 use crate::base::format_version::FormatVersion;
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
-use crate::env::{Env, LogFile};
+use crate::env::{Env, LogFile, LogSlice, LogView};
 use crate::util::sync::{Mutex, rank};
 
 /// Maximum number of retired segments that wait for recycling; more are removed.
@@ -84,6 +84,10 @@ pub struct Wal {
     recycle: bool,
     /// Retired segments of `segment_size` bytes, ready for recycling.
     spares: Vec<Spare>,
+    /// Retired segments that become spares when their views are gone; at most [`MAX_SPARES`].
+    viewed: Vec<(Spare, Weak<dyn LogView>)>,
+    /// Whether memtables may refer to the log's memory.
+    has_views: bool,
     /// Numbers of segment files to be removed.
     waste: Vec<u64>,
     /// Time at which the current segment was begun, and the fill time of the one before;
@@ -108,6 +112,8 @@ struct OldSegment {
     info: SegmentInfo,
     /// Time in nanoseconds since when its file has had dirty pages, unless it was synced later.
     dirty: u64,
+    /// The views of its memory, if there was one.
+    view: Option<Weak<dyn LogView>>,
 }
 
 /// A file that can be renamed and recycled.
@@ -137,6 +143,8 @@ struct CurrentSegment {
     base: Lsn,
     /// See [`OldSegment::dirty`].
     dirty: u64,
+    /// See [`OldSegment::view`].
+    view: Option<Weak<dyn LogView>>,
 }
 
 /// A file that can become the next segment.
@@ -331,8 +339,14 @@ impl Wal {
             store,
             writer,
             current,
-            old: after.segments.iter().map(|s| OldSegment { info: s.clone(), dirty: 0 }).collect(),
+            old: after
+                .segments
+                .iter()
+                .map(|s| OldSegment { info: s.clone(), dirty: 0, view: None })
+                .collect(),
             spares: vec![],
+            viewed: vec![],
+            has_views: false,
             slot: Arc::default(),
             syncer,
             grows: None,
@@ -352,6 +366,22 @@ impl Wal {
     #[inline]
     pub fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         self.put(DATA, seq, parts)
+    }
+
+    /// Lets memtables refer to the log's memory, if the environment provides it. Where memory is
+    /// short, they do not: the system would evict the log's pages and read them back.
+    pub fn allow_views(&mut self) {
+        self.has_views = self.recycle;
+    }
+
+    /// Returns a view of the payload of the record that was appended last; `len` is its length.
+    /// Returns `None` if the log's memory cannot be read.
+    pub fn last_payload(&mut self, len: usize) -> Option<LogSlice> {
+        let c = &mut self.current;
+        let offset = (c.offset - record_size(len)) + RECORD_HEADER;
+        let view = self.has_views.then(|| c.file.view(offset + len as u64)).flatten()?;
+        c.view.get_or_insert_with(|| Arc::downgrade(&view));
+        LogSlice::new(view, offset, len)
     }
 
     fn put(&mut self, kind: u32, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
@@ -469,6 +499,7 @@ impl Wal {
         self.old.push_back(OldSegment {
             info: SegmentInfo::written(full.number, Some(full.base), Some(self.end), full.capacity),
             dirty: full.dirty,
+            view: full.view,
         });
         let now = self.env.monotonic_nanos();
         self.fill_time = now.saturating_sub(self.began);
@@ -494,6 +525,16 @@ impl Wal {
         }
     }
 
+    /// Makes spares of retired segments whose views are gone.
+    fn put_by_unviewed(&mut self) {
+        let (viewed, gone): (Vec<_>, _) =
+            self.viewed.drain(..).partition(|(_, view)| view.strong_count() > 0);
+        self.viewed = viewed;
+        // The readers of the views are done before anybody writes to the file.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        gone.into_iter().for_each(|(spare, _)| self.put_by(spare, self.segment_size));
+    }
+
     /// Handles a prepared segment that is too late or too small.
     fn put_by_ready(&mut self, ready: Ready) {
         let Ready { number, file, dirty, .. } = ready;
@@ -502,6 +543,7 @@ impl Wal {
 
     /// Takes a spare whose dirty pages are young; marks the older ones for removal.
     fn take_spare(&mut self) -> Option<Spare> {
+        self.put_by_unviewed();
         let now = self.env.monotonic_nanos();
         while let Some(spare) = self.spares.pop() {
             if spare.is_young(now) {
@@ -587,6 +629,7 @@ impl Wal {
         self.reserve_from = self.end + self.segment_size / 8;
         let ready = self.slot.lock().ready.take();
         self.waste.extend(self.spares.drain(..).map(|spare| spare.number));
+        self.waste.extend(self.viewed.drain(..).map(|(spare, _)| spare.number));
         self.unneeded(ready)
     }
 
@@ -674,10 +717,23 @@ impl Wal {
             // the segment is empty (W6).
             if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
-            } else if let Some(OldSegment { info, dirty }) = self.old.remove(i) {
+            } else if let Some(OldSegment { info, dirty, view }) = self.old.remove(i) {
                 let dirty = (info.end > self.syncer.synced()).then_some(dirty);
                 self.syncer.forget(info.number);
-                self.put_by(Spare { number: info.number, dirty }, info.capacity);
+                let spare = Spare { number: info.number, dirty };
+                match view.filter(|view| view.strong_count() > 0) {
+                    // An earlier handle of this store in this process may have views of it.
+                    _ if info.number < self.writer.from => self.waste.push(info.number),
+                    None => self.put_by(spare, info.capacity),
+                    Some(view)
+                        if self.recycle
+                            && info.capacity == self.segment_size
+                            && self.viewed.len() < MAX_SPARES =>
+                    {
+                        self.viewed.push((spare, view));
+                    }
+                    Some(_) => self.waste.push(info.number),
+                }
             }
         }
         self.unneeded(None)
@@ -760,5 +816,6 @@ fn begin(
         capacity,
         offset: SEGMENT_HEADER,
         prepared,
+        view: None,
     })
 }

@@ -29,7 +29,7 @@ pub enum ReadMode {
     /// The engine chooses (the default). It reads compressed blocks with `pread`; a scan reads
     /// several at once. It serves uncompressed blocks from a shared map of the file while all
     /// tables together use at most half of the memory available to the process. Above that it reads
-    /// them with `pread`.
+    /// them with `pread`. Long values that are not flushed yet are read through the map of the log.
     #[default]
     Auto,
     /// Reads through a shared map of the file, without a copy or a system call. Gets of blocks that
@@ -37,7 +37,7 @@ pub enum ReadMode {
     /// is in neither costs one device read for each of its pages. A failing device ends the process
     /// with a signal.
     Mmap,
-    /// Reads with `pread`. A failing device returns an error.
+    /// Reads with `pread`. A failing device returns an error. Memtables copy all values.
     Pread,
 }
 

@@ -11,6 +11,7 @@ use std::mem::offset_of;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::TreeId;
+use crate::env::LogSlice;
 use crate::util::sorted_map::SortedSet;
 use crate::util::sync::{MutexGuard, rank};
 use crate::wal::{self, Lsn, RecoveredLog, Wal};
@@ -168,6 +169,12 @@ impl WriteState {
         self.ops += count;
         self.bytes += bytes as u64;
         Ok(RecordPlace { begin, end })
+    }
+
+    /// Returns a view of the payload of the record that was appended last, if the log's memory can
+    /// be read; `len` is its length.
+    pub fn last_payload(&mut self, len: usize) -> Option<LogSlice> {
+        self.wal.as_mut()?.last_payload(len)
     }
 
     /// Enters a writer, whose record begins at this log position, into a memtable.

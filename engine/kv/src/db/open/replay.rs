@@ -157,7 +157,7 @@ impl Inserter {
                 .filter(|p| p.cost > 0)
                 .map(|p| &**p.active.mem)
         };
-        let inserted = insert_ops(seq, payload, of);
+        let inserted = insert_ops(seq, payload, None, of);
         debug_assert!(inserted.is_some(), "all operations must decode, as they did above");
         self.leave();
         Ok(())

@@ -7,6 +7,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::format_version::FormatVersion;
 use crate::base::identity::{LogWriter, writer_of};
+use crate::base::options::ReadMode;
 use crate::manifest::{Edit, ManifestState};
 use crate::wal::{RecoveredLog, Wal};
 
@@ -56,6 +57,9 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
         db.options.wal_segment,
     )
     .map_err(|e| if e.is_transient() { e } else { db.gate.fail(e) })?;
+    if db.options.read_mode != ReadMode::Pread {
+        wal.allow_views();
+    }
     let work = db.scheduler.queue().clone();
     wal.call_when_it_grows(Box::new(move || work.start_workers()));
     // If this fails, the segment has no record, and the next attempt replaces it.

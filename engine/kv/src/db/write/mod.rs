@@ -38,8 +38,9 @@ use crate::base::options::Durability;
 use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::db::scheduler::gate::CloseGate;
+use crate::env::LogSlice;
 use crate::iterator::empty_range_cache::Writers;
-use crate::memtable::Memtable;
+use crate::memtable::{LONG_VALUE, Memtable};
 use crate::range_del::tombstone::RangeTombstone;
 use crate::util::coding::write_varint;
 use crate::util::sync::epoch::{self, Guard};
@@ -103,7 +104,7 @@ pub fn write_point(
     let cost = Memtable::cost(key.len(), value.len());
     slowdown::slow_writer(db, tree, cost);
     let mut guard = epoch::pin();
-    let (seq, lsn, mem) = {
+    let (seq, lsn, mem, payload) = {
         let mut w = db.commit.lock();
         let mem = loop {
             let view = writable_view(&db.gate, tree, &guard)?;
@@ -121,13 +122,24 @@ pub fn write_point(
             .append(seq, 1, key.len() + value.len(), &[head, key, len, value])
             .map_err(|e| db.commit.append_failed(e))?;
         w.enter(tree.id, mem, place.begin);
-        (seq, place.end, mem)
+        let payload = (value.len() >= LONG_VALUE)
+            .then(|| w.last_payload(head.len() + key.len() + len.len() + value.len()))
+            .flatten();
+        (seq, place.end, mem, payload)
     };
     let panicked = scopeguard::guard((), |()| {
         end_partial_write(&db.gate, &db.commit, (seq, 1), cut_off());
         mem.leave();
     });
-    mem.mem.add(key, Trailer::new(seq, kind), value);
+    match &payload {
+        // The value is the end of the payload.
+        Some(payload) => {
+            let end = payload.bytes().len();
+            let place = end - value.len()..end;
+            mem.mem.add_reference(key, Trailer::new(seq, kind), payload, place);
+        }
+        None => mem.mem.add(key, Trailer::new(seq, kind), value),
+    }
     if kind != Kind::Delete {
         tree.empty_ranges.cut(key);
     }
@@ -268,6 +280,8 @@ fn commit_batch(
         .append(first, batch.count, batch.bytes.len(), &[&batch.bytes])
         .map_err(|e| db.commit.append_failed(e))?;
     mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
+    let payload = (batch.bytes.len() >= LONG_VALUE).then(|| w.last_payload(batch.bytes.len()));
+    let payload = payload.flatten();
     drop(w);
     let leave = || mems.iter().for_each(|(_, m)| m.leave());
     let panicked = scopeguard::guard((), |()| {
@@ -275,7 +289,8 @@ fn commit_batch(
         leave();
     });
     let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
-    let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
+    let inserted =
+        insert_ops(first, &batch.bytes, payload.as_ref(), |tree| of(tree).map(|(_, m)| &**m.mem));
     if mems.iter().any(|(t, _)| !t.empty_ranges.is_empty()) {
         invalidate_empty_ranges(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
     }
@@ -390,18 +405,27 @@ pub fn insert_op(mem: &Memtable, seq: Seq, op: Op<'_>) {
     }
 }
 
-/// Inserts encoded operations into the memtables that `of` returns, numbered from `first`. Returns
-/// the number of operations.
+/// Inserts encoded operations into the memtables that `of` returns, numbered from `first`. Long
+/// values stay in `payload`, if there is one: the same bytes in the memory of the log. Returns the
+/// number of operations.
 pub fn insert_ops<'m>(
     first: Seq,
     bytes: &[u8],
+    payload: Option<&LogSlice>,
     of: impl Fn(u32) -> Option<&'m Memtable>,
 ) -> Option<u64> {
     let mut seq = first;
     for op in OpReader::new(bytes) {
         let (tree, op) = op?;
         if let Some(mem) = of(tree) {
-            insert_op(mem, seq, op);
+            match (op, payload) {
+                (Op::Point { kind, key, value }, Some(payload)) if value.len() >= LONG_VALUE => {
+                    let start = value.as_ptr().addr() - bytes.as_ptr().addr();
+                    let place = start..start + value.len();
+                    mem.add_reference(key, Trailer::new(seq, kind), payload, place);
+                }
+                _ => insert_op(mem, seq, op),
+            }
         }
         seq += 1;
     }

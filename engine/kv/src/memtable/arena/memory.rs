@@ -2,7 +2,8 @@
 //!
 //! Format of an entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖
 //! [value length u32 ‖ key length u32] ‖ key ‖ value`. If the short value length is 0xffff, the
-//! long lengths are present and apply. (In memory only: native byte order.)
+//! long lengths are present and apply. If the highest bit of the long value length is set, the value
+//! is in the memory of the log, and its address follows the key. (In memory only: native byte order.)
 //!
 //! Invariant (in addition to those of the module above): A7: the bump pointer only grows, every
 //! allocation has bytes of its own, and none exceeds the mapping. If a caller adds more than it
@@ -12,15 +13,20 @@ use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
 use super::super::sync::atomic::Ordering::Relaxed;
 use super::reference::{
-    ArenaRecord, LONG, LONG_LENGTHS, RECORD_HEADER, Ref, SkipNode, is_long, record_size,
+    ArenaRecord, ELSEWHERE, LONG, LONG_LENGTHS, RECORD_HEADER, Ref, SkipNode, is_long, record_size,
+    reference_size,
 };
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, Trailer};
+use crate::env::{LogSlice, LogView};
 use crate::util::prefetch::fetch_line;
 use crate::util::stripe::CachePadded;
+use crate::util::sync::Mutex;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Offset of the first allocation; the first bytes stay unused, because offset 0 means none.
 const START: u64 = 64;
@@ -33,6 +39,8 @@ pub(in super::super) struct Arena {
     /// Padded, because every add writes it and every reader needs the fields next to it.
     top: CachePadded<AtomicU64>,
     lease: Lease,
+    /// The views with the values that are not in the arena (A8), one for each segment of the log.
+    views: Mutex<Vec<Arc<dyn LogView>>>,
 }
 
 // SAFETY: the memory belongs to the arena alone and is used by the rules of the module.
@@ -49,6 +57,7 @@ impl Arena {
             limit: u32::try_from(len).unwrap_or(u32::MAX),
             top: CachePadded(AtomicU64::new(START)),
             lease,
+            views: Mutex::new(vec![]),
         }
     }
 
@@ -78,6 +87,8 @@ impl Arena {
         // concurrently with other readers only: there is no writer, by the caller's promise.
         unsafe { copy.base.as_ptr().copy_from_nonoverlapping(self.base.as_ptr(), used as usize) };
         copy.top.store(top, Relaxed);
+        let views = self.views.lock().clone();
+        *copy.views.lock() = views;
         Ok(copy)
     }
 
@@ -130,9 +141,7 @@ impl Arena {
             key.len() <= MAX_KEY_LEN && value.len() < 1 << 30,
             "the key or the value is too long"
         );
-        let size = record_size(key.len(), value.len());
-        let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
-        self.check(start + size as u64);
+        let start = self.take(record_size(key.len(), value.len()), counted);
         let long = is_long(key.len(), value.len());
         // SAFETY: in bounds and exclusive (A7). The trailer may be at an odd multiple of 4, hence
         // unaligned.
@@ -151,6 +160,50 @@ impl Arena {
             bytes.add(key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
         }
         reference(start as u32)
+    }
+
+    /// Adds an entry whose value is the given part of a payload, which is not copied.
+    pub fn add_reference(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &LogSlice,
+        value: Range<usize>,
+    ) -> Ref<ArenaRecord> {
+        let value = &payload.bytes()[value];
+        assert!(
+            key.len() <= MAX_KEY_LEN && value.len() < 1 << 30,
+            "the key or the value is too long"
+        );
+        {
+            let mut views = self.views.lock();
+            if !views.last().is_some_and(|last| Arc::ptr_eq(last, payload.view())) {
+                views.push(payload.view().clone());
+            }
+        }
+        let start = self.take(reference_size(key.len()), true);
+        // SAFETY: in bounds and exclusive (A7).
+        unsafe {
+            let p = self.at(start as u32);
+            p.cast::<u64>().write_unaligned(trailer.0);
+            p.add(8).cast::<u16>().write(key.len() as u16);
+            p.add(10).cast::<u16>().write(LONG as u16);
+            let bytes = p.add(RECORD_HEADER);
+            bytes.cast::<u32>().write(value.len() as u32 | ELSEWHERE);
+            bytes.add(4).cast::<u32>().write(key.len() as u32);
+            let bytes = bytes.add(LONG_LENGTHS);
+            bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
+            bytes.add(key.len()).cast::<*const u8>().write_unaligned(value.as_ptr());
+        }
+        reference(start as u32)
+    }
+
+    /// Allocates the bytes of an entry and returns their start.
+    #[inline]
+    fn take(&self, size: usize, counted: bool) -> u64 {
+        let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
+        self.check(start + size as u64);
+        start
     }
 
     /// Returns the entry.
@@ -243,29 +296,37 @@ impl<'a> ArenaEntry<'a> {
     /// Returns its value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
-        // SAFETY: as for the key.
+        // SAFETY: as for the key. If the value is elsewhere, its address follows the key, and the
+        // arena holds its memory (A8).
         unsafe {
             let (key, value, bytes) = self.parts();
-            std::slice::from_raw_parts(bytes.add(key), value)
+            let bytes = bytes.add(key);
+            if value & ELSEWHERE == 0 {
+                return std::slice::from_raw_parts(bytes, value as usize);
+            }
+            let bytes = bytes.cast::<*const u8>().read_unaligned();
+            std::slice::from_raw_parts(bytes, (value & !ELSEWHERE) as usize)
         }
     }
 
-    /// Returns the key length, the value length, and the start of the key.
+    /// Returns the key length, the value length with the bit [`ELSEWHERE`], and the start of the
+    /// key.
     ///
     /// # Safety
-    /// None beyond A1; the pointer is valid for the sum of the lengths.
+    /// None beyond A1; the pointer is valid for the sum of the lengths, or for the key and an
+    /// address.
     #[inline]
-    unsafe fn parts(&self) -> (usize, usize, *const u8) {
+    unsafe fn parts(&self) -> (usize, u32, *const u8) {
         // SAFETY: the header is complete (A1) and 4-aligned.
         unsafe {
             let key = self.start.add(8).cast::<u16>().read() as usize;
-            let value = self.start.add(10).cast::<u16>().read() as usize;
+            let value = self.start.add(10).cast::<u16>().read() as u32;
             let bytes = self.start.add(RECORD_HEADER);
-            if value < LONG {
+            if value < LONG as u32 {
                 return (key, value, bytes);
             }
             let (value, key) = (bytes.cast::<u32>().read(), bytes.add(4).cast::<u32>().read());
-            (key as usize, value as usize, bytes.add(LONG_LENGTHS))
+            (key as usize, value, bytes.add(LONG_LENGTHS))
         }
     }
 }

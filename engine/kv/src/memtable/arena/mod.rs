@@ -15,6 +15,8 @@
 //!   only slots below a count that it loaded with Acquire.
 //! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and passes no
 //!   `Ref` to another.
+//! - A8: an entry refers to a value elsewhere only if the arena holds the view that lends the bytes.
+//!   The bytes of a view neither move nor change while it lives ([`LogView`](crate::env::LogView)).
 //! - A6: no code relies on the content of unused memory: mappings are recycled without being
 //!   cleared.
 
@@ -37,7 +39,7 @@ pub(super) use memory::{Arena, ArenaEntry};
 #[cfg(loom)]
 pub(super) use model::{Arena, ArenaEntry};
 use reference::sealed;
-pub(super) use reference::{ArenaRecord, AtomicRef, Ref, record_size};
+pub(super) use reference::{ArenaRecord, AtomicRef, Ref, record_size, reference_size};
 
 use super::sync::atomic::AtomicU32;
 use super::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -9,8 +9,10 @@ use super::reference::sealed::Sealed;
 use super::reference::{ArenaRecord, Ref, SkipNode, record_size};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
+use crate::env::LogSlice;
 use std::any::Any;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Mutex;
 
 struct Tracked<T>(loom::cell::UnsafeCell<T>);
@@ -116,6 +118,16 @@ impl Arena {
             counts.1 += record_size(key.len(), value.len());
         }
         Ref::new(self.put(Bytes(trailer, key.to_vec(), value.to_vec())))
+    }
+
+    pub fn add_reference(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &LogSlice,
+        value: Range<usize>,
+    ) -> Ref<ArenaRecord> {
+        self.add(key, trailer, &payload.bytes()[value], true)
     }
 
     pub fn entry(&self, r: Ref<ArenaRecord>) -> ArenaEntry<'_> {

@@ -97,6 +97,11 @@ pub(in super::super) fn record_size(key_len: usize, value_len: usize) -> usize {
         .next_multiple_of(4)
 }
 
+/// Returns the arena bytes of one entry whose value is elsewhere.
+pub(in super::super) fn reference_size(key_len: usize) -> usize {
+    (RECORD_HEADER + LONG_LENGTHS + key_len + size_of::<*const u8>()).next_multiple_of(4)
+}
+
 /// Bytes of trailer, key length and value length.
 pub(super) const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
 
@@ -106,6 +111,10 @@ pub(super) const LONG: usize = u16::MAX as usize;
 
 #[cfg_attr(loom, allow(dead_code))] // loom stores no encoded lengths
 pub(super) const LONG_LENGTHS: usize = 4 + 4;
+
+/// Bit of the long value length: the address of the value follows the key instead of the value.
+#[cfg_attr(loom, allow(dead_code))] // as above
+pub(super) const ELSEWHERE: u32 = 1 << 31;
 
 /// Reports whether the lengths of such an entry follow its header.
 #[inline]
