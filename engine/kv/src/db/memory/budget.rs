@@ -56,10 +56,21 @@ const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 /// arena memory.
 pub const TREE: u64 = 7 << 9;
 
+/// Largest number of immutable memtables of a tree, whatever the budget: each is another source of a
+/// cursor.
+const MAX_SEALED: usize = 6;
+
 /// Smallest increase that a job reports, in bytes.
 const BUFFER_STEP: u64 = 1 << 20;
 
 const _: () = assert!(size_of::<Memtable>() + size_of::<MemHandle>() <= TREE as usize / 2);
+
+/// Returns how many immutable memtables of a tree may wait for their flush: as many as three quarters
+/// of the budget have room for, beside the active one.
+fn max_sealed(budget: u64, largest_memtable: u64) -> usize {
+    let memtables = budget / 4 * 3 / largest_memtable.max(1);
+    (memtables as usize).saturating_sub(1).clamp(1, MAX_SEALED)
+}
 
 /// Counts of memtable bytes and of trees.
 #[derive(Default)]
@@ -199,7 +210,7 @@ impl Budget {
         largest_memtable: usize,
     ) -> Arc<MemoryManager> {
         let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
-        let max_sealed = (self.bytes as usize / 4 / largest_memtable.max(1)).clamp(1, 3);
+        let max_sealed = max_sealed(self.bytes, largest_memtable as u64);
         let share = Arc::new(MemoryManager {
             budget,
             own: BudgetTally::default(),

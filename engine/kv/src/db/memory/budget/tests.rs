@@ -450,3 +450,13 @@ fn a_closed_db_has_no_part_in_the_budget() {
     );
     drop(tree);
 }
+
+#[test]
+fn memtables_that_wait_fill_three_quarters_of_the_budget() {
+    const MIB: u64 = 1 << 20;
+    for (budget, memtable, expected) in
+        [(1, 64, 1), (128, 64, 1), (256, 64, 2), (640, 64, 6), (64 << 10, 64, 6), (4, 0, 6)]
+    {
+        assert_eq!(max_sealed(budget * MIB, memtable * MIB), expected, "{budget} {memtable}");
+    }
+}
