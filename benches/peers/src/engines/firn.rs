@@ -19,11 +19,11 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
         ..DbOptions::default()
     };
     let compression = vec![if settings.lz4 { Compression::Lz4 } else { Compression::None }];
-    let merge = Some(Arc::new(StoreSums) as Arc<_>);
+    let merge_operator = Some(Arc::new(StoreSums) as Arc<_>);
     let tree = TreeOptions {
         compression,
         memtable_size: settings.memtable,
-        merge,
+        merge_operator,
         blob_threshold: settings.apart,
         ..TreeOptions::default()
     };
