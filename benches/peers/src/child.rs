@@ -1,14 +1,16 @@
 //! Runs one stage of one engine in its own process, so that its memory figures and its allocator's
 //! state are separate. Each opening of the store in a stage starts another process.
 //!
-//! The order is a JSON line on standard input, each step's result a JSON line on standard output,
-//! and progress goes to standard error. A child that is to be killed keeps its store open until
+//! The order is a JSON line on standard input, each step's report a JSON line on standard output,
+//! and progress goes to standard error. A step that fails is reported as a [`Failure`]. If it could
+//! have written, the stage ends with it, because later steps would read other data. A child that is to be killed keeps its store open until
 //! then, or until its standard input is closed because the parent has ended.
 
 use firn_workload::{
-    Config, Outcome, Result, RunProgress, Runner, Store, StoreStats, process::Usage,
+    Config, Error, Outcome, Result, RunProgress, Runner, Store, StoreStats, process::Usage,
 };
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::env;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -37,12 +39,23 @@ pub struct Order {
     pub killed: bool,
 }
 
+/// A step without a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Name of the row.
+    pub label: String,
+    /// Reason, as the engine gives it.
+    pub reason: String,
+    /// Whether it ends its stage before later steps.
+    pub ends_stage: bool,
+}
+
+/// Report of a step.
+pub type StepReport = std::result::Result<StepResult, Failure>;
+
 impl Order {
-    /// Executes the order in a new process.
-    ///
-    /// # Errors
-    /// The process ended before it had reported all steps, or with an unexpected status.
-    pub fn carry_out(&self) -> Result<Vec<StepResult>> {
+    /// Executes the order in a new process. A process that ends early fails the step that it ran.
+    pub fn carry_out(&self) -> Result<Vec<StepReport>> {
         let mut child = Command::new(env::current_exe()?)
             .arg("child")
             .stdin(Stdio::piped())
@@ -51,24 +64,25 @@ impl Order {
         let mut input = child.stdin.take().ok_or("the child has no standard input")?;
         let output = child.stdout.take().ok_or("the child has no standard output")?;
         writeln!(input, "{}", serde_json::to_string(self)?)?;
-        let mut results: Vec<StepResult> = Vec::new();
+        let mut reports: Vec<StepReport> = Vec::new();
         for line in BufReader::new(output).lines() {
-            results.push(serde_json::from_str(&line?)?);
-            if self.killed && results.len() == self.steps.len() {
+            reports.push(serde_json::from_str(&line?)?);
+            if self.killed && reports.len() == self.steps.len() {
                 child.kill()?;
             }
         }
         let status = child.wait()?;
-        if results.len() != self.steps.len() || status.success() == self.killed {
-            return Err(format!(
-                "{} ended with {status} after {} of {} steps",
-                self.engine,
-                results.len(),
-                self.steps.len()
-            )
-            .into());
-        }
-        Ok(results)
+        let ended = matches!(reports.last(), Some(Err(failure)) if failure.ends_stage);
+        let failed = match self.steps.get(reports.len()) {
+            _ if ended => None,
+            Some(unreported) => Some(unreported.label.as_str()),
+            None => (status.success() == self.killed).then_some("close"),
+        };
+        reports.extend(failed.map(|label| {
+            let reason = format!("its process ended with {status}");
+            Err(Failure { label: label.to_owned(), reason, ends_stage: true })
+        }));
+        Ok(reports)
     }
 }
 
@@ -152,6 +166,8 @@ struct StepStart {
 struct StageLife<'a> {
     order: &'a Order,
     peaks: &'a Peaks,
+    /// Number of steps that were reported.
+    reported: Cell<usize>,
 }
 
 impl StageLife<'_> {
@@ -199,8 +215,23 @@ impl StageLife<'_> {
             device_read: after.read.saturating_sub(start.usage.read),
             disk_bytes: stats()?.disk_bytes,
         };
+        self.report(&Ok(result))
+    }
+
+    /// Reports that the next step failed.
+    fn fail(&self, error: &Error, ends_stage: bool) -> Result<()> {
+        let Some(step) = self.order.steps.get(self.reported.get()) else {
+            return Err(error.to_string().into());
+        };
+        let (label, reason) = (step.label.clone(), error.to_string());
+        eprintln!("{:>8} {label}: failed: {reason}", self.order.engine);
+        self.report(&Err(Failure { label, reason, ends_stage }))
+    }
+
+    fn report(&self, report: &StepReport) -> Result<()> {
+        self.reported.set(self.reported.get() + 1);
         let mut out = io::stdout().lock();
-        writeln!(out, "{}", serde_json::to_string(&result)?)?;
+        writeln!(out, "{}", serde_json::to_string(report)?)?;
         Ok(out.flush()?)
     }
 }
@@ -226,9 +257,13 @@ impl Visitor for OpenStore<'_> {
             let start = life.begin();
             let mut outcome = None;
             match step {
-                Step::Run(phase) => {
-                    outcome = Some(runner.run(store, phase, |p| life.tell(label, p))?)
-                }
+                Step::Run(phase) => match runner.run(store, phase, |p| life.tell(label, p)) {
+                    Err(e) if phase.workload.only_reads() => {
+                        life.fail(&e, false)?;
+                        continue;
+                    }
+                    done => outcome = Some(done?),
+                },
                 Step::Flush => store.flush()?,
                 Step::Compact => store.compact()?,
                 Step::Wait => wait_until_idle(),
@@ -254,11 +289,14 @@ pub fn main() -> Result<()> {
     thread::scope(|scope| {
         scope.spawn(|| peaks.watch());
         let _end = EndOfWatch(&peaks);
-        let life = StageLife { order: &order, peaks: &peaks };
+        let life = StageLife { order: &order, peaks: &peaks, reported: Cell::new(0) };
         let visitor = OpenStore { life: &life, opening: life.begin() };
-        let closing = order.engine.visit(&order.dir, &order.settings, visitor)?;
-        closing.map_or(Ok(()), |(label, start)| {
-            life.end(&start, &label, None, || Ok(StoreStats::default()))
-        })
+        match order.engine.visit(&order.dir, &order.settings, visitor) {
+            Ok(None) => Ok(()),
+            Ok(Some((label, start))) => {
+                life.end(&start, &label, None, || Ok(StoreStats::default()))
+            }
+            Err(e) => life.fail(&e, true),
+        }
     })
 }

@@ -83,8 +83,10 @@ pub fn print_table(args: &KeptTable) -> Result<()> {
     for file in &args.files {
         let (name, path) = file.split_once('=').unwrap_or(("", file));
         for mut repetition in KeptRun::read(Path::new(path))?.repetitions {
-            for step in repetition.steps.iter_mut().filter(|_| !name.is_empty()) {
-                step.label = format!("{name}: {}", step.label);
+            let steps = repetition.steps.iter_mut().map(|s| &mut s.label);
+            let failures = repetition.failures.iter_mut().map(|f| &mut f.label);
+            for label in steps.chain(failures).filter(|_| !name.is_empty()) {
+                *label = format!("{name}: {label}");
             }
             all.push(repetition);
         }
@@ -170,12 +172,9 @@ mod tests {
             device_read: 0,
             disk_bytes: None,
         };
-        let lmdb = Repetition {
-            engine: Engine::Lmdb,
-            rep: 0,
-            steps: vec![StepResult { seconds: 0.0, ..step.clone() }],
-        };
-        let firn = Repetition { engine: Engine::Firn, rep: 0, steps: vec![step] };
+        let idle = StepResult { seconds: 0.0, ..step.clone() };
+        let lmdb = Repetition::new(Engine::Lmdb, 0, vec![Ok(idle)]);
+        let firn = Repetition::new(Engine::Firn, 0, vec![Ok(step)]);
         KeptRun { config: Config { num, ..Config::default() }, repetitions: vec![lmdb, firn] }
     }
 

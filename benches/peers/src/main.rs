@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use child::{Order, StepResult};
+use child::{Order, StepReport};
 use engines::{Engine, Settings, Terms};
 use plan::{Stage, Step};
 use table::Repetition;
@@ -73,6 +73,7 @@ Examples:
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
   peers run --workloads race --reps 1 --ratios race.tsv
   peers run --engines firn,redb,sled --workloads core --max-time 30
+  peers run --engines firn,tidesdb,tidesdb-none,bftree --workloads core,ycsb --num 1m
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
   peers run --workloads core --num 1m --json 1m.json
   peers table core=core.json ycsb=ycsb.json --ratios race.tsv
@@ -86,8 +87,9 @@ step. With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {
-    /// Engines; the first one (firn, if present) is compared with each of the others. redb and sled
-    /// are available, too; redb is so slow with single puts that it needs --max-time
+    /// Engines; the first one (firn, if present) is compared with each of the others. redb, sled and
+    /// bftree are available, too; redb and bftree-log are so slow with single puts that they need
+    /// --max-time
     #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb")]
     engines: Vec<Engine>,
     /// Workloads, steps and presets; see `peers list`
@@ -197,17 +199,18 @@ impl Run {
 }
 
 /// Runs one stage of one engine in a new directory, each opening of its store in a new process.
+/// Ends at a step that fails and that could have written.
 fn run_stage(
     args: &Run,
     engine: Engine,
     config: &Config,
     stage: &Stage,
-) -> Result<Vec<StepResult>> {
+) -> Result<Vec<StepReport>> {
     let dir = args.dir.join(format!("peers-{engine}"));
     clear(&dir)?;
     fs::create_dir_all(&dir)?;
     touch(args.touch << 20)?;
-    let mut results = Vec::new();
+    let mut reports = Vec::new();
     let mut lives = stage.lives().peekable();
     while let Some(steps) = lives.next() {
         let order = Order {
@@ -218,12 +221,19 @@ fn run_stage(
             steps: steps.to_vec(),
             killed: lives.peek().is_some_and(|next| next[0].step == Step::Crash),
         };
-        results.extend(order.carry_out()?);
+        reports.extend(order.carry_out()?);
+        if matches!(reports.last(), Some(Err(failure)) if failure.ends_stage) {
+            break;
+        }
+    }
+    let whole = reports.len() >= stage.steps.len();
+    if let Some(Err(failure)) = reports.last_mut() {
+        failure.ends_stage = !whole;
     }
     clear(&dir)?;
     // Writeback of deleted files must not slow down the next engine.
     Command::new("sync").status()?;
-    Ok(results)
+    Ok(reports)
 }
 
 /// Touches this much memory, so that no engine pays for memory that the previous one has not
@@ -266,8 +276,8 @@ fn run(args: &Run) -> Result<()> {
             for turn in 0..engines.len() {
                 let engine = engines[(rep + turn) % engines.len()];
                 eprintln!("repetition {} of {}, {engine}", rep + 1, args.reps);
-                let steps = run_stage(args, engine, &config, stage)?;
-                all.push(Repetition { engine, rep, steps });
+                let reports = run_stage(args, engine, &config, stage)?;
+                all.push(Repetition::new(engine, rep, reports));
                 save(args, &engines, &all)?;
             }
         }

@@ -5,7 +5,7 @@ use firn_workload::OpKind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-use crate::child::StepResult;
+use crate::child::{Failure, StepReport, StepResult};
 use crate::engines::{Engine, Terms};
 
 /// One engine's repetition of one stage.
@@ -17,6 +17,23 @@ pub struct Repetition {
     pub rep: usize,
     /// Results of its steps.
     pub steps: Vec<StepResult>,
+    /// Steps without a result.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+}
+
+impl Repetition {
+    /// Creates it from the reports of its steps.
+    pub fn new(engine: Engine, rep: usize, reports: Vec<StepReport>) -> Self {
+        let mut one = Repetition { engine, rep, steps: Vec::new(), failures: Vec::new() };
+        for report in reports {
+            match report {
+                Ok(step) => one.steps.push(step),
+                Err(failure) => one.failures.push(failure),
+            }
+        }
+        one
+    }
 }
 
 /// Median, minimum and maximum of some values.
@@ -160,6 +177,7 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
         n => format!("{:.2}", (l.iter().sum::<f64>() / n as f64).exp()),
     }));
     row(&mut out, &cells);
+    failures(&mut out, all, engines);
     walks(&mut out, all, engines, labels);
     latencies(&mut out, all, engines, labels);
     resources(&mut out, all, engines, labels);
@@ -207,6 +225,31 @@ pub fn ratios(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     out
 }
 
+/// Formats the reason of each missing figure, once for all steps with the same one.
+fn failures(out: &mut String, all: &[Repetition], engines: &[Engine]) {
+    let mut reasons: Vec<(Engine, &Failure, Vec<&str>)> = Vec::new();
+    for &engine in engines {
+        let of_engine = all.iter().filter(|r| r.engine == engine).flat_map(|r| &r.failures);
+        for failure in of_engine {
+            let same = |(e, f, _): &&mut (Engine, &Failure, Vec<&str>)| {
+                *e == engine && f.reason == failure.reason && f.ends_stage == failure.ends_stage
+            };
+            match reasons.iter_mut().find(same) {
+                Some((_, _, labels)) if labels.contains(&&failure.label[..]) => {}
+                Some((_, _, labels)) => labels.push(&failure.label),
+                None => reasons.push((engine, failure, vec![&failure.label])),
+            }
+        }
+    }
+    if !reasons.is_empty() {
+        let _ = writeln!(out, "\nWithout a figure (`-`):\n");
+    }
+    for (engine, failure, labels) in reasons {
+        let rest = if failure.ends_stage { "; later steps of the stage did not run" } else { "" };
+        let _ = writeln!(out, "- {engine}: {}: {}{rest}", labels.join("; "), failure.reason);
+    }
+}
+
 /// Formats the number of entries that scans found, if the engines differ: an engine that has lost
 /// data has less to open and to scan.
 fn walks(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
@@ -220,7 +263,8 @@ fn walks(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[Str
             .iter()
             .map(|&e| spread(all, e, label, walked).map(|entries| entries.median))
             .collect();
-        if found.windows(2).all(|pair| pair[0] == pair[1]) {
+        let mut numbers = found.iter().flatten();
+        if numbers.next().is_none_or(|first| numbers.all(|n| n == first)) {
             continue;
         }
         if !begun {
@@ -282,7 +326,8 @@ fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
                 of(|s| Some(s.device_written)),
                 of(|s| s.disk_bytes),
             ];
-            cells.push(parts.join(" / "));
+            let none = parts.iter().all(|part| part == "-");
+            cells.push(if none { "-".to_owned() } else { parts.join(" / ") });
         }
         row(out, &cells);
     }
@@ -304,7 +349,7 @@ mod tests {
             device_read: 0,
             disk_bytes: None,
         };
-        Repetition { engine, rep, steps: vec![step] }
+        Repetition::new(engine, rep, vec![Ok(step)])
     }
 
     #[test]
@@ -389,6 +434,29 @@ mod tests {
             )
         );
         assert!(!of(0).contains("entries found"));
+        let one = [walk(Engine::Firn, 500)];
+        assert!(!render(&one, &engines, &["compact".into()]).contains("entries found"));
+    }
+
+    #[test]
+    fn a_failed_step_has_its_reason() {
+        let failed = |label: &str, ends_stage| {
+            Err(Failure { label: label.into(), reason: "cannot".into(), ends_stage })
+        };
+        let mut some = Repetition::new(
+            Engine::Lmdb,
+            0,
+            vec![failed("compact", false), failed("later", false), failed("last", true)],
+        );
+        some.failures.push(some.failures[0].clone());
+        let all = [rep(Engine::Firn, 0, 1.0), some];
+        let text = render(&all, &[Engine::Firn, Engine::Lmdb], &["compact".into()]);
+        assert!(text.contains("| compact | 1.00 s | - | - |"), "{text}");
+        let notes = "\nWithout a figure (`-`):\n\n\
+                     - lmdb: compact; later: cannot\n\
+                     - lmdb: last: cannot; later steps of the stage did not run\n";
+        assert!(text.contains(notes), "{text}");
+        assert!(!render(&all[..1], &[Engine::Firn], &["compact".into()]).contains("Without"));
     }
 
     #[test]

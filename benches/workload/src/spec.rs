@@ -104,6 +104,19 @@ impl Workload {
         (num / divisor).max(1)
     }
 
+    /// Reports whether it leaves the data as it is.
+    pub fn only_reads(self) -> bool {
+        matches!(
+            self,
+            Workload::ReadRandom
+                | Workload::ReadMissing
+                | Workload::ReadSeq
+                | Workload::ReadReverse
+                | Workload::SeekRandom
+                | Workload::YcsbC
+        )
+    }
+
     /// Returns the default distribution of its keys.
     pub fn distribution(self) -> Distribution {
         match self {
