@@ -7,6 +7,7 @@
 //! options have the engine's defaults. [`Engine::terms`] returns the resulting conditions of each
 //! engine.
 
+mod bftree;
 pub mod firn;
 mod fjall;
 #[cfg(feature = "leveldb")]
@@ -17,12 +18,17 @@ mod pebble;
 mod redb;
 pub mod rocksdb;
 mod sled;
+#[cfg(feature = "tidesdb")]
+mod tidesdb;
 
 use firn_workload::{Error, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+
+#[cfg(feature = "tidesdb")]
+use ::tidesdb::SyncMode;
 
 /// Settings of all engines.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -57,12 +63,28 @@ pub enum Engine {
     Redb,
     /// sled. A tree over a log that it compacts as it goes: no memtable, no LZ4.
     Sled,
+    /// Bf-Tree, without a log. A B-tree over a buffer: no memtable, no compression, no compaction.
+    Bftree,
+    /// Bf-Tree with its log.
+    #[serde(rename = "bftree-log")]
+    BftreeLog,
     /// LevelDB.
     #[cfg(feature = "leveldb")]
     Leveldb,
     /// Pebble.
     #[cfg(feature = "pebble")]
     Pebble,
+    /// TidesDB, which passes each put to the system.
+    #[cfg(feature = "tidesdb")]
+    Tidesdb,
+    /// TidesDB with its default log mode, which leaves a put in the process.
+    #[cfg(feature = "tidesdb")]
+    #[serde(rename = "tidesdb-none")]
+    TidesdbNone,
+    /// TidesDB, which syncs each put.
+    #[cfg(feature = "tidesdb")]
+    #[serde(rename = "tidesdb-full")]
+    TidesdbFull,
 }
 
 /// Conditions of an engine; `none` for unsupported ones.
@@ -157,15 +179,33 @@ impl Engine {
         (Engine::Lmdb, "lmdb"),
         (Engine::Redb, "redb"),
         (Engine::Sled, "sled"),
+        (Engine::Bftree, "bftree"),
+        (Engine::BftreeLog, "bftree-log"),
         #[cfg(feature = "leveldb")]
         (Engine::Leveldb, "leveldb"),
         #[cfg(feature = "pebble")]
         (Engine::Pebble, "pebble"),
+        #[cfg(feature = "tidesdb")]
+        (Engine::Tidesdb, "tidesdb"),
+        #[cfg(feature = "tidesdb")]
+        (Engine::TidesdbNone, "tidesdb-none"),
+        #[cfg(feature = "tidesdb")]
+        (Engine::TidesdbFull, "tidesdb-full"),
     ];
 
     /// Reports whether it is the engine that the others are compared with.
     pub fn is_ours(self) -> bool {
         self == Engine::Firn
+    }
+
+    /// Returns the mode of TidesDB's log.
+    #[cfg(feature = "tidesdb")]
+    fn log_mode(self) -> SyncMode {
+        match self {
+            Engine::TidesdbNone => SyncMode::None,
+            Engine::TidesdbFull => SyncMode::Full,
+            _ => SyncMode::Interval,
+        }
     }
 
     /// Returns the engine's conditions for `settings`.
@@ -180,10 +220,17 @@ impl Engine {
             Engine::Lmdb => lmdb::terms(),
             Engine::Redb => redb::terms(settings),
             Engine::Sled => sled::terms(settings),
+            Engine::Bftree | Engine::BftreeLog => {
+                bftree::terms(settings, self == Engine::BftreeLog)
+            }
             #[cfg(feature = "leveldb")]
             Engine::Leveldb => Ok(leveldb::terms(settings)),
             #[cfg(feature = "pebble")]
             Engine::Pebble => pebble::terms(settings),
+            #[cfg(feature = "tidesdb")]
+            Engine::Tidesdb | Engine::TidesdbNone | Engine::TidesdbFull => {
+                Ok(tidesdb::terms(settings, self.log_mode()))
+            }
         }
     }
 
@@ -200,10 +247,18 @@ impl Engine {
             }
             Engine::Redb => visitor.visit(&redb::open(dir, settings)?),
             Engine::Sled => visitor.visit(&sled::open(dir, settings)?),
+            Engine::Bftree | Engine::BftreeLog => {
+                visitor.visit(&bftree::open(dir, settings, self == Engine::BftreeLog)?)
+            }
             #[cfg(feature = "leveldb")]
             Engine::Leveldb => visitor.visit(&leveldb::open(dir, settings)?),
             #[cfg(feature = "pebble")]
             Engine::Pebble => visitor.visit(&pebble::open(dir, settings)?),
+            #[cfg(feature = "tidesdb")]
+            Engine::Tidesdb | Engine::TidesdbNone | Engine::TidesdbFull => {
+                let db = tidesdb::open(dir, settings, self.log_mode())?;
+                visitor.visit(&tidesdb::TidesStore::new(&db, dir, self.log_mode())?)
+            }
         }
     }
 }
@@ -240,20 +295,42 @@ mod tests {
 
     /// Writes, or reads the data written before the store was closed.
     struct Asked {
+        engine: Engine,
         writes: bool,
+    }
+
+    impl Asked {
+        /// Reports whether the engine is Bf-Tree, which has no empty values, batches, synced puts
+        /// and reverse scans.
+        fn lacks_some(&self) -> bool {
+            matches!(self.engine, Engine::Bftree | Engine::BftreeLog)
+        }
+
+        fn put_batch<S: Store>(&self, store: &S, batch: &StoreBatch) -> Result<()> {
+            if self.lacks_some() {
+                assert!(store.write_batch(batch).is_err());
+                return batch.iter().try_for_each(|(key, value)| store.put(key, value, false));
+            }
+            store.write_batch(batch)
+        }
     }
 
     impl Visitor for Asked {
         type Out = ();
 
         fn visit<S: Store>(self, store: &S) -> Result<()> {
+            let empty: &[u8] = if self.lacks_some() { b"4" } else { b"" };
             if self.writes {
                 let mut batch = StoreBatch::default();
                 batch.push(b"b", b"2");
-                batch.push(b"d", b"");
-                store.write_batch(&batch)?;
+                batch.push(b"d", empty);
+                self.put_batch(store, &batch)?;
                 store.put(b"a", b"0", false)?;
-                store.put(b"a", b"1", true)?;
+                if self.lacks_some() {
+                    assert!(store.put(b"a", b"1", true).is_err());
+                    assert!(store.put(b"d", b"", false).is_err());
+                }
+                store.put(b"a", b"1", !self.lacks_some())?;
                 store.put(b"c", b"3", false)?;
                 store.delete(b"c")?;
                 store.delete(b"nothing")?;
@@ -262,7 +339,7 @@ mod tests {
                 store.compact()?;
             }
             assert_eq!(store.get(b"a", <[u8]>::to_vec)?, Some(b"1".to_vec()));
-            assert_eq!(store.get(b"d", <[u8]>::len)?, Some(0));
+            assert_eq!(store.get(b"d", <[u8]>::to_vec)?, Some(empty.to_vec()));
             assert_eq!(store.get(b"c", <[u8]>::len)?, None);
             let walk = |from: Option<&[u8]>, direction, limit| -> Result<String> {
                 let mut seen = String::new();
@@ -271,13 +348,18 @@ mod tests {
                 })?;
                 Ok(format!("{count} {seen}"))
             };
-            assert_eq!(walk(None, Direction::Forward, u64::MAX)?, "4 a1b2de5");
-            assert_eq!(walk(None, Direction::Reverse, 2)?, "2 e5d");
-            assert_eq!(walk(Some(b"c"), Direction::Forward, 1)?, "1 d");
-            assert_eq!(walk(Some(b"c"), Direction::Reverse, 9)?, "2 b2a1");
-            assert_eq!(walk(Some(b"d"), Direction::Reverse, 1)?, "1 d");
-            assert_eq!(walk(Some(b"f"), Direction::Reverse, 1)?, "1 e5");
+            let d = if self.lacks_some() { "d4" } else { "d" };
+            assert_eq!(walk(None, Direction::Forward, u64::MAX)?, format!("4 a1b2{d}e5"));
+            assert_eq!(walk(Some(b"c"), Direction::Forward, 1)?, format!("1 {d}"));
             assert_eq!(walk(Some(b"f"), Direction::Forward, 1)?, "0 ");
+            if self.lacks_some() {
+                assert!(walk(None, Direction::Reverse, 2).is_err());
+            } else {
+                assert_eq!(walk(None, Direction::Reverse, 2)?, "2 e5d");
+                assert_eq!(walk(Some(b"c"), Direction::Reverse, 9)?, "2 b2a1");
+                assert_eq!(walk(Some(b"d"), Direction::Reverse, 1)?, "1 d");
+                assert_eq!(walk(Some(b"f"), Direction::Reverse, 1)?, "1 e5");
+            }
             assert!(store.stats()?.disk_bytes.is_some_and(|bytes| bytes > 0));
             Ok(())
         }
@@ -291,7 +373,8 @@ mod tests {
             let dir = std::env::temp_dir().join(format!("peers-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
             for writes in [true, false] {
-                engine.visit(&dir, &settings, Asked { writes }).unwrap();
+                let asked = Asked { engine: *engine, writes };
+                engine.visit(&dir, &settings, asked).unwrap();
             }
             std::fs::remove_dir_all(&dir).unwrap();
         }
