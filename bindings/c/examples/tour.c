@@ -86,6 +86,25 @@ static void trees(const char *dir) {
     HOLDS(is(key.data, key.len, "pear"));
     EXPECT(firn_iter_next(iter, &key, &value), FIRN_CODE_NONE);
     firn_iter_free(iter);
+
+    /* A cursor lends each entry until its next move, in both directions. */
+    FirnCursor *cursor;
+    OK(firn_snapshot_cursor(before, fruit, firn_str("b"), firn_str(NULL), &cursor));
+    EXPECT(firn_cursor_next(cursor, &key, &value), FIRN_CODE_NONE);
+    OK(firn_cursor_first(cursor, &key, &value));
+    HOLDS(is(key.data, key.len, "empty") && value.len == 0);
+    OK(firn_cursor_seek(cursor, firn_str("g"), &key, &value));
+    HOLDS(is(key.data, key.len, "pear") && is(value.data, value.len, "green"));
+    EXPECT(firn_cursor_next(cursor, NULL, NULL), FIRN_CODE_NONE);
+    OK(firn_cursor_last(cursor, &key, NULL));
+    HOLDS(is(key.data, key.len, "pear"));
+    OK(firn_cursor_prev(cursor, &key, NULL));
+    OK(firn_cursor_seek_before(cursor, firn_str("pear"), NULL, &value));
+    EXPECT(firn_cursor_seek_before(cursor, firn_str("b"), &key, &value), FIRN_CODE_NONE);
+    firn_cursor_free(cursor);
+    OK(firn_tree_cursor(fruit, firn_str("p"), firn_str("q"), &cursor));
+    EXPECT(firn_cursor_first(cursor, &key, &value), FIRN_CODE_NONE);
+    firn_cursor_free(cursor);
     firn_snapshot_free(before);
 
     FirnTransaction *one, *two;
@@ -267,6 +286,9 @@ static void wrong_arguments(void) {
     FirnSlice huge = {(const uint8_t *)"", SIZE_MAX};
     EXPECT(firn_tree_delete(tree, huge, FIRN_DURABILITY_DEFAULT), FIRN_CODE_INVALID_ARGUMENT);
     EXPECT(firn_iter_next(NULL, NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_cursor_first(NULL, NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
+    EXPECT(firn_tree_cursor(tree, bad, firn_str(NULL), NULL), FIRN_CODE_INVALID_ARGUMENT);
+    firn_cursor_free(NULL);
     EXPECT(firn_transaction_commit(NULL), FIRN_CODE_INVALID_ARGUMENT);
     EXPECT(firn_transaction_rollback_to(NULL, NULL), FIRN_CODE_INVALID_ARGUMENT);
     firn_savepoint_free(NULL);

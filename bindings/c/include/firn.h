@@ -6,8 +6,8 @@
  * be freed in any order: a store stays open until it is closed or its last handle is freed. A call with NULL for a handle or a result returns
  * FIRN_CODE_INVALID_ARGUMENT. Freeing NULL does nothing.
  *
- * Threads: several threads may use a FirnDb, FirnTree, FirnSnapshot or FirnSession at the same time. A FirnBatch, FirnIter, FirnTransaction,
- * FirnStatement or FirnRows may move between threads, but only one thread may use it at a time. Do not use a handle while or after it is freed.
+ * Threads: several threads may use a FirnDb, FirnTree, FirnSnapshot or FirnSession at the same time. A FirnBatch, FirnIter, FirnCursor,
+ * FirnTransaction, FirnStatement or FirnRows may move between threads, but only one thread may use it at a time. Do not use a handle while or after it is freed.
  */
 
 #ifndef FIRN_H
@@ -114,6 +114,12 @@ typedef enum {
  * Writes that are executed atomically.
  */
 typedef struct FirnBatch FirnBatch;
+
+/**
+ * A position in a key range, movable in both directions. Faster than an iterator: it lends keys and
+ * values where they are.
+ */
+typedef struct FirnCursor FirnCursor;
 
 /**
  * An open store.
@@ -485,6 +491,53 @@ FirnCode firn_rows_bytes(const FirnRows *rows, size_t column, FirnSlice *out);
  * Returns a value of the row as JSON, for any type; null is `null`.
  */
 FirnCode firn_rows_json(const FirnRows *rows, size_t column, FirnBytes *out);
+
+/**
+ * Opens a cursor over the current keys of a tree from `from` on, before `to`. It has no position
+ * until its first move.
+ */
+FirnCode firn_tree_cursor(const FirnTree *tree, FirnSlice from, FirnSlice to, FirnCursor **out);
+
+/**
+ * As `firn_tree_cursor`, over the keys of a tree in the snapshot.
+ */
+FirnCode firn_snapshot_cursor(const FirnSnapshot *snapshot, const FirnTree *tree, FirnSlice from, FirnSlice to, FirnCursor **out);
+
+/**
+ * Moves to the first entry and returns it; `FIRN_CODE_NONE` if there is none. The bytes are valid
+ * until the next call on the cursor. `key` and `value` may be NULL. The same holds for all moves.
+ */
+FirnCode firn_cursor_first(FirnCursor *cursor, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Moves to the last entry.
+ */
+FirnCode firn_cursor_last(FirnCursor *cursor, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Moves to the first entry with a key at or after `target`.
+ */
+FirnCode firn_cursor_seek(FirnCursor *cursor, FirnSlice target, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Moves to the last entry with a key before `target`.
+ */
+FirnCode firn_cursor_seek_before(FirnCursor *cursor, FirnSlice target, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Moves to the next entry. Without a position it stays without one.
+ */
+FirnCode firn_cursor_next(FirnCursor *cursor, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Moves to the previous entry. Without a position it stays without one.
+ */
+FirnCode firn_cursor_prev(FirnCursor *cursor, FirnSlice *key, FirnSlice *value);
+
+/**
+ * Frees a cursor; until then the store retains the state that it reads.
+ */
+void firn_cursor_free(FirnCursor *cursor);
 
 /**
  * Sets the value of a key: called by a merge function, at most once. The value is copied.

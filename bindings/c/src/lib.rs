@@ -14,12 +14,14 @@
 //! | `merge` | trees with options and merge functions |
 //! | `bulk` | loads, copies, flushes, compactions |
 //! | `read` | snapshots, transactions, iterators |
+//! | `cursor` | cursors |
 //! | `cql` | sessions, statements, rows |
 //! | `packed` | many entries, keys or rows with one call |
 
 mod bulk;
 mod call;
 mod cql;
+mod cursor;
 mod merge;
 mod packed;
 mod read;
@@ -30,6 +32,7 @@ pub use call::{
     FirnBytes, FirnCode, FirnOwner, FirnSlice, firn_bytes_free, firn_error_message, firn_version,
 };
 pub use cql::*;
+pub use cursor::*;
 pub use merge::*;
 pub use packed::*;
 pub use read::*;

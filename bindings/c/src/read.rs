@@ -9,7 +9,7 @@ use crate::call::*;
 use crate::store::{FirnDb, FirnDurability, FirnTree, durability_of, range};
 
 /// A snapshot of a store.
-pub struct FirnSnapshot(Snapshot);
+pub struct FirnSnapshot(pub(crate) Snapshot);
 
 /// Atomic reads and writes: the data read must be unchanged at the commit.
 pub struct FirnTransaction {
