@@ -113,19 +113,20 @@ static int firn_kv_get(void *ctx, const char *k, size_t klen, const char **vp, s
 static int firn_kv_range(void *ctx, const char *lo, size_t lolen, const char *hi, size_t hilen,
                          int limit, kv_range_cb cb, void *arg) {
     firn_store *s = ctx;
-    FirnIter *iter = NULL;
-    FirnCode code = firn_tree_iter(s->tree, slice(lo, lolen), slice(hi, hilen), &iter);
+    FirnCursor *cursor = NULL;
+    FirnSlice key, value;
+    FirnCode code = firn_tree_cursor(s->tree, slice(lo, lolen), slice(hi, hilen), &cursor);
+    if (code == FIRN_CODE_OK) code = firn_cursor_first(cursor, &key, &value);
     int n = 0;
-    while (code == FIRN_CODE_OK && (limit <= 0 || n < limit)) {
-        FirnSlice key, value;
-        code = firn_iter_next(iter, &key, &value);
-        if (code != FIRN_CODE_OK) break;
+    while (code == FIRN_CODE_OK) {
         n++;
         const char *k = (const char *)key.data, *v = (const char *)value.data;
         if (cb && cb(arg, k, key.len, v, value.len)) break;
+        if (n == limit) break;
+        code = firn_cursor_next(cursor, &key, &value);
     }
-    if (code != FIRN_CODE_OK && code != FIRN_CODE_NONE) checked("range", code, 0, 0);
-    firn_iter_free(iter);
+    if (code != FIRN_CODE_NONE) checked("range", code, 0, 0);
+    firn_cursor_free(cursor);
     return n;
 }
 
