@@ -73,7 +73,7 @@ Examples:
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
   peers run --workloads race --reps 1 --ratios race.tsv
   peers run --engines firn,redb,sled --workloads core --max-time 30
-  peers run --engines firn,tidesdb,tidesdb-none,bftree --workloads core,ycsb --num 1m
+  peers run --engines firn,bftree,bftree-log --workloads core,open --num 1m --max-time 30
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
   peers run --workloads core --num 1m --json 1m.json
   peers table core=core.json ycsb=ycsb.json --ratios race.tsv
