@@ -15,6 +15,9 @@ use crate::key::Layout;
 use crate::store::{CellStore, SliceReader, StoreSlice, StoreView};
 use crate::types::Type;
 
+/// Initial capacity of a position.
+const USUAL_PLACE: usize = 64;
+
 /// Part of each row to read, in the store's terms.
 pub enum ReadSelection {
     /// The first `count` columns of a slice.
@@ -372,7 +375,7 @@ impl Keyspace {
             let mut reader = self.store().read(&table.cells, key, &slice)?;
             return check::found(read_super_columns(&table, &mut reader, 1, false)?.pop());
         };
-        let mut place = vec![];
+        let mut place = Vec::with_capacity(USUAL_PLACE);
         let row = super_column.as_slice();
         layout.put_cell(row, name, &mut place)?;
         let cell = check::found(self.store().get(&table.cells, key, &place)?)?;

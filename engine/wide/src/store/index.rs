@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::{Batch, Cursor, Durability, MAX_KEY_LEN, Snapshot, Tree};
+use firn_kv::{Batch, Cursor, MAX_KEY_LEN, Snapshot, Tree};
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, CellState, StoredCell};
@@ -126,7 +126,7 @@ impl CellStore {
             let mut batch = Batch::new();
             batch.delete(&self.0.schema, &built_record(index.spec.id))?;
             batch.delete_range(&index.tree, ..)?;
-            self.0.db.with_durability(Durability::Process).write(batch)?;
+            self.0.writer.write(batch)?;
         }
         self.build(family, &index)
     }
@@ -168,7 +168,7 @@ impl CellStore {
         let Some(cell) = valued(&stored)? else { return Ok(()) };
         let mut batch = Batch::new();
         put_entry(family, index, full, ends, cell, &mut batch)?;
-        Ok(self.0.db.with_durability(Durability::Process).write(batch)?)
+        Ok(self.0.writer.write(batch)?)
     }
 
     /// Removes index entries of the cell at a key, if they may differ from those of the cell that

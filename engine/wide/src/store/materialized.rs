@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use firn_kv::{Batch, Durability};
+use firn_kv::Batch;
 
 use crate::base::error::{Error, Result, invalid};
 use crate::cell::{Cell, CellState, StoredCell};
@@ -151,7 +151,7 @@ impl CellStore {
             let mut batch = Batch::new();
             batch.delete(&self.0.schema, &built_record(id))?;
             batch.delete_range(tree, ..)?;
-            self.0.db.with_durability(Durability::Process).write(batch)?;
+            self.0.writer.write(batch)?;
         }
         let snapshot = self.0.db.snapshot();
         let mut cursor = StoreMoment::Then(&snapshot).cursor(base.tree(), ..)?;
@@ -171,7 +171,7 @@ impl CellStore {
                 let states = self.row_states(base, &row, partition, None)?;
                 let mut batch = Batch::new();
                 self.write_view(view, &key, &row[partition..], &states, &mut batch)?;
-                self.0.db.with_durability(Durability::Process).write(batch)?;
+                self.0.writer.write(batch)?;
             }
             row.push(BEYOND);
             cursor.seek(&row)?;

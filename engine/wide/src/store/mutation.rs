@@ -1,5 +1,7 @@
 //! Mutations: writes to one partition, as operations on any families.
 
+use std::cell::Cell as Slot;
+
 use crate::base::error::Result;
 use crate::cell::{Cell, CellDeletion, CellState, StoredCell};
 
@@ -7,6 +9,13 @@ use super::family::StoreFamily;
 
 /// Initial capacity of a mutation, sufficient for a row of few columns.
 const ROOM: usize = 256;
+/// Maximum bytes of memory that a thread recycles.
+const MAX_RECYCLED: usize = 64 << 10;
+
+thread_local! {
+    /// Memory of an earlier mutation of this thread.
+    static RECYCLED: Slot<Option<StoreMutation>> = const { Slot::new(None) };
+}
 
 /// Operations on one partition key, over several families. Their order does not matter: at equal
 /// timestamps deletions win.
@@ -87,6 +96,24 @@ impl StoreMutation {
     pub fn new(key: &[u8]) -> StoreMutation {
         let bytes = Vec::with_capacity(ROOM);
         StoreMutation { key: key.to_vec(), families: vec![], ops: vec![], bytes }
+    }
+
+    /// Creates an empty mutation like [`new`](StoreMutation::new), in memory that this thread has
+    /// [recycled](StoreMutation::recycle).
+    pub fn recycled(key: &[u8]) -> StoreMutation {
+        let Some(mut mutation) = RECYCLED.take() else { return StoreMutation::new(key) };
+        mutation.reset(key);
+        mutation
+    }
+
+    /// Leaves the memory to the next mutation of this thread, unless it is large.
+    pub fn recycle(mut self) {
+        let bytes = self.key.capacity() + self.bytes.capacity();
+        if bytes + self.ops.capacity() * size_of::<MutationOp>() <= MAX_RECYCLED {
+            // The handles of a family would keep its store open.
+            self.families.clear();
+            RECYCLED.set(Some(self));
+        }
     }
 
     /// Returns the partition's key.

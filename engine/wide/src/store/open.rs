@@ -66,6 +66,7 @@ impl CellStore {
         let shared = SharedStore {
             mark: Arc::default(),
             env,
+            writer: db.with_durability(Durability::Process),
             db,
             schema,
             clock,
@@ -187,7 +188,7 @@ impl CellStore {
         });
         // With a higher durability the log is synced once at the end.
         let wanted: Vec<(String, TreeOptions)> = wanted.collect();
-        let trees = self.0.db.with_durability(Durability::Process).trees(wanted.iter().cloned())?;
+        let trees = self.0.writer.trees(wanted.iter().cloned())?;
         for (tree, (_, options)) in trees.iter().zip(&wanted) {
             match tree.set_options(options.clone()) {
                 // A store that is open for reading keeps its options.
@@ -299,7 +300,7 @@ impl CellStore {
         {
             batch.delete_range(tree, ..)?;
         }
-        Ok(self.0.db.with_durability(Durability::Process).write(batch)?)
+        Ok(self.0.writer.write(batch)?)
     }
 }
 

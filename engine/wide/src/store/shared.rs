@@ -1,6 +1,6 @@
 //! State that all clones of an open store share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,11 +32,13 @@ pub(super) struct SharedStore {
     pub mark: Arc<StoreMark>,
     pub env: Arc<dyn Env>,
     pub db: Db,
+    /// Handle of `db` whose writes do not wait for the disk; [`CellStore::sync_if`] does.
+    pub writer: Db,
     pub schema: Tree,
     pub clock: Arc<dyn Clock>,
     pub ticker: Ticker,
     pub stripes: Stripes,
-    pub families: RwLock<HashMap<u32, StoreFamily>>,
+    pub families: RwLock<BTreeMap<u32, StoreFamily>>,
 }
 
 /// Returns the key of the record that a family may contain deletions of one kind.

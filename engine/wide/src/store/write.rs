@@ -31,6 +31,8 @@ use super::{CellStore, kind_record};
 /// Maximum number of entries of a deleted container that are removed one by one, or left to
 /// compactions.
 const FEW: usize = 64;
+/// Bytes of an operation of a batch besides key and value: its kind, its tree and two lengths.
+const ENTRY_OVERHEAD: usize = 12;
 /// Maximum bytes of a value that is appended to its key in a buffer of the thread.
 const SHORT: usize = 16 << 10;
 
@@ -75,16 +77,15 @@ impl CellStore {
 
     fn commit(&self, held: &mut LockedStripes<'_>, mutations: &[StoreMutation]) -> Result<()> {
         if let [m] = mutations
-            && let [op] = &*m.ops
-            && self.commit_one(held, m, op)?
+            && self.commit_cells(held, m)?
         {
             return Ok(());
         }
         let mut plan = self.plan(held, mutations)?;
         self.drop_shadowed_ops(&mut plan)?;
-        // Besides key and value an operation has its kind, its tree and two lengths.
         let values: usize = plan.entries.iter().map(|e| plan.value(e).len()).sum();
-        let mut batch = Batch::with_capacity(plan.bytes.len() + values + plan.entries.len() * 12);
+        let overhead = plan.entries.len() * ENTRY_OVERHEAD;
+        let mut batch = Batch::with_capacity(plan.bytes.len() + values + overhead);
         let kinds = self.fill(&plan, &mut batch)?;
         self.write_views(&plan, &mut batch)?;
         for m in mutations {
@@ -93,7 +94,7 @@ impl CellStore {
             }
         }
         held.raise(&self.0.schema, &mut batch)?;
-        self.0.db.with_durability(Durability::Process).write(batch)?;
+        self.0.writer.write(batch)?;
         for (family, kinds) in kinds {
             family.0.state.recorded.fetch_or(kinds, Ordering::AcqRel);
         }
@@ -130,20 +131,37 @@ impl CellStore {
         self.sync_if(durability)
     }
 
-    fn commit_one(
-        &self,
-        held: &mut LockedStripes<'_>,
-        m: &StoreMutation,
-        op: &MutationOp,
-    ) -> Result<bool> {
-        let Some(family) = m.families.get(op.family) else { return Ok(false) };
-        let value = m.bytes_at(op.value);
-        if op.kind != MutationKind::Cell || value.len() > SHORT {
+    /// Writes a mutation whose operations are all cells that are newer than everything in its
+    /// stripe, so that it needs no plan. Returns false, without a write, for any other mutation.
+    fn commit_cells(&self, held: &mut LockedStripes<'_>, m: &StoreMutation) -> Result<bool> {
+        let ([family], stripe) = (&*m.families, Stripes::of(&m.key)) else { return Ok(false) };
+        self.check_open(family)?;
+        if family.is_counter() || family.is_followed() || !m.is_of_cells_in_order() {
             return Ok(false);
         }
-        self.commit_cell(held, family, &m.key, m.bytes_at(op.place), op.timestamp, |out| {
-            out.extend_from_slice(value)
-        })
+        let times = || m.ops.iter().map(|op| op.timestamp);
+        let (Some(oldest), Some(newest)) = (times().min(), times().max()) else { return Ok(false) };
+        if held.newest(stripe).is_none_or(|n| oldest <= n) || !held.is_within(stripe, newest) {
+            return Ok(false);
+        }
+        with_key(|key| -> Result<()> {
+            family.layout().put_partition(&m.key, key)?;
+            let (partition, tree) = (key.len(), family.tree());
+            if let [op] = &*m.ops {
+                key.extend_from_slice(m.bytes_at(op.place));
+                return Ok(tree.put(key, m.bytes_at(op.value))?);
+            }
+            let bytes = m.bytes.len() + m.ops.len() * (partition + ENTRY_OVERHEAD);
+            let mut batch = Batch::with_capacity(bytes);
+            for op in &m.ops {
+                key.truncate(partition);
+                key.extend_from_slice(m.bytes_at(op.place));
+                batch.put(tree, &**key, m.bytes_at(op.value))?;
+            }
+            Ok(self.0.writer.write(batch)?)
+        })?;
+        held.committed_one(stripe, newest);
+        Ok(true)
     }
 
     /// Fast path for one cell that is newer than everything in its stripe. Returns false if the
@@ -383,6 +401,13 @@ impl MutationOp {
 }
 
 impl StoreMutation {
+    /// Reports whether all operations are cells, at positions that ascend and so differ.
+    fn is_of_cells_in_order(&self) -> bool {
+        let is_cell = |op: &MutationOp| op.kind == MutationKind::Cell;
+        let places = self.ops.iter().map(|op| self.bytes_at(op.place));
+        self.ops.iter().all(is_cell) && places.is_sorted_by(|a, b| a < b)
+    }
+
     /// Returns its largest timestamp.
     fn newest(&self) -> Option<i64> {
         self.ops.iter().filter(|op| !op.is_increment()).map(|op| op.timestamp).max()
