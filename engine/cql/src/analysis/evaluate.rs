@@ -6,6 +6,7 @@ use std::ops::Bound as End;
 use firn_wide::internals::key::{Layout, ROWS};
 use firn_wide::internals::ring::{Token, TokenEnd};
 use firn_wide::internals::store::Partitions;
+use smallvec::SmallVec;
 
 use super::filter::{FilterCondition, FilterTest, RowFilter};
 use super::index_lookup::{asked, choice, wanted};
@@ -19,6 +20,9 @@ use crate::values::{BoundTerm, BoundValue, EvalEnv};
 /// Maximum number of keys, or of rows of a partition, that the lists of a statement may name.
 const MAX_CHOICES: usize = 1 << 20;
 
+/// Values of columns that have a `=`; few of them need no allocation.
+pub type EqualValues<'v> = SmallVec<[Cow<'v, [u8]>; 2]>;
+
 impl Restrictions {
     /// Returns the keys of the named partitions, in the order of their values, without duplicates.
     /// Some may be invalid as keys ([`TableSchema::check_key`]).
@@ -27,7 +31,7 @@ impl Restrictions {
     /// `Invalid` for null, unset and invalid values.
     pub fn keys(&self, env: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
         if let Some(key) = self.one_key(env)? {
-            return Ok(vec![key]);
+            return Ok(vec![key.into_owned()]);
         }
         let mut parts: Vec<Vec<Vec<u8>>> = vec![vec![]];
         for (restriction, column) in self.partition.iter().zip(self.table.partition()) {
@@ -61,14 +65,25 @@ impl Restrictions {
 
     /// Returns the key, if each of its columns has a `=` and the token is not restricted. This is
     /// the most frequent case.
-    fn one_key(&self, env: &EvalEnv<'_>) -> Result<Option<Vec<u8>>> {
-        if self.token.is_some() {
-            return Ok(None);
+    ///
+    /// # Errors
+    /// Those of [`keys`](Restrictions::keys).
+    pub fn one_key<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
+        let Some(mut parts) = self.key_parts(env)? else { return Ok(None) };
+        if parts.len() == 1 {
+            return Ok(parts.pop());
         }
-        let Some(parts) = self.equal(&self.partition, env)? else { return Ok(None) };
         let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 3).sum());
         self.table.put_partition_key(&parts, &mut key)?;
-        Ok(Some(key))
+        Ok(Some(Cow::Owned(key)))
+    }
+
+    /// Returns the values of the key's columns, if each has a `=` and the token is not restricted.
+    ///
+    /// # Errors
+    /// Those of [`keys`](Restrictions::keys).
+    pub fn key_parts<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<EqualValues<'v>>> {
+        if self.token.is_some() { Ok(None) } else { self.equal(&self.partition, env) }
     }
 
     /// Returns the values, if each of these restrictions is a `=` on one column.
@@ -76,8 +91,8 @@ impl Restrictions {
         &self,
         restrictions: &'v [Restriction],
         env: &EvalEnv<'v>,
-    ) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
-        let mut values = Vec::with_capacity(restrictions.len());
+    ) -> Result<Option<EqualValues<'v>>> {
+        let mut values = EqualValues::new();
         for restriction in restrictions {
             let RelationKind::Eq(Tuple::Each(terms)) = &restriction.what else { return Ok(None) };
             let ([term], false) = (&terms[..], restriction.is_multi) else { return Ok(None) };
@@ -181,7 +196,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// Those of [`keys`](Restrictions::keys).
-    pub fn one_row<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
+    pub fn one_row<'v>(&'v self, env: &EvalEnv<'v>) -> Result<Option<EqualValues<'v>>> {
         self.equal(&self.clustering, env)
     }
 

@@ -14,14 +14,14 @@ use firn_wide::{Partitioner, Type};
 
 use super::merge::{add, add_token};
 use super::relation::{
-    PreparedRelation, RelationKind, RelationPreparer, Restriction, TokenRestriction,
+    PreparedRelation, RelationKind, RelationPreparer, Restriction, TokenRestriction, Tuple,
 };
 use crate::catalog::{
     ColumnKind, IndexClass, IndexTarget, TableColumn, TableIndex, TableSchema, TextTest,
 };
 use crate::error::{Error, Result, bail, bail_if, invalid};
 use crate::syntax::ast::Relation;
-use crate::values::{Context, heap_bytes};
+use crate::values::{BoundTerm, Context, heap_bytes};
 
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
      If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
@@ -574,6 +574,22 @@ impl Restrictions {
     /// Reports whether all columns of the primary key are restricted by `=`.
     pub fn is_one_row(&self) -> bool {
         self.names_rows() && !self.is_range && !self.has_key_in() && !self.has_clustering_in()
+    }
+
+    /// Reports whether each column of the primary key has a `=` with a constant or a marker, and
+    /// nothing else is restricted.
+    pub fn is_plain_row(&self) -> bool {
+        let is_value =
+            |term: &BoundTerm| matches!(term, BoundTerm::Constant(_) | BoundTerm::Marker(..));
+        let is_plain = |r: &Restriction| match &r.what {
+            RelationKind::Eq(Tuple::Each(terms)) => !r.is_multi && terms.iter().all(is_value),
+            _ => false,
+        };
+        self.is_one_row()
+            && self.token.is_none()
+            && !self.uses_index
+            && self.others.is_empty()
+            && self.all().all(is_plain)
     }
 
     /// Reports whether a column of the primary key is restricted by `=`.

@@ -39,6 +39,8 @@ pub struct Engine(Arc<EngineState>);
 struct EngineState {
     wide: Wide,
     catalog: RwLock<Arc<Catalog>>,
+    /// Version of the catalog. Each statement compares it.
+    version: AtomicU64,
     /// Serial number of the `firn-wide` schema that the catalog was last compared with.
     seen: AtomicU64,
     /// Lock for schema changes.
@@ -124,11 +126,13 @@ impl Engine {
         let specs = catalog.own_tables().map(|t| spec(t, wide.partitioner()));
         store.open_families(specs.collect())?;
         materialized::open(store, wide.partitioner(), &catalog)?;
+        let version = AtomicU64::new(catalog.version());
         let catalog = RwLock::new(Arc::new(catalog));
         let lists = ListClock::new(random_bits(store));
         let state = Arc::new(EngineState {
             wide,
             catalog,
+            version,
             seen,
             changes: Mutex::new(()),
             defining: AtomicBool::new(false),
@@ -185,6 +189,11 @@ impl Engine {
     /// Returns the current definitions.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog.read().clone()
+    }
+
+    /// Returns the version of the current definitions.
+    pub(crate) fn catalog_version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
     }
 
     /// Returns the current definitions, including changes of keyspaces and column families made
@@ -456,7 +465,10 @@ impl Engine {
         }
         store.db().with_durability(Durability::Power).write(batch)?;
         let after = Arc::new(after);
-        *self.0.catalog.write() = after.clone();
+        let mut catalog = self.0.catalog.write();
+        *catalog = after.clone();
+        self.0.version.store(after.version(), Ordering::Release);
+        drop(catalog);
         materialized::relink(store, self.partitioner(), &after, &diff.dropped)?;
         for table in &dropped {
             store.drop_family(table.id)?;

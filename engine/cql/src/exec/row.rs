@@ -139,6 +139,11 @@ impl RowShape {
         self.statics
     }
 
+    /// Reports whether times of cells are read.
+    pub fn has_times(&self) -> bool {
+        self.times
+    }
+
     /// Returns the layout of the rows.
     pub fn layout(&self) -> &Layout {
         &self.layout

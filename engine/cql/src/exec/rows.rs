@@ -54,7 +54,7 @@ pub enum ResultKind {
     /// `USE` selected this keyspace.
     SetKeyspace(String),
     /// The schema was changed.
-    Schema(SchemaChange),
+    Schema(Box<SchemaChange>),
 }
 
 /// Values stored consecutively: a result with many rows needs two allocations, not one for each
@@ -76,6 +76,11 @@ struct RowsEnd {
 const FIRST: usize = 256;
 
 impl RowCells {
+    /// Creates a list with room for this number of values.
+    pub fn with_capacity(values: usize) -> RowCells {
+        RowCells { bytes: Vec::with_capacity(FIRST), ends: Vec::with_capacity(values) }
+    }
+
     /// Adds a value; `None` is null.
     pub fn push(&mut self, value: Option<&[u8]>) {
         if self.ends.is_empty() {
@@ -117,7 +122,7 @@ impl RowCells {
 #[derive(Clone, Debug)]
 pub struct Rows {
     kind: ResultKind,
-    columns: Arc<[ColumnSpec]>,
+    columns: Option<Arc<[ColumnSpec]>>,
     cells: RowCells,
     paging: Option<PagingState>,
     warnings: Vec<String>,
@@ -127,10 +132,9 @@ pub struct Rows {
 
 impl Rows {
     fn of_kind(kind: ResultKind) -> Rows {
-        static NONE: LazyLock<Arc<[ColumnSpec]>> = LazyLock::new(|| Arc::new([]));
         Rows {
             kind,
-            columns: NONE.clone(),
+            columns: None,
             cells: RowCells::default(),
             paging: None,
             warnings: vec![],
@@ -154,12 +158,12 @@ impl Rows {
     /// Creates the result of a definition.
     #[doc(hidden)]
     pub fn schema(change: SchemaChange) -> Rows {
-        Rows::of_kind(ResultKind::Schema(change))
+        Rows::of_kind(ResultKind::Schema(Box::new(change)))
     }
 
     /// Creates a result with these columns. Every row has one cell for each.
     pub(crate) fn new(columns: Arc<[ColumnSpec]>, cells: RowCells) -> Rows {
-        Rows { columns, cells, ..Rows::of_kind(ResultKind::Rows) }
+        Rows { columns: Some(columns), cells, ..Rows::of_kind(ResultKind::Rows) }
     }
 
     /// Creates a result from cells of another source, row after row; `None` is null. Cells missing
@@ -238,12 +242,13 @@ impl Rows {
 
     /// Returns the columns.
     pub fn columns(&self) -> &Arc<[ColumnSpec]> {
-        &self.columns
+        static NONE: LazyLock<Arc<[ColumnSpec]>> = LazyLock::new(|| Arc::new([]));
+        self.columns.as_ref().unwrap_or_else(|| &NONE)
     }
 
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
-        self.cells.len() / self.columns.len().max(1)
+        self.cells.len() / self.columns().len().max(1)
     }
 
     /// Reports whether there are no rows.
@@ -268,7 +273,8 @@ impl Rows {
 
     /// Returns the row with this index, which must exist.
     pub(crate) fn at(&self, row: usize) -> Row<'_> {
-        Row { columns: &self.columns, cells: &self.cells, first: row * self.columns.len() }
+        let columns = self.columns();
+        Row { columns, cells: &self.cells, first: row * columns.len() }
     }
 
     /// Iterates over the rows in order.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::change::BatchLimits;
 use super::result_budget::ResultBudget;
@@ -44,4 +44,11 @@ pub struct RunOptions {
     pub stop: Option<Arc<AtomicBool>>,
     #[doc(hidden)]
     pub _non_exhaustive: (),
+}
+
+impl RunOptions {
+    /// Reports whether the statement is cancelled.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }

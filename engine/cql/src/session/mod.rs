@@ -346,7 +346,7 @@ impl Session {
 
     fn cached(&self, key: &[u8; 16]) -> Option<Prepared> {
         let found = self.cache.lock().get(key)?;
-        (found.0.version == self.engine.catalog().version()).then_some(found)
+        (found.0.version == self.engine.catalog_version()).then_some(found)
     }
 
     /// Compiles a statement, or finds it in the cache. A definition is checked when it is executed.
@@ -454,7 +454,7 @@ impl Session {
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
         self.engine.refresh_catalog()?;
         self.check_login()?;
-        if prepared.0.version == self.engine.catalog().version() {
+        if prepared.0.version == self.engine.catalog_version() {
             return Ok(Cow::Borrowed(prepared));
         }
         // Another session may have compiled it already.

@@ -316,7 +316,11 @@ pub trait Values {
 
 fn in_order(values: &[&dyn ToValue], markers: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
     check_amount(values.len(), markers)?;
-    values.iter().enumerate().map(|(at, value)| bind_one(*value, at, markers)).collect()
+    let mut bound = Vec::with_capacity(values.len());
+    for (at, value) in values.iter().enumerate() {
+        bound.push(bind_one(*value, at, markers)?);
+    }
+    Ok(bound)
 }
 
 /// Checks that there are as many values as markers.

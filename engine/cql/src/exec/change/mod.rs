@@ -41,7 +41,7 @@ use crate::values::{BoundValue, ColumnSpec, Context, EvalEnv, HeapBytes, Markers
 use attributes::Attributes;
 pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
-use plan::{BoundStatement, ChangeSet, refused};
+use plan::{BoundStatement, ChangeSet, refused, run_alone};
 use statement::ChangeStatement;
 
 impl ChangePlan {
@@ -274,6 +274,12 @@ impl StatementPlan for ChangePlan {
         let now = engine.store().timestamp();
         let random = || engine.random_bits();
         let env = EvalEnv { bound: request.bound, now, random: &random };
+        if let ([change], None) = (&self.changes[..], self.batch)
+            && change.is_plain()
+            && let Some(key) = change.restrictions.one_key(&env)?
+        {
+            return run_alone(change, engine, request, &env, &key);
+        }
         let mut all = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
             all.push(BoundStatement::new(change, request.bound, &env)?);

@@ -6,13 +6,14 @@ use firn_kv::ErrorKind;
 use firn_wide::internals::store::{CellStore, StoreMutation, StoreView};
 
 use super::attributes::Attributes;
-use super::limits::{BatchLimits, PARTITION};
+use super::limits::{BatchLimits, ChangeWeight, PARTITION};
 use super::mutations::Mutations;
 use super::statement::{ChangeStatement, ChangeTimes};
 use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
 use crate::exec::access::RequiredPermission;
 use crate::exec::engine::Engine;
+use crate::exec::plan::Request;
 use crate::exec::rows::Rows;
 use crate::syntax::ast::BatchKind;
 use crate::values::{BoundValue, ColumnSpec, EvalEnv};
@@ -85,7 +86,14 @@ impl ChangeSet<'_> {
         for given in &self.all {
             let (statement, values) = (EvalEnv { bound: given.bound, ..*env }, given.env(env));
             let envs = (&statement, &values);
-            given.change.write(engine, envs, times, &given.keys, view, &mut out)?;
+            let writes = given.change.writes(engine, envs, times, view)?;
+            writes.check_count(given.keys.len())?;
+            let mut weight = ChangeWeight::default();
+            for key in &given.keys {
+                given.change.write(&writes, out.of(key), &mut weight)?;
+            }
+            out.weight.rows += weight.rows;
+            out.weight.rest += weight.rest;
         }
         Ok(out)
     }
@@ -189,6 +197,30 @@ impl ChangeSet<'_> {
         }
         Ok(warnings)
     }
+}
+
+/// Executes a change of one partition that is alone in its statement and
+/// [plain](ChangeStatement::is_plain).
+///
+/// # Errors
+/// `Invalid` for invalid bound values; errors of the engine.
+pub fn run_alone(
+    change: &ChangeStatement,
+    engine: &Engine,
+    request: &Request<'_>,
+    env: &EvalEnv<'_>,
+    key: &[u8],
+) -> Result<Rows> {
+    TableSchema::check_key(key)?;
+    let times = request.run.timestamp.unwrap_or(env.now).into();
+    let writes = change.writes(engine, (env, env), times, None)?;
+    writes.check_count(1)?;
+    let mut mutation = StoreMutation::recycled(key);
+    change.write(&writes, &mut mutation, &mut ChangeWeight::default())?;
+    let (store, durability) = (request.store(engine, env.now), engine.wide().durability());
+    store.apply(std::slice::from_ref(&mutation), durability).map_err(refused)?;
+    mutation.recycle();
+    Ok(Rows::void())
 }
 
 /// Converts an error of the engine. Invalid arguments, such as a collection element with a path

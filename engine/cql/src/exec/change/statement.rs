@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_wide::internals::key::{KeyPlace, Layout, STATIC};
-use firn_wide::internals::store::{StoreSlice, StoreView};
+use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice, StoreView};
+use smallvec::SmallVec;
 
 use super::attributes::Attributes;
 use super::condition::ChangeCondition;
 use super::json;
 use super::limits::{ChangeWeight, RANGE, ROW};
-use super::mutations::Mutations;
 use super::operation::{MutationWriter, Operation};
 use crate::analysis::{Purpose, Restrictions, ValueIntervals};
 use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
 use crate::error::{Result, bail, bail_if, invalid};
 use crate::exec::engine::Engine;
+use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
 use crate::values::{BoundValue, Context, EvalEnv, HeapBytes, Markers};
 
@@ -85,6 +86,8 @@ pub(super) struct ChangeStatement {
     pub layout: Layout,
     /// Name of the row marker in positions.
     marker: Vec<u8>,
+    /// TTL of the table in seconds.
+    default_ttl: u32,
     /// User-defined functions that it calls.
     pub calls: Vec<Resource>,
 }
@@ -126,6 +129,32 @@ fn checked_guard(
                 .collect::<Result<_>>()?,
         ),
     })
+}
+
+/// Evaluated input of a change, the same for all of its partitions.
+pub(super) struct RowWrites<'w> {
+    family: StoreFamily,
+    /// Values of the row.
+    values: &'w EvalEnv<'w>,
+    lists: &'w ListClock,
+    /// State before the statement, for operations that read.
+    view: Option<&'w StoreView>,
+    times: ChangeTimes,
+    ttl: u32,
+    /// Positions of the named rows.
+    rows: SmallVec<[Vec<u8>; 1]>,
+    /// Ranges of rows to be deleted.
+    slices: ValueIntervals,
+}
+
+impl RowWrites<'_> {
+    /// Refuses too many rows in this number of partitions.
+    pub fn check_count(&self, partitions: usize) -> Result<()> {
+        if partitions.saturating_mul(self.rows.len()) > MAX_ROWS {
+            bail!("the IN lists name more than {MAX_ROWS} rows together");
+        }
+        Ok(())
+    }
 }
 
 impl ChangeStatement {
@@ -289,6 +318,7 @@ impl ChangeStatement {
             json: None,
             layout: table.layout(context.partitioner),
             marker: table.cell_name(None),
+            default_ttl: table.options.default_ttl(),
             calls: std::mem::take(&mut context.calls),
         };
         change.check(tests_regular)?;
@@ -363,72 +393,78 @@ impl ChangeStatement {
         self.json.as_ref().map(|json| json.values(&self.table, env)).transpose()
     }
 
-    /// Appends its writes to the mutations of these partitions. `envs` are the environments of the
-    /// statement and of its row, which differ for `INSERT JSON` only. `times` are the timestamps of
-    /// statements that specify none.
+    /// Reports whether it writes without reading, with the values bound to its own markers.
+    pub fn is_plain(&self) -> bool {
+        !self.is_conditional() && !self.reads() && self.json.is_none()
+    }
+
+    /// Evaluates its writes. `envs` are the environments of the statement and of its row, which
+    /// differ for `INSERT JSON` only. `times` are the timestamps of statements that specify none.
+    ///
+    /// # Errors
+    /// `Invalid` for invalid bound values.
+    pub fn writes<'w>(
+        &self,
+        engine: &'w Engine,
+        envs: (&EvalEnv<'_>, &'w EvalEnv<'w>),
+        times: ChangeTimes,
+        view: Option<&'w StoreView>,
+    ) -> Result<RowWrites<'w>> {
+        let (env, values) = envs;
+        let family = engine.family(&self.table)?;
+        let times = self.attributes.timestamp(env)?.map_or(times, ChangeTimes::from);
+        let ttl = self.attributes.ttl(env, self.default_ttl)?;
+        let rows = self.places(values)?;
+        let slices = match self.deletes_rows() && !self.restrictions.names_rows() {
+            true => self.restrictions.intervals(values, &self.layout)?,
+            false => ValueIntervals::all(),
+        };
+        Ok(RowWrites { family, values, lists: engine.lists(), view, times, ttl, rows, slices })
+    }
+
+    /// Appends its writes to the mutation of a partition.
     ///
     /// # Errors
     /// `Invalid` for invalid bound values.
     pub fn write(
         &self,
-        engine: &Engine,
-        envs: (&EvalEnv<'_>, &EvalEnv<'_>),
-        times: ChangeTimes,
-        keys: &[Vec<u8>],
-        view: Option<&StoreView>,
-        out: &mut Mutations,
+        writes: &RowWrites<'_>,
+        mutation: &mut StoreMutation,
+        weight: &mut ChangeWeight,
     ) -> Result<()> {
-        let (env, values) = envs;
-        let family = engine.family(&self.table)?;
-        let times = self.attributes.timestamp(env)?.map_or(times, ChangeTimes::from);
-        let ttl = self.attributes.ttl(env, self.table.options.default_ttl())?;
-        let rows = self.places(values)?;
+        let RowWrites { family, values, lists, view, times, ttl, rows, slices } = writes;
         // An `IN` without values writes nothing, static cells included.
         if rows.is_empty() && self.concerns_rows() && self.restrictions.names_rows() {
             return Ok(());
         }
-        if keys.len().saturating_mul(rows.len()) > MAX_ROWS {
-            bail!("the IN lists name more than {MAX_ROWS} rows together");
-        }
-        let slices = match self.deletes_rows() && !self.restrictions.names_rows() {
-            true => self.restrictions.intervals(values, &self.layout)?,
-            false => ValueIntervals::all(),
+        let mut writer = MutationWriter {
+            mutation,
+            family,
+            env: values,
+            lists,
+            view: *view,
+            timestamp: times.of_rows,
+            ttl: *ttl,
+            place: Vec::with_capacity(ROOM),
+            row_len: 0,
+            dropped_until: None,
+            written: self.reads().then(BTreeMap::new),
+            weight,
         };
-        let mut weight = ChangeWeight::default();
-        for key in keys {
-            let mut writer = MutationWriter {
-                mutation: out.of(key),
-                family: &family,
-                env: values,
-                lists: engine.lists(),
-                view,
-                timestamp: times.of_rows,
-                ttl,
-                place: Vec::with_capacity(ROOM),
-                row_len: 0,
-                dropped_until: None,
-                written: self.reads().then(BTreeMap::new),
-                weight: &mut weight,
-            };
-            if self.deletes_rows() {
-                self.delete_rows(&mut writer, &rows, &slices, times.of_ranges)?;
-                continue;
-            }
-            for row in &rows {
-                writer.begin(row);
-                writer.weight.rows += ROW + row.len();
-                if self.verb == Verb::Insert && self.table.marks_rows() {
-                    writer.place.extend_from_slice(&self.marker);
-                    writer.mark();
-                }
-                self.operations.iter().try_for_each(|o| o.apply(&mut writer))?;
-            }
-            writer.begin(&[STATIC]);
-            self.statics.iter().try_for_each(|o| o.apply(&mut writer))?;
+        if self.deletes_rows() {
+            return self.delete_rows(&mut writer, rows, slices, times.of_ranges);
         }
-        out.weight.rows += weight.rows;
-        out.weight.rest += weight.rest;
-        Ok(())
+        for row in rows {
+            writer.begin(row);
+            writer.weight.rows += ROW + row.len();
+            if self.verb == Verb::Insert && self.table.marks_rows() {
+                writer.place.extend_from_slice(&self.marker);
+                writer.mark();
+            }
+            self.operations.iter().try_for_each(|o| o.apply(&mut writer))?;
+        }
+        writer.begin(&[STATIC]);
+        self.statics.iter().try_for_each(|o| o.apply(&mut writer))
     }
 
     /// Returns the clustering values of the named rows.
@@ -451,17 +487,18 @@ impl ChangeStatement {
     }
 
     /// Returns the positions of the named rows, each once.
-    fn places(&self, values: &EvalEnv<'_>) -> Result<Vec<Vec<u8>>> {
+    fn places(&self, values: &EvalEnv<'_>) -> Result<SmallVec<[Vec<u8>; 1]>> {
+        let mut places = SmallVec::new();
         if !self.concerns_rows() || !self.restrictions.names_rows() {
-            return Ok(vec![]);
+            return Ok(places);
         }
         if let Some(row) = self.restrictions.one_row(values)? {
             self.check_row(&row)?;
             let mut place = Vec::with_capacity(ROOM);
             self.layout.put_row(&row, &mut place)?;
-            return Ok(vec![place]);
+            places.push(place);
+            return Ok(places);
         }
-        let mut places = vec![];
         for row in self.rows(values)? {
             let mut place = vec![];
             self.layout.put_row(&row, &mut place)?;

@@ -111,7 +111,7 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         _ if restrictions.has_partition() => None,
         _ => Some("Aggregation query used without partition key"),
     };
-    Ok(SelectPlan {
+    let mut plan = SelectPlan {
         needs: to_read(&table).into_iter().chain(to_call(context.calls)).collect(),
         masked_conditions: masked_conditions(&table, select),
         partition_key: context.markers.of_partition_key(&table),
@@ -131,7 +131,10 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         nearest,
         groups,
         warning,
-    })
+        cell: None,
+    };
+    plan.cell = plan.sufficient_cell(&wanted);
+    Ok(plan)
 }
 
 /// Returns the masked columns used in conditions or in `ANN OF`.

@@ -9,7 +9,7 @@ use crate::catalog::TableSchema;
 use crate::exec::access::RequiredPermission;
 use crate::exec::row::RowShape;
 use crate::values::vector::Similarity;
-use crate::values::{BoundTerm, ColumnSpec};
+use crate::values::{BoundTerm, ColumnSpec, HeapBytes, heap_bytes};
 
 /// Grouping of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,36 @@ pub struct NearestRows {
     /// The vector to compare with.
     pub of: BoundTerm,
 }
+
+/// A read of one regular column.
+#[derive(Debug)]
+pub struct CellRead {
+    /// End of the cell's position, after the row's.
+    pub name: Vec<u8>,
+    /// The cell is dropped if it has this timestamp or an older one.
+    pub dropped_until: Option<i64>,
+    /// Values of the result.
+    pub outputs: Vec<CellOutput>,
+}
+
+/// A value of the result of a [`CellRead`].
+#[derive(Clone, Copy, Debug)]
+pub enum CellOutput {
+    /// The cell's value.
+    Cell,
+    /// The column of the partition key with this position.
+    Key(usize),
+    /// The clustering column with this position.
+    Clustering(usize),
+}
+
+impl HeapBytes for CellOutput {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+heap_bytes!(CellRead { name, outputs });
 
 /// A compiled `SELECT`.
 pub struct SelectPlan {
@@ -63,4 +93,6 @@ pub struct SelectPlan {
     /// selected, or the table has none.
     pub reads_whole: bool,
     pub warning: Option<&'static str>,
+    /// The read of a single cell that is tried first.
+    pub cell: Option<CellRead>,
 }
