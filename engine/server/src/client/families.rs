@@ -312,7 +312,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
-        self.some("system_add_keyspace", vec![(1, def.to_thrift())])
+        self.some("system_add_keyspace", vec![(1, def.clone().to_thrift())])
     }
 
     /// Alters a keyspace; returns the new schema version.
@@ -320,7 +320,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
-        self.some("system_update_keyspace", vec![(1, def.to_thrift())])
+        self.some("system_update_keyspace", vec![(1, def.clone().to_thrift())])
     }
 
     /// Drops a keyspace; returns the new schema version.
@@ -338,7 +338,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_column_family(&mut self, def: &CfDef) -> CallResult<String> {
-        self.some("system_add_column_family", vec![(1, def.to_thrift())])
+        self.some("system_add_column_family", vec![(1, def.clone().to_thrift())])
     }
 
     /// Alters a column family; returns the new schema version.
@@ -346,7 +346,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_column_family(&mut self, def: &CfDef) -> CallResult<String> {
-        self.some("system_update_column_family", vec![(1, def.to_thrift())])
+        self.some("system_update_column_family", vec![(1, def.clone().to_thrift())])
     }
 
     /// Drops a column family of the current keyspace; returns the new schema version.
@@ -362,7 +362,7 @@ impl FamilyClient {
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<ColumnOrSuperColumn> {
-        let arguments = vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())];
+        let arguments = vec![(1, bytes(key)), (2, path.clone().to_thrift()), (3, self.level())];
         self.some("get", arguments)
     }
 
@@ -395,7 +395,7 @@ impl FamilyClient {
     }
 
     fn slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Arguments {
-        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
         vec![(1, bytes(key)), (2, parent), (3, predicate), (4, self.level())]
     }
 
@@ -409,9 +409,9 @@ impl FamilyClient {
         predicate: &SlicePredicate,
         range: &KeyRange,
     ) -> CallResult<Vec<KeySlice>> {
-        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
         let arguments =
-            vec![(1, parent), (2, predicate), (3, range.to_thrift()), (4, self.level())];
+            vec![(1, parent), (2, predicate), (3, range.clone().to_thrift()), (4, self.level())];
         self.some("get_range_slices", arguments)
     }
 
@@ -425,9 +425,9 @@ impl FamilyClient {
         clause: &IndexClause,
         predicate: &SlicePredicate,
     ) -> CallResult<Vec<KeySlice>> {
-        let (parent, predicate) = (parent.to_thrift(), predicate.to_thrift());
+        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
         let arguments =
-            vec![(1, parent), (2, clause.to_thrift()), (3, predicate), (4, self.level())];
+            vec![(1, parent), (2, clause.clone().to_thrift()), (3, predicate), (4, self.level())];
         self.some("get_indexed_slices", arguments)
     }
 
@@ -436,7 +436,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn insert(&mut self, key: &[u8], parent: &ColumnParent, column: &Column) -> CallResult<()> {
-        let (parent, column) = (parent.to_thrift(), column.to_thrift());
+        let (parent, column) = (parent.clone().to_thrift(), column.clone().to_thrift());
         self.done("insert", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
     }
 
@@ -450,7 +450,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         column: &CounterColumn,
     ) -> CallResult<()> {
-        let (parent, column) = (parent.to_thrift(), column.to_thrift());
+        let (parent, column) = (parent.clone().to_thrift(), column.clone().to_thrift());
         self.done("add", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
     }
 
@@ -459,7 +459,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn remove(&mut self, key: &[u8], path: &ColumnPath, timestamp: i64) -> CallResult<()> {
-        let (path, timestamp) = (path.to_thrift(), ThriftValue::I64(timestamp));
+        let (path, timestamp) = (path.clone().to_thrift(), ThriftValue::I64(timestamp));
         self.done("remove", vec![(1, bytes(key)), (2, path), (3, timestamp), (4, self.level())])
     }
 
@@ -468,7 +468,10 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn remove_counter(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<()> {
-        self.done("remove_counter", vec![(1, bytes(key)), (2, path.to_thrift()), (3, self.level())])
+        self.done(
+            "remove_counter",
+            vec![(1, bytes(key)), (2, path.clone().to_thrift()), (3, self.level())],
+        )
     }
 
     /// Deletes all rows of a column family.

@@ -106,32 +106,30 @@ const BEFORE_LOGIN: [&str; 7] = [
 impl ThriftSession {
     /// Returns the current keyspace, which has a column family of this name. System keyspaces have
     /// none.
-    fn keyspace_of(&self, family: &str) -> Result<Keyspace> {
-        let name = self.name()?;
-        if system_keyspace(name).is_some() {
-            return Err(invalid(format!("unconfigured columnfamily {family}")));
-        }
-        Ok(self.wide().keyspace(name)?)
+    fn keyspace_of(&self, family: &str) -> Result<&Keyspace> {
+        let none = || invalid(format!("unconfigured columnfamily {family}"));
+        self.current()?.1.as_ref().ok_or_else(none)
     }
 
     /// Returns the keyspace if the client may read this column family at this level.
-    pub(super) fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
+    pub(super) fn reading(&self, family: &str, level: Option<i32>) -> Result<&Keyspace> {
         check_level(level, LevelUse::Read)?;
-        let resource = self.family(family)?;
-        self.check(Permission::Select, &resource)?;
-        // Thrift does not mask values: without permission to see them, the read is refused.
-        let catalog = self.session.engine().catalog();
-        let table = catalog.keyspace(self.name()?).and_then(|k| k.table(family));
-        if table.is_some_and(|t| t.has_masks()) {
-            self.check(Permission::Unmask, &resource)?;
+        self.check_family(Permission::Select, family)?;
+        if self.session.role().is_some() {
+            // Thrift does not mask values: without permission to see them, the read is refused.
+            let catalog = self.session.engine().catalog();
+            let table = catalog.keyspace(self.name()?).and_then(|k| k.table(family));
+            if table.is_some_and(|t| t.has_masks()) {
+                self.check_family(Permission::Unmask, family)?;
+            }
         }
         self.keyspace_of(family)
     }
 
     /// Returns the keyspace if the client may write to this column family at this level.
-    fn writing(&self, family: &str, level: Option<i32>, of: LevelUse) -> Result<Keyspace> {
+    fn writing(&self, family: &str, level: Option<i32>, of: LevelUse) -> Result<&Keyspace> {
         check_level(level, of)?;
-        self.check(Permission::Modify, &self.family(family)?)?;
+        self.check_family(Permission::Modify, family)?;
         self.keyspace_of(family)
     }
 
@@ -156,10 +154,11 @@ impl ThriftSession {
         match method {
             "set_keyspace" => {
                 let name: String = f.read(1, "keyspace")?;
-                if system_keyspace(&name).is_none() {
-                    self.wide().keyspace(&name)?;
-                }
-                self.keyspace = Some(name);
+                let handle = match system_keyspace(&name) {
+                    Some(_) => None,
+                    None => Some(self.wide().keyspace(&name)?),
+                };
+                self.keyspace = Some((name, handle));
                 Ok(None)
             }
             "get" | "get_slice" | "get_count" | "multiget_slice" | "multiget_count"
@@ -218,7 +217,7 @@ impl ThriftSession {
     fn read(&self, method: &str, f: ThriftFields<'_>) -> Answer {
         let slices = |rows: BTreeMap<Vec<u8>, Vec<ColumnOrSuperColumn>>| {
             let pair =
-                |(key, columns): (Vec<u8>, Vec<_>)| (ThriftValue::bytes(key), list_of(&columns));
+                |(key, columns): (Vec<u8>, Vec<_>)| (ThriftValue::bytes(key), list_of(columns));
             Ok(Some(ThriftValue::map(element::BYTES, element::LIST, rows.into_iter().map(pair))))
         };
         match method {
@@ -226,7 +225,7 @@ impl ThriftSession {
                 let path: ColumnPath = f.read(2, "column_path")?;
                 let keyspace =
                     self.reading(&path.column_family, f.read(3, "consistency_level")?)?;
-                Ok(Some(keyspace.get(&f.read::<Vec<u8>>(1, "key")?, &path)?.to_thrift()))
+                Ok(Some(keyspace.get(f.bytes(1, "key")?, &path)?.to_thrift()))
             }
             "get_slice" | "get_count" | "multiget_slice" | "multiget_count" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
@@ -234,10 +233,10 @@ impl ThriftSession {
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
                 if !method.starts_with("multiget") {
-                    let key: Vec<u8> = f.read(1, "key")?;
+                    let key = f.bytes(1, "key")?;
                     return Ok(Some(match method {
-                        "get_slice" => list_of(&keyspace.get_slice(&key, &parent, &predicate)?),
-                        _ => ThriftValue::I32(keyspace.get_count(&key, &parent, &predicate)?),
+                        "get_slice" => list_of(keyspace.get_slice(key, &parent, &predicate)?),
+                        _ => ThriftValue::I32(keyspace.get_count(key, &parent, &predicate)?),
                     }));
                 }
                 let keys: Vec<Vec<u8>> = f.read_or(1, "keys", vec![])?;
@@ -255,14 +254,14 @@ impl ThriftSession {
                 let range: KeyRange = f.read(3, "range")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
-                Ok(Some(list_of(&keyspace.get_range_slices(&parent, &predicate, &range)?)))
+                Ok(Some(list_of(keyspace.get_range_slices(&parent, &predicate, &range)?)))
             }
             "get_paged_slice" => {
                 let family: String = f.read(1, "column_family")?;
                 let range: KeyRange = f.read(2, "range")?;
                 let start: Vec<u8> = f.read(3, "start_column")?;
                 let keyspace = self.reading(&family, f.read(4, "consistency_level")?)?;
-                Ok(Some(list_of(&keyspace.get_paged_slice(&family, &range, &start)?)))
+                Ok(Some(list_of(keyspace.get_paged_slice(&family, &range, &start)?)))
             }
             "get_indexed_slices" => {
                 let parent: ColumnParent = f.read(1, "column_parent")?;
@@ -270,7 +269,7 @@ impl ThriftSession {
                 let predicate: SlicePredicate = f.read(3, "column_predicate")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
-                Ok(Some(list_of(&keyspace.get_indexed_slices(&parent, &clause, &predicate)?)))
+                Ok(Some(list_of(keyspace.get_indexed_slices(&parent, &clause, &predicate)?)))
             }
             _ => self.slices_of_one(f.structure(1, "request")?),
         }
@@ -285,7 +284,7 @@ impl ThriftSession {
         let count = f.read_or(5, "count", 1000)?;
         let slices: Vec<ColumnSlice> = f.read_or(3, "column_slices", vec![])?;
         let ranges: Vec<_> = slices.into_iter().map(|slice| slice.0).collect();
-        Ok(Some(list_of(&keyspace.get_multi_slice(&key, &parent, &ranges, reversed, count)?)))
+        Ok(Some(list_of(keyspace.get_multi_slice(&key, &parent, &ranges, reversed, count)?)))
     }
 
     fn write(&self, method: &str, f: ThriftFields<'_>) -> Answer {
@@ -295,27 +294,27 @@ impl ThriftSession {
                 let column: Column = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelUse::Write)?;
-                void(keyspace.insert(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
+                void(keyspace.insert(f.bytes(1, "key")?, &parent, &column))
             }
             "add" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
                 let column: CounterColumn = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelUse::Count)?;
-                void(keyspace.add(&f.read::<Vec<u8>>(1, "key")?, &parent, &column))
+                void(keyspace.add(f.bytes(1, "key")?, &parent, &column))
             }
             "remove" => {
                 let path: ColumnPath = f.read(2, "column_path")?;
                 let timestamp = f.read_or(3, "timestamp", 0)?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelUse::Write)?;
-                void(keyspace.remove(&f.read::<Vec<u8>>(1, "key")?, &path, timestamp))
+                void(keyspace.remove(f.bytes(1, "key")?, &path, timestamp))
             }
             "remove_counter" => {
                 let path: ColumnPath = f.read(2, "path")?;
                 let level = f.read(3, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelUse::Count)?;
-                void(keyspace.remove_counter(&f.read::<Vec<u8>>(1, "key")?, &path))
+                void(keyspace.remove_counter(f.bytes(1, "key")?, &path))
             }
             "truncate" => {
                 let family: String = f.read(1, "cfname")?;
@@ -331,7 +330,7 @@ impl ThriftSession {
                     return Ok(None);
                 };
                 for row in &rows {
-                    self.check(Permission::Modify, &self.family(&row.column_family)?)?;
+                    self.check_family(Permission::Modify, &row.column_family)?;
                     if method == "atomic_batch_mutate" && self.is_counter(&row.column_family) {
                         return Err(invalid("Counter mutations are not allowed in atomic batches"));
                     }
@@ -348,21 +347,21 @@ impl ThriftSession {
         let expected: Vec<ExpectedColumn> = f.read_or(3, "expected", vec![])?;
         let updates: Vec<ExpectedColumn> = f.read_or(4, "updates", vec![])?;
         check_level(f.read(5, "serial_consistency_level")?, LevelUse::Condition)?;
-        self.check(Permission::Select, &self.family(&family)?)?;
+        self.check_family(Permission::Select, &family)?;
         let level = f.read(6, "commit_consistency_level")?;
         let keyspace = self.writing(&family, level, LevelUse::Commit)?;
         if self.wide().schema().family(self.name()?, &family).is_ok_and(|f| f.is_super()) {
             return Err(invalid("CAS does not support supercolumns"));
         }
-        let (key, parent) = (f.read::<Vec<u8>>(1, "key")?, ColumnParent::new(family.clone()));
-        let row = keyspace.family(&family)?.row(&key[..]);
+        let (key, parent) = (f.bytes(1, "key")?, ColumnParent::new(family.clone()));
+        let row = keyspace.family(&family)?.row(key);
         let predicate = match expected.is_empty() {
             true => SliceRange { count: 1, ..SliceRange::default() }.into(),
             false => SlicePredicate::names(expected.iter().map(|c| c.name.clone())),
         };
         let mut found = vec![];
-        let done = keyspace.update(&[&key[..]], |batch| {
-            found = keyspace.get_slice(&key, &parent, &predicate)?;
+        let done = keyspace.update(&[key], |batch| {
+            found = keyspace.get_slice(key, &parent, &predicate)?;
             let now = |name: &[u8]| {
                 found.iter().filter_map(ColumnOrSuperColumn::column).find(|c| c.name == name)
             };
@@ -380,7 +379,7 @@ impl ThriftSession {
         let mut fields = vec![(1, ThriftValue::Bool(done))];
         if !done {
             let columns: Vec<Column> = found.iter().filter_map(|c| c.column().cloned()).collect();
-            fields.push((2, list_of(&columns)));
+            fields.push((2, list_of(columns)));
         }
         Ok(Some(ThriftValue::Struct(fields)))
     }
@@ -392,7 +391,7 @@ impl ThriftSession {
                 let own = SYSTEM_KEYSPACES.iter().filter_map(|name| system_keyspace(name));
                 let mut all: Vec<KsDef> = own.chain(wide.describe_keyspaces()).collect();
                 all.sort_by(|a, b| a.name.cmp(&b.name));
-                Ok(Some(list_of(&all)))
+                Ok(Some(list_of(all)))
             }
             "describe_keyspace" => {
                 let name: String = f.read(1, "keyspace")?;
@@ -409,7 +408,7 @@ impl ThriftSession {
                 Ok(Some(ThriftValue::map(element::BYTES, element::LIST, all)))
             }
             "describe_ring" | "describe_local_ring" => {
-                Ok(Some(list_of(&wide.describe_ring(&f.read::<String>(1, "keyspace")?)?)))
+                Ok(Some(list_of(wide.describe_ring(&f.read::<String>(1, "keyspace")?)?)))
             }
             "describe_token_map" => Ok(wide.describe_token_map().write()),
             "describe_splits" | "describe_splits_ex" => {

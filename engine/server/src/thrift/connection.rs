@@ -3,13 +3,11 @@
 //! with the length of the method's name and the name.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use super::binary::{MessageKind, ThriftCall, ThriftValue};
-use super::fault::ThriftError;
-use super::fields::ThriftFields;
+use super::binary::ThriftCall;
 use super::session::ThriftSession;
-use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
+use crate::node::{Node, RequestKind};
 use crate::transport::{TLS_ON_PLAIN_PORT, Transport, is_tls_handshake};
 
 /// First byte of an unframed message with a version.
@@ -45,7 +43,7 @@ fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64)
     let meter = node.meter(number);
     let arrived = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let mut session = ThriftSession::new(node, meter.clone(), peer);
+    let mut session = ThriftSession::new(node, meter.clone(), peer, socket.local_addr().ok());
     let mut bytes = vec![];
     let mut framing = None;
     let mut receive_progress = node.receive_progress();
@@ -75,7 +73,7 @@ fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64)
         while let Some(known) = framing.or_else(|| framing_of(&bytes[at..])) {
             framing = Some(known);
             let mut out = vec![];
-            match answer((node, socket, &meter), &mut session, &bytes[at..], known, &mut out) {
+            match answer(node, &mut session, &bytes[at..], known, &mut out) {
                 Ok(Some(len)) => at += len,
                 Ok(None) => break,
                 Err(why) => {
@@ -121,7 +119,7 @@ fn framing_of(bytes: &[u8]) -> Option<Framing> {
 /// Answers the message at the start of these bytes, and returns its length; `None` if it is
 /// incomplete.
 fn answer(
-    (node, socket, meter): (&Node, &TcpStream, &ConnectionMeter),
+    node: &Node,
     session: &mut ThriftSession,
     bytes: &[u8],
     framing: Framing,
@@ -148,48 +146,13 @@ fn answer(
             Err(e) => return Err(e.0),
         },
     };
-    let call = ThriftCall::read(message).map_err(|e| e.0)?;
     let start = out.len();
     if framing == Framing::Framed {
         out.extend_from_slice(&[0; 4]);
     }
-    let trace = session.take_traced().and_then(|known| {
-        let (client, local) = (socket.peer_addr().ok()?, socket.local_addr().ok()?);
-        Some(RequestTrace::begin(&node.env, Some(known), call.method, client, local))
-    });
-    let done =
-        ThriftFields::of("arguments", &call.arguments).and_then(|fields| match session.is_old {
-            true => session.call_of_0_4(call.method, fields),
-            false => session.call(call.method, fields),
-        });
-    let done = done.and_then(|value| session.with_room(value));
-    if let Some(mut trace) = trace {
-        trace.event(&match &done {
-            Ok(_) => "Request complete".to_owned(),
-            // A syntax error quotes the statement, which may contain a password.
-            Err(_) if call.method.contains("cql") => "Refused".to_owned(),
-            Err(fault) => format!("Refused: {fault}"),
-        });
-        trace.finish(&node.traces);
-    }
-    if let Some(code) = done.as_ref().err().and_then(ThriftError::code) {
-        meter.failed(code);
-    }
-    if call.is_oneway {
+    if !session.answer(node, message, out)? {
         out.truncate(start);
         return Ok(Some(len));
-    }
-    match done {
-        Ok(value) => {
-            let fields = value.map(|value| (0, value)).into_iter().collect();
-            call.put_answer(out, MessageKind::Reply, &ThriftValue::Struct(fields));
-        }
-        Err(fault) => match fault.field(call.method) {
-            Some(field) => {
-                call.put_answer(out, MessageKind::Reply, &ThriftValue::Struct(vec![field]));
-            }
-            None => call.put_answer(out, MessageKind::Exception, &fault.application()),
-        },
     }
     if framing == Framing::Framed {
         let len = u32::try_from(out.len() - start - 4).map_err(|_| "an answer is too large")?;

@@ -35,7 +35,7 @@ macro_rules! structures {
         }
 
         impl ToThrift for $name {
-            fn to_thrift(&self) -> ThriftValue<'static> {
+            fn to_thrift(self) -> ThriftValue<'static> {
                 structure([$(($number, self.$field.write())),+])
             }
         }
@@ -133,7 +133,7 @@ impl FromThrift for Column {
 }
 
 impl ToThrift for Column {
-    fn to_thrift(&self) -> ThriftValue<'static> {
+    fn to_thrift(self) -> ThriftValue<'static> {
         let Column { name, value, timestamp, ttl } = self;
         structure([(1, name.write()), (2, value.write()), (3, timestamp.write()), (4, ttl.write())])
     }
@@ -153,7 +153,7 @@ impl FromThrift for ColumnOrSuperColumn {
 }
 
 impl ToThrift for ColumnOrSuperColumn {
-    fn to_thrift(&self) -> ThriftValue<'static> {
+    fn to_thrift(self) -> ThriftValue<'static> {
         structure([match self {
             ColumnOrSuperColumn::Column(c) => (1, c.write()),
             ColumnOrSuperColumn::SuperColumn(c) => (2, c.write()),
@@ -182,7 +182,7 @@ impl FromThrift for SlicePredicate {
 }
 
 impl ToThrift for SlicePredicate {
-    fn to_thrift(&self) -> ThriftValue<'static> {
+    fn to_thrift(self) -> ThriftValue<'static> {
         structure([match self {
             SlicePredicate::Names(names) => (1, names.write()),
             SlicePredicate::Range(range) => (2, range.write()),
@@ -206,15 +206,15 @@ impl FromThrift for KeyRange {
 }
 
 impl ToThrift for KeyRange {
-    fn to_thrift(&self) -> ThriftValue<'static> {
-        let bound = |key: i16, token: i16, bound: &KeyBound| match bound {
+    fn to_thrift(self) -> ThriftValue<'static> {
+        let bound = |key: i16, token: i16, bound: KeyBound| match bound {
             KeyBound::Key(name) => (key, name.write()),
             KeyBound::Token(text) => (token, text.write()),
         };
-        let filter = Some(&self.row_filter).filter(|all| !all.is_empty());
+        let filter = Some(self.row_filter).filter(|all| !all.is_empty());
         structure([
-            bound(1, 3, &self.start),
-            bound(2, 4, &self.end),
+            bound(1, 3, self.start),
+            bound(2, 4, self.end),
             (5, self.count.write()),
             (6, filter.and_then(WriteField::write)),
         ])
@@ -265,8 +265,8 @@ impl FromThrift for ColumnDef {
 }
 
 impl ToThrift for ColumnDef {
-    fn to_thrift(&self) -> ThriftValue<'static> {
-        let options = Some(&self.index_options).filter(|all| !all.is_empty());
+    fn to_thrift(self) -> ThriftValue<'static> {
+        let options = Some(self.index_options).filter(|all| !all.is_empty());
         structure([
             (1, self.name.write()),
             (2, self.validation_class.write()),
@@ -278,17 +278,17 @@ impl ToThrift for ColumnDef {
 }
 
 impl ToThrift for TokenRange {
-    fn to_thrift(&self) -> ThriftValue<'static> {
+    fn to_thrift(self) -> ThriftValue<'static> {
         let text = |text: &str| Some(ThriftValue::text(text));
         let detail = |host: &String| {
-            structure([(1, host.write()), (2, text("datacenter1")), (3, text("rack1"))])
+            structure([(1, host.clone().write()), (2, text("datacenter1")), (3, text("rack1"))])
         };
         let details = ThriftValue::list(element::STRUCT, self.endpoints.iter().map(detail));
         structure([
             (1, self.start_token.write()),
             (2, self.end_token.write()),
-            (3, Some(list_of(&self.endpoints))),
-            (4, Some(list_of(&self.endpoints))),
+            (3, Some(list_of(self.endpoints.clone()))),
+            (4, Some(list_of(self.endpoints))),
             (5, Some(details)),
         ])
     }

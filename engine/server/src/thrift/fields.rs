@@ -66,6 +66,18 @@ impl<'v> ThriftFields<'v> {
         Ok(self.read::<Option<T>>(number, field)?.unwrap_or(default))
     }
 
+    /// Returns the bytes of a required field.
+    ///
+    /// # Errors
+    /// As [`read`](ThriftFields::read).
+    pub fn bytes(&self, number: i16, field: &str) -> Result<&'v [u8]> {
+        match self.value(number) {
+            None => Err(self.missing(field)),
+            Some(ThriftValue::Bytes(bytes)) => Ok(bytes),
+            Some(_) => Err(self.wrong_type(field)),
+        }
+    }
+
     /// Returns the fields of a required structure.
     ///
     /// # Errors
@@ -89,9 +101,9 @@ pub trait FromThrift: Sized {
 }
 
 /// Conversion to the fields of a structure.
-pub trait ToThrift {
+pub trait ToThrift: Sized {
     /// Returns the value.
-    fn to_thrift(&self) -> ThriftValue<'static>;
+    fn to_thrift(self) -> ThriftValue<'static>;
 }
 
 /// A type that a field can be read as.
@@ -109,12 +121,12 @@ pub trait ReadField: Sized {
 }
 
 /// A type that a field can be written from.
-pub trait WriteField {
+pub trait WriteField: Sized {
     /// Type of the value.
     const CODE: u8;
 
     /// Returns the value. `None`: the field is left out.
-    fn write(&self) -> Option<ThriftValue<'static>>;
+    fn write(self) -> Option<ThriftValue<'static>>;
 }
 
 /// Returns a structure with these fields, as far as they have a value.
@@ -126,8 +138,8 @@ pub fn structure(
 }
 
 /// Converts a list.
-pub fn list_of<T: WriteField>(all: &[T]) -> ThriftValue<'static> {
-    ThriftValue::list(T::CODE, all.iter().filter_map(T::write))
+pub fn list_of<T: WriteField>(all: Vec<T>) -> ThriftValue<'static> {
+    ThriftValue::list(T::CODE, all.into_iter().filter_map(T::write))
 }
 
 macro_rules! scalars {
@@ -144,8 +156,8 @@ macro_rules! scalars {
         impl WriteField for $of {
             const CODE: u8 = element::$code;
 
-            fn write(&self) -> Option<ThriftValue<'static>> {
-                Some(ThriftValue::$variant(*self))
+            fn write(self) -> Option<ThriftValue<'static>> {
+                Some(ThriftValue::$variant(self))
             }
         }
     )+};
@@ -170,8 +182,8 @@ impl ReadField for Vec<u8> {
 impl WriteField for Vec<u8> {
     const CODE: u8 = element::BYTES;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
-        Some(ThriftValue::bytes(self.clone()))
+    fn write(self) -> Option<ThriftValue<'static>> {
+        Some(ThriftValue::bytes(self))
     }
 }
 
@@ -184,8 +196,8 @@ impl ReadField for String {
 impl WriteField for String {
     const CODE: u8 = element::BYTES;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
-        Some(ThriftValue::text(self.clone()))
+    fn write(self) -> Option<ThriftValue<'static>> {
+        Some(ThriftValue::text(self))
     }
 }
 
@@ -202,8 +214,8 @@ impl<T: ReadField> ReadField for Option<T> {
 impl<T: WriteField> WriteField for Option<T> {
     const CODE: u8 = T::CODE;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
-        self.as_ref()?.write()
+    fn write(self) -> Option<ThriftValue<'static>> {
+        self?.write()
     }
 }
 
@@ -219,7 +231,7 @@ impl<T: ReadField> ReadField for Vec<T> {
 impl<T: WriteField> WriteField for Vec<T> {
     const CODE: u8 = element::LIST;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
+    fn write(self) -> Option<ThriftValue<'static>> {
         Some(list_of(self))
     }
 }
@@ -246,8 +258,8 @@ impl<K: ReadField + Ord, V: ReadField> ReadField for BTreeMap<K, V> {
 impl WriteField for TextMap {
     const CODE: u8 = element::MAP;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
-        let pairs = self.iter().filter_map(|(key, value)| key.write().zip(value.write()));
+    fn write(self) -> Option<ThriftValue<'static>> {
+        let pairs = self.into_iter().filter_map(|(key, value)| key.write().zip(value.write()));
         Some(ThriftValue::map(element::BYTES, element::BYTES, pairs))
     }
 }
@@ -261,7 +273,7 @@ impl<T: FromThrift> ReadField for T {
 impl<T: ToThrift> WriteField for T {
     const CODE: u8 = element::STRUCT;
 
-    fn write(&self) -> Option<ThriftValue<'static>> {
+    fn write(self) -> Option<ThriftValue<'static>> {
         Some(self.to_thrift())
     }
 }
@@ -287,8 +299,8 @@ macro_rules! numbers {
         impl WriteField for $of {
             const CODE: u8 = element::I32;
 
-            fn write(&self) -> Option<ThriftValue<'static>> {
-                (*self as i32).write()
+            fn write(self) -> Option<ThriftValue<'static>> {
+                (self as i32).write()
             }
         }
     )+};

@@ -9,6 +9,7 @@
 //! | `fault` | exceptions |
 //! | `calls`, `statements` | implementation of the calls |
 //! | `session` | state of a client's session |
+//! | `answer` | a message and its reply |
 //! | `old_calls` | the calls of 0.4, mapped to current ones |
 //! | `connection` | a connection: extracts messages and answers them in order |
 //!
@@ -17,6 +18,7 @@
 //!
 //! Source: `interface/cassandra.thrift` of Apache Cassandra, version 20.1.0.
 
+mod answer;
 mod binary;
 mod calls;
 mod connection;
@@ -30,3 +32,4 @@ mod statements;
 pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};
 pub use connection::serve_thrift;
 pub use fields::{ReadField, ToThrift};
+pub use session::ThriftSession;

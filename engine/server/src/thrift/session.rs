@@ -8,7 +8,7 @@ use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
 use firn_cql::{BatchLimits, ResultBudget, ResultShare, Session, TombstoneLimits};
 use firn_kv::Env;
-use firn_wide::Wide;
+use firn_wide::{Keyspace, Wide};
 use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
@@ -35,7 +35,10 @@ pub struct ThriftSession {
     pub(super) login: bool,
     pub(super) logins: LoginQueue,
     pub(super) peer: SocketAddr,
-    pub(super) keyspace: Option<String>,
+    /// Address at which the client reached the server, for traces.
+    pub(super) local: Option<SocketAddr>,
+    /// Name of the current keyspace, and its handle unless it is one of the system.
+    pub(super) keyspace: Option<(String, Option<Keyspace>)>,
     /// Ids of its prepared statements, by number.
     pub(super) prepared: BTreeMap<i32, [u8; 16]>,
     pub(super) next: i32,
@@ -58,12 +61,18 @@ pub struct ThriftSession {
 
 impl ThriftSession {
     /// Creates the session of a client that has not logged in.
-    pub fn new(node: &Node, meter: ConnectionMeter, peer: SocketAddr) -> ThriftSession {
+    pub fn new(
+        node: &Node,
+        meter: ConnectionMeter,
+        peer: SocketAddr,
+        local: Option<SocketAddr>,
+    ) -> ThriftSession {
         ThriftSession {
             session: node.session.clone(),
             login: node.login,
             logins: node.logins.clone(),
             peer,
+            local,
             keyspace: None,
             prepared: BTreeMap::new(),
             next: 1,
@@ -78,11 +87,6 @@ impl ThriftSession {
             env: node.env.clone(),
             is_old: node.options.thrift_0_4,
         }
-    }
-
-    /// Takes the trace id for this call, if the client requested a trace.
-    pub fn take_traced(&mut self) -> Option<Uuid> {
-        self.traced.take()
     }
 
     /// Takes room for a reply of this many bytes, in memory and as sent.
@@ -132,9 +136,13 @@ impl ThriftSession {
 
     /// Returns the name of the current keyspace.
     pub(super) fn name(&self) -> Result<&str> {
-        self.keyspace
-            .as_deref()
-            .ok_or_else(|| invalid("You have not set a keyspace for this session"))
+        Ok(&self.current()?.0)
+    }
+
+    /// Returns the name of the current keyspace and its handle.
+    pub(super) fn current(&self) -> Result<&(String, Option<Keyspace>)> {
+        let missing = || invalid("You have not set a keyspace for this session");
+        self.keyspace.as_ref().ok_or_else(missing)
     }
 
     /// Returns an error if the role lacks this permission.
@@ -142,6 +150,15 @@ impl ThriftSession {
         self.session.engine().refresh_catalog()?;
         let catalog = self.session.engine().catalog();
         Ok(catalog.check_may(self.session.role(), permission, resource)?)
+    }
+
+    /// Returns an error if the role lacks this permission on a column family of the current
+    /// keyspace.
+    pub(super) fn check_family(&self, permission: Permission, name: &str) -> Result<()> {
+        match self.session.role() {
+            Some(_) => self.check(permission, &self.family(name)?),
+            None => Ok(()),
+        }
     }
 
     /// Returns a column family of the current keyspace as a resource of permissions.

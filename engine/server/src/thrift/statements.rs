@@ -31,7 +31,7 @@ impl ThriftSession {
     /// Executes a call with a CQL statement.
     pub(super) fn cql(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
         let how = RunOptions {
-            keyspace: self.keyspace.as_deref().map(Into::into),
+            keyspace: self.keyspace.as_ref().map(|(name, _)| name.as_str().into()),
             batch_limits: Some(self.batch_limits),
             tombstone_limits: Some(self.tombstone_limits),
             max_result_bytes: Some(self.max_result),
@@ -85,7 +85,7 @@ impl ThriftSession {
             self.meter.batch(kind, partitions);
         }
         if let ResultKind::SetKeyspace(name) = rows.kind() {
-            self.keyspace = Some(name.clone());
+            self.keyspace = Some((name.clone(), self.wide().keyspace(name).ok()));
         }
         if *rows.kind() != ResultKind::Rows {
             return Ok(Some(ThriftValue::Struct(vec![(1, ThriftValue::I32(2))])));
