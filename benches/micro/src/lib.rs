@@ -22,7 +22,9 @@ use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_testkit::rng::Rng;
 
+pub mod layers;
 pub mod pieces;
+pub mod valgrind;
 
 /// A key of the benchmarks.
 pub type BenchKey = [u8; 16];

@@ -5,14 +5,14 @@
 //! so checksums and copies may count slightly more instructions than on real hardware.
 
 use std::hint::black_box;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser;
 use firn_kv::internals::base::key::MAX_SEQ;
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::internals::util::hash::key_hash;
 use firn_kv::{Compression, DbOptions, Result};
-use firn_micro::{BenchKey, BenchValues, keys, pieces};
+use firn_micro::{BenchKey, BenchValues, keys, pieces, valgrind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,18 +115,7 @@ fn get(n: usize, store: pieces::BenchStore, seed: u64) -> Result<()> {
 
 /// Returns the number of instructions that this program executes for `operations` of a benchmark.
 fn collected(piece: &str, operations: usize) -> std::result::Result<u64, String> {
-    let own = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
-    let out = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(own)
-        .args([piece, "--operations", &operations.to_string()])
-        .output()
-        .map_err(|e| format!("valgrind could not be started: {e}; install it and try again"))?;
-    let talk = String::from_utf8_lossy(&out.stderr);
-    let number = talk.lines().find_map(|l| l.split("Collected : ").nth(1)?.trim().parse().ok());
-    number
-        .filter(|_| out.status.success())
-        .ok_or_else(|| format!("{piece}: valgrind failed:\n{talk}"))
+    valgrind::instructions(None, &[piece, "--operations", &operations.to_string()])
 }
 
 fn run(cli: &CountCli) -> std::result::Result<(), String> {
