@@ -28,7 +28,7 @@ use super::map::{ForkMark, LogMap, ReadMap};
 use super::place::{HeldDir, HeldDirs, OpenMode};
 use super::system;
 use super::write_back::begin_writing;
-use super::{Env, FileLock, FileMap, FileTerms, LogFile, LogView, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
 use crate::util::sort::sort;
@@ -295,7 +295,7 @@ impl LogFile for OsLog {
 
     /// Elsewhere than on Unix, a file with a view could be neither shortened nor removed.
     #[cfg(unix)]
-    fn view(&self, end: u64) -> Option<Arc<dyn LogView>> {
+    fn view(&self, end: u64) -> Option<Arc<dyn super::LogView>> {
         self.map.end_writing_before(end);
         Some(self.map.clone())
     }
