@@ -528,7 +528,7 @@ fn segments_with_views_are_not_recycled() {
         Wal::create(Arc::new(env.clone()), &dir(), STORE, FormatVersion::OLDEST, &found, 4096)
             .unwrap();
     next.retire(next.end()).remove().unwrap();
-    assert_eq!(spares(&env), 1, "a segment of an earlier writer is kept");
+    assert_eq!(spares(&env), 1, "a segment of an earlier writer was recycled");
 }
 
 /// A job may stop for other work, and the next one continues.
