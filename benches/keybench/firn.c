@@ -17,7 +17,6 @@
 #include "backend_registry.h"
 #include "bench.h"
 
-
 typedef struct {
     FirnDb *db;
     FirnTree *tree;

@@ -1,4 +1,4 @@
-//! Runs a benchmark program under valgrind, whose figures a busy machine does not change.
+//! Runs a benchmark program under valgrind. Its counts are the same on a busy machine.
 
 use std::process::Command;
 

@@ -3,8 +3,9 @@
 //!
 //! The order is a JSON line on standard input, each step's report a JSON line on standard output,
 //! and progress goes to standard error. A step that fails is reported as a [`Failure`]. If it could
-//! have written, the stage ends with it, because later steps would read other data. A child that is to be killed keeps its store open until
-//! then, or until its standard input is closed because the parent has ended.
+//! have written, the stage ends with it, because later steps would read other data. A child that is
+//! to be killed keeps its store open until then, or until its standard input is closed because the
+//! parent has ended.
 
 use firn_workload::{
     Config, Error, Outcome, Result, RunProgress, Runner, Store, StoreStats, process::Usage,

@@ -4,9 +4,9 @@
 //!
 //! TidesDB has three modes of its log. Without syncs (`none`, its default) a put is in a buffer of
 //! the process when it returns. With `interval` it was handed to the system, and the log is synced
-//! once a second. With `full` it is on the device. A synced put in the first two modes is followed
-//! by a call that syncs the log in use. That call leaves out a log whose memtable was sealed in
-//! between, whose entries are durable after their flush.
+//! once a second. With `full` it is on the device. In the first two modes the driver syncs a put by a
+//! call that syncs only the current log. If the memtable was sealed in between, the put is in the
+//! previous log, and is durable only after the flush of that memtable.
 //!
 //! By default a value of 1024 bytes or more goes to a value log. With `interval` and `full` that file
 //! is open with `O_DSYNC`, so each put of such a value waits for the device.

@@ -95,7 +95,7 @@ pub struct Memtable {
     /// Bytes reserved for adds: an upper bound of their final arena usage.
     reserved: CachePadded<AtomicUsize>,
     /// Bytes by which the arena would be larger if it contained the values that are in the log.
-    elsewhere: AtomicUsize,
+    in_log: AtomicUsize,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
     combined: CombinedOperands,
@@ -196,7 +196,7 @@ impl Memtable {
             capacity,
             room: AtomicUsize::new(0),
             reserved: CachePadded(AtomicUsize::new(EMPTY)),
-            elsewhere: AtomicUsize::new(0),
+            in_log: AtomicUsize::new(0),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
             combined: CombinedOperands::default(),
@@ -291,7 +291,7 @@ impl Memtable {
         let t = Memtable {
             room: AtomicUsize::new(room),
             reserved: CachePadded(AtomicUsize::new(self.reserved.load(Relaxed))),
-            elsewhere: AtomicUsize::new(self.elsewhere.load(Relaxed)),
+            in_log: AtomicUsize::new(self.in_log.load(Relaxed)),
             deletes: AtomicU64::new(self.deletes()),
             range_deletes: self.range_deletes.copied(),
             ..Self::of(self.list.copied(lease)?, filter, prefix, capacity)
@@ -365,7 +365,7 @@ impl Memtable {
     ) {
         let (full, own) =
             (arena::record_size(key.len(), value.len()), arena::reference_size(key.len()));
-        self.elsewhere.fetch_add(full.saturating_sub(own), Relaxed);
+        self.in_log.fetch_add(full.saturating_sub(own), Relaxed);
         self.note(key);
         let entry = self.list.arena().add_reference(key, trailer, payload, value);
         self.list.insert(key, trailer, entry);
@@ -374,7 +374,7 @@ impl Memtable {
     /// Returns the bytes in use, with the values that are in the log.
     #[inline]
     fn filled(&self) -> usize {
-        self.list.arena().used() + self.elsewhere.load(Relaxed)
+        self.list.arena().used() + self.in_log.load(Relaxed)
     }
 
     /// Adds a key to the filters.

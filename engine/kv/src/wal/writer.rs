@@ -525,7 +525,7 @@ impl Wal {
         }
     }
 
-    /// Makes spares of retired segments whose views are gone.
+    /// Recycles or removes retired segments that no view refers to any more.
     fn put_by_unviewed(&mut self) {
         let (viewed, gone): (Vec<_>, _) =
             self.viewed.drain(..).partition(|(_, view)| view.strong_count() > 0);

@@ -32,7 +32,7 @@ pub(super) struct SharedStore {
     pub mark: Arc<StoreMark>,
     pub env: Arc<dyn Env>,
     pub db: Db,
-    /// Handle of `db` whose writes do not wait for the disk; [`CellStore::sync_if`] does.
+    /// Handle of `db` whose writes are not synced. [`CellStore::sync_if`] syncs them.
     pub writer: Db,
     pub schema: Tree,
     pub clock: Arc<dyn Clock>,

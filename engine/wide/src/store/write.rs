@@ -131,8 +131,8 @@ impl CellStore {
         self.sync_if(durability)
     }
 
-    /// Writes a mutation whose operations are all cells that are newer than everything in its
-    /// stripe, so that it needs no plan. Returns false, without a write, for any other mutation.
+    /// Writes a mutation that needs no plan: all of its operations are cells, and they are newer than
+    /// everything in its stripe. Returns false, without a write, for any other mutation.
     fn commit_cells(&self, held: &mut LockedStripes<'_>, m: &StoreMutation) -> Result<bool> {
         let ([family], stripe) = (&*m.families, Stripes::of(&m.key)) else { return Ok(false) };
         self.check_open(family)?;

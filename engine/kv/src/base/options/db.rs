@@ -105,7 +105,8 @@ pub struct DbOptions {
     ///
     /// Each tree uses 3.5 KiB by itself; up to half of the budget is counted for that. The active
     /// memtables of all trees share three eighths of the rest. Immutable memtables may use as much
-    /// again. Above these limits memtables are flushed, or writers wait.
+    /// again. Above these limits memtables are flushed, or writers wait. Values of 4 KiB and more count
+    /// here although they are in the page cache, in the log.
     ///
     /// A flush or a compaction uses about 33 bytes for each key of the table that it is building,
     /// for its filter. That is 40 MB for a table of 64 MiB with 1.2 million keys. The block cache

@@ -65,8 +65,8 @@ const BUFFER_STEP: u64 = 1 << 20;
 
 const _: () = assert!(size_of::<Memtable>() + size_of::<MemHandle>() <= TREE as usize / 2);
 
-/// Returns how many immutable memtables of a tree may wait for their flush: as many as three quarters
-/// of the budget have room for, beside the active one.
+/// Returns how many immutable memtables of a tree may wait for their flush. Together with the active
+/// memtable they fit into three quarters of the budget.
 fn max_sealed(budget: u64, largest_memtable: u64) -> usize {
     let memtables = budget / 4 * 3 / largest_memtable.max(1);
     (memtables as usize).saturating_sub(1).clamp(1, MAX_SEALED)

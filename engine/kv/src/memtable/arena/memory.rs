@@ -13,7 +13,7 @@ use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
 use super::super::sync::atomic::Ordering::Relaxed;
 use super::reference::{
-    ArenaRecord, ELSEWHERE, LONG, LONG_LENGTHS, RECORD_HEADER, Ref, SkipNode, is_long, record_size,
+    ArenaRecord, IN_LOG, LONG, LONG_LENGTHS, RECORD_HEADER, Ref, SkipNode, is_long, record_size,
     reference_size,
 };
 use crate::base::error::{Error, Result};
@@ -162,7 +162,7 @@ impl Arena {
         reference(start as u32)
     }
 
-    /// Adds an entry whose value is the given part of a payload, which is not copied.
+    /// Adds an entry whose value is the part `value` of a payload. The value is not copied.
     pub fn add_reference(
         &self,
         key: &[u8],
@@ -177,7 +177,7 @@ impl Arena {
         );
         {
             let mut views = self.views.lock();
-            if !views.last().is_some_and(|last| Arc::ptr_eq(last, payload.view())) {
+            if !views.iter().rev().any(|view| Arc::ptr_eq(view, payload.view())) {
                 views.push(payload.view().clone());
             }
         }
@@ -189,7 +189,7 @@ impl Arena {
             p.add(8).cast::<u16>().write(key.len() as u16);
             p.add(10).cast::<u16>().write(LONG as u16);
             let bytes = p.add(RECORD_HEADER);
-            bytes.cast::<u32>().write(value.len() as u32 | ELSEWHERE);
+            bytes.cast::<u32>().write(value.len() as u32 | IN_LOG);
             bytes.add(4).cast::<u32>().write(key.len() as u32);
             let bytes = bytes.add(LONG_LENGTHS);
             bytes.copy_from_nonoverlapping(key.as_ptr(), key.len());
@@ -296,20 +296,20 @@ impl<'a> ArenaEntry<'a> {
     /// Returns its value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
-        // SAFETY: as for the key. If the value is elsewhere, its address follows the key, and the
+        // SAFETY: as for the key. If the value is in the log, its address follows the key, and the
         // arena holds its memory (A8).
         unsafe {
             let (key, value, bytes) = self.parts();
             let bytes = bytes.add(key);
-            if value & ELSEWHERE == 0 {
+            if value & IN_LOG == 0 {
                 return std::slice::from_raw_parts(bytes, value as usize);
             }
             let bytes = bytes.cast::<*const u8>().read_unaligned();
-            std::slice::from_raw_parts(bytes, (value & !ELSEWHERE) as usize)
+            std::slice::from_raw_parts(bytes, (value & !IN_LOG) as usize)
         }
     }
 
-    /// Returns the key length, the value length with the bit [`ELSEWHERE`], and the start of the
+    /// Returns the key length, the value length with the bit [`IN_LOG`], and the start of the
     /// key.
     ///
     /// # Safety

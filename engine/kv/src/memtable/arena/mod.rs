@@ -15,8 +15,8 @@
 //!   only slots below a count that it loaded with Acquire.
 //! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and passes no
 //!   `Ref` to another.
-//! - A8: an entry refers to a value elsewhere only if the arena holds the view that lends the bytes.
-//!   The bytes of a view neither move nor change while it lives ([`LogView`](crate::env::LogView)).
+//! - A8: an entry refers to a value in the log only if the arena holds the view of those bytes. They
+//!   neither move nor change while the view lives ([`LogView`](crate::env::LogView)).
 //! - A6: no code relies on the content of unused memory: mappings are recycled without being
 //!   cleared.
 

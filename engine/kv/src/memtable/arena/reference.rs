@@ -97,7 +97,7 @@ pub(in super::super) fn record_size(key_len: usize, value_len: usize) -> usize {
         .next_multiple_of(4)
 }
 
-/// Returns the arena bytes of one entry whose value is elsewhere.
+/// Returns the arena bytes of one entry whose value is in the memory of the log.
 pub(in super::super) fn reference_size(key_len: usize) -> usize {
     (RECORD_HEADER + LONG_LENGTHS + key_len + size_of::<*const u8>()).next_multiple_of(4)
 }
@@ -114,7 +114,7 @@ pub(super) const LONG_LENGTHS: usize = 4 + 4;
 
 /// Bit of the long value length: the address of the value follows the key instead of the value.
 #[cfg_attr(loom, allow(dead_code))] // as above
-pub(super) const ELSEWHERE: u32 = 1 << 31;
+pub(super) const IN_LOG: u32 = 1 << 31;
 
 /// Reports whether the lengths of such an entry follow its header.
 #[inline]
