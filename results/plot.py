@@ -10,6 +10,8 @@ for each line; a ratio that there is not is empty, and has no bar. Bars are on a
 
 Where the second column is `keys`, a line has a rate of each other column by that number of keys (`peers
 growth` writes it): a panel is drawn for each label, both of its scales are logarithmic.
+
+Where the only column is `mean`, bars are plain: they begin at 0.
 """
 import math
 import sys
@@ -138,12 +140,34 @@ def draw_growth(title, series, rows):
     return "\n".join(out + ["</svg>", ""])
 
 
+def draw_means(title, _series, rows):
+    left, wide, bar, top = 90, 380, 22, 40
+    scale = wide / max(values[0] for _, values in rows)
+    height = top + len(rows) * (bar + 10) + 26
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 70}" height="{height}" '
+        'font-family="sans-serif" font-size="14">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="12" y="24" font-size="16" font-weight="bold">{escape(title)}</text>',
+    ]
+    y = top
+    for label, (value,) in rows:
+        out.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(label)}</text>')
+        out.append(f'<rect x="{left}" y="{y}" width="{value * scale:.1f}" height="{bar}" fill="{COLOURS[0]}"/>')
+        out.append(f'<text x="{left + value * scale + 6:.1f}" y="{y + 16}">{value:.1f}</text>')
+        y += bar + 10
+    at = left + scale
+    out.append(f'<line x1="{at:.1f}" y1="{top - 4}" x2="{at:.1f}" y2="{y}" stroke="#333" stroke-dasharray="3,3"/>')
+    out.append(f'<text x="{at:.1f}" y="{y + 16}" text-anchor="middle" font-size="12">1: as fast</text>')
+    return "\n".join(out + ["</svg>", ""])
+
+
 def main():
     wrong = []
     named = [Path(name) for name in sys.argv[1:] if name != "--check"]
     for path in named or sorted(Path(__file__).parent.glob("*.tsv")):
         title, series, rows = read(path)
-        drawing = draw_growth if series[0] == "keys" else draw
+        drawing = {"keys": draw_growth, "mean": draw_means}.get(series[0], draw)
         drawn, target = drawing(title, series, rows), path.with_suffix(".svg")
         if "--check" in sys.argv:
             if not target.exists() or target.read_text(encoding="utf-8") != drawn:

@@ -94,6 +94,9 @@ pub struct StepResult {
     pub label: String,
     /// Wall-clock time of the step.
     pub seconds: f64,
+    /// CPU time of all threads of the process during the step, in seconds, to 10 ms.
+    #[serde(default)]
+    pub cpu_seconds: f64,
     /// Result of the workload; `None` for other steps.
     pub outcome: Option<Outcome>,
     /// Highest resident anonymous memory during the step, in bytes.
@@ -157,6 +160,9 @@ fn wait_until_idle() {
     }
 }
 
+/// Clock ticks of a second in `/proc`.
+const TICKS: f64 = 100.0;
+
 /// State at the start of a step.
 struct StepStart {
     usage: Usage,
@@ -209,6 +215,7 @@ impl StageLife<'_> {
         let result = StepResult {
             label: label.to_owned(),
             seconds,
+            cpu_seconds: after.cpu_ticks.saturating_sub(start.usage.cpu_ticks) as f64 / TICKS,
             outcome,
             peak_rss_anon: self.peaks.anon.load(Ordering::Relaxed),
             peak_rss_file: self.peaks.file.load(Ordering::Relaxed),

@@ -37,6 +37,9 @@ pub struct KeptTable {
     /// Write the ratios to this file, for `results/plot.py`
     #[arg(long)]
     ratios: Option<PathBuf>,
+    /// Write the geometric means of the ratios to this file, for `results/plot.py`
+    #[arg(long)]
+    means: Option<PathBuf>,
 }
 
 /// Print rates by the number of keys
@@ -94,6 +97,9 @@ pub fn print_table(args: &KeptTable) -> Result<()> {
     let (engines, labels) = (engines(&all), labels(&all));
     if let Some(path) = &args.ratios {
         fs::write(path, table::ratios(&all, &engines, &labels))?;
+    }
+    if let Some(path) = &args.means {
+        fs::write(path, table::means(&all, &engines, &labels))?;
     }
     println!("{}", table::render(&all, &engines, &labels));
     Ok(())
@@ -165,6 +171,7 @@ mod tests {
         let step = StepResult {
             label: "compact".into(),
             seconds,
+            cpu_seconds: 0.0,
             outcome: None,
             peak_rss_anon: 0,
             peak_rss_file: 0,

@@ -110,6 +110,9 @@ struct Run {
     /// Write the ratios to this file, for `results/plot.py`
     #[arg(long)]
     ratios: Option<PathBuf>,
+    /// Write the geometric means of the ratios to this file, for `results/plot.py`
+    #[arg(long)]
+    means: Option<PathBuf>,
     /// Bytes of a key
     #[arg(long, default_value_t = 16)]
     key_size: usize,
@@ -286,6 +289,9 @@ fn run(args: &Run) -> Result<()> {
         stages.iter().flat_map(|stage| &stage.steps).map(|l| l.label.clone()).collect();
     if let Some(path) = &args.ratios {
         fs::write(path, table::ratios(&all, &engines, &labels))?;
+    }
+    if let Some(path) = &args.means {
+        fs::write(path, table::means(&all, &engines, &labels))?;
     }
     let given = terms(args, &engines)?;
     println!("{}\n{}", table::settings(&given), table::render(&all, &engines, &labels));

@@ -144,7 +144,36 @@ fn compared<'a>(
     labels.iter().filter_map(|label| Compared::new(all, engines, label))
 }
 
-/// Formats tables in Markdown: rates, entries found by scans, latencies, memory and disk. Ratios
+/// Returns the geometric mean of the ratios of rates to each other engine. Rows that are compared by
+/// time do not count.
+fn geometric_means(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Vec<Option<f64>> {
+    let mut logs = vec![Vec::new(); engines.len().saturating_sub(1)];
+    for step in compared(all, engines, labels).filter(|step| !step.timed) {
+        for (ratio, log) in step.ratios.iter().zip(&mut logs) {
+            log.extend(ratio.map(f64::ln));
+        }
+    }
+    let mean = |log: &Vec<f64>| {
+        (!log.is_empty()).then(|| (log.iter().sum::<f64>() / log.len() as f64).exp())
+    };
+    logs.iter().map(mean).collect()
+}
+
+/// Formats the geometric means of [`render`] for `results/plot.py`: a title, the columns, then a
+/// line for each engine.
+pub fn means(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
+    let Some((first, others)) = engines.split_first() else { return String::new() };
+    let mut out = format!("# How many times each engine's rate {first} reaches\nengine\tmean");
+    for (engine, mean) in others.iter().zip(geometric_means(all, engines, labels)) {
+        if let Some(mean) = mean {
+            let _ = write!(out, "\n{engine}\t{mean:.2}");
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// Formats tables in Markdown: rates, entries found by scans, latencies, CPU time, memory and disk. Ratios
 /// are the first engine's rate divided by the other's; above 1 the first is faster.
 pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let mut out = String::new();
@@ -153,7 +182,6 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     cells.extend(engines.iter().map(Engine::to_string));
     cells.extend(others.iter().map(|e| format!("{first}/{e}")));
     head(&mut out, &cells);
-    let mut logs = vec![Vec::new(); others.len()];
     for step in compared(all, engines, labels) {
         let show = |n: f64| if step.timed { duration(n) } else { short(n) };
         let mut cells = vec![step.label.to_owned()];
@@ -162,20 +190,13 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
             Some(s) if s.min == s.max => show(s.median),
             Some(s) => format!("{} ({}..{})", show(s.median), show(s.min), show(s.max)),
         }));
-        for (ratio, log) in step.ratios.iter().zip(&mut logs) {
-            if let (Some(r), false) = (ratio, step.timed) {
-                log.push(r.ln());
-            }
-            cells.push(ratio.map_or("-".to_owned(), times));
-        }
+        cells.extend(step.ratios.iter().map(|ratio| ratio.map_or("-".to_owned(), times)));
         row(&mut out, &cells);
     }
     let mut cells = vec!["geometric mean of rates".to_owned()];
     cells.extend(engines.iter().map(|_| String::new()));
-    cells.extend(logs.iter().map(|l| match l.len() {
-        0 => "-".to_owned(),
-        n => format!("{:.2}", (l.iter().sum::<f64>() / n as f64).exp()),
-    }));
+    let means = geometric_means(all, engines, labels);
+    cells.extend(means.iter().map(|mean| mean.map_or("-".to_owned(), |m| format!("{m:.2}"))));
     row(&mut out, &cells);
     failures(&mut out, all, engines);
     walks(&mut out, all, engines, labels);
@@ -309,28 +330,37 @@ fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
 
 fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
     let _ = writeln!(out);
-    let mut cells =
-        vec!["MB: peak anonymous memory / peak mapped files / written / on disk".to_owned()];
+    let mut cells = vec![
+        "CPU s / MB: peak anonymous memory / peak mapped files / written / on disk".to_owned(),
+    ];
     cells.extend(engines.iter().map(Engine::to_string));
     head(out, &cells);
+    // Sums of CPU time and of what was written.
+    let mut sums = vec![(0.0, 0.0); engines.len()];
     for label in labels {
         let mut cells = vec![label.clone()];
-        for &engine in engines {
-            let of = |figure: fn(&StepResult) -> Option<u64>| {
-                spread(all, engine, label, |s| figure(s).map(|b| b as f64 / 1e6))
-                    .map_or("-".to_owned(), |s| format!("{:.0}", s.median))
+        for (&engine, sum) in engines.iter().zip(&mut sums) {
+            let of = |figure: fn(&StepResult) -> Option<f64>| {
+                spread(all, engine, label, figure).map(|s| s.median)
             };
-            let parts = [
-                of(|s| Some(s.peak_rss_anon)),
-                of(|s| Some(s.peak_rss_file)),
-                of(|s| Some(s.device_written)),
-                of(|s| s.disk_bytes),
+            let cpu = of(|s| Some(s.cpu_seconds));
+            let written = of(|s| Some(s.device_written as f64 / 1e6));
+            sum.0 += cpu.unwrap_or(0.0);
+            sum.1 += written.unwrap_or(0.0);
+            let megabytes = [
+                of(|s| Some(s.peak_rss_anon as f64 / 1e6)),
+                of(|s| Some(s.peak_rss_file as f64 / 1e6)),
+                written,
+                of(|s| s.disk_bytes.map(|b| b as f64 / 1e6)),
             ];
-            let none = parts.iter().all(|part| part == "-");
-            cells.push(if none { "-".to_owned() } else { parts.join(" / ") });
+            let shown = megabytes.map(|mb| mb.map_or("-".to_owned(), |mb| format!("{mb:.0}")));
+            cells.push(cpu.map_or("-".to_owned(), |s| format!("{s:.2} / {}", shown.join(" / "))));
         }
         row(out, &cells);
     }
+    let mut cells = vec!["sum".to_owned()];
+    cells.extend(sums.iter().map(|(cpu, mb)| format!("{cpu:.2} / - / - / {mb:.0} / -")));
+    row(out, &cells);
 }
 
 #[cfg(test)]
@@ -342,6 +372,7 @@ mod tests {
         let step = StepResult {
             label: "compact".into(),
             seconds,
+            cpu_seconds: 0.5,
             outcome: None,
             peak_rss_anon: 1_000_000,
             peak_rss_file: 2_000_000,
@@ -397,32 +428,50 @@ mod tests {
         assert_eq!(shown, ["26.42", "0.50", "0.099", "0.0031", "0.000000000000"]);
     }
 
+    /// Returns a repetition with a scan of this many entries in a second.
+    fn walk(engine: Engine, entries: u64) -> Repetition {
+        let class = OutcomeClass {
+            kind: OpKind::Entry,
+            ops: entries,
+            ops_per_second: entries as f64,
+            latency: None,
+        };
+        let outcome = Outcome {
+            workload: "readseq".into(),
+            threads: 1,
+            ops: entries,
+            seconds: 1.0,
+            ops_per_second: entries as f64,
+            bytes: 0,
+            found: entries,
+            latency: None,
+            ceiling_ns: 0,
+            classes: vec![class],
+            series: Vec::new(),
+        };
+        let mut one = rep(engine, 0, 1.0);
+        one.steps[0].outcome = Some(outcome);
+        one
+    }
+
+    #[test]
+    fn means_are_geometric() {
+        let mut all = vec![walk(Engine::Firn, 800), walk(Engine::Redb, 100)];
+        for (engine, entries) in [(Engine::Firn, 200), (Engine::Redb, 100), (Engine::Lmdb, 400)] {
+            let mut second = walk(engine, entries);
+            second.steps[0].label = "second".into();
+            all.push(second);
+        }
+        all.push(rep(Engine::Sled, 0, 1.0));
+        let engines = [Engine::Firn, Engine::Redb, Engine::Lmdb, Engine::Sled];
+        assert_eq!(
+            means(&all, &engines, &["compact".into(), "second".into()]),
+            "# How many times each engine's rate firn reaches\nengine\tmean\nredb\t4.00\nlmdb\t0.50\n"
+        );
+    }
+
     #[test]
     fn what_an_engine_has_lost_is_said() {
-        let walk = |engine, entries| {
-            let class = OutcomeClass {
-                kind: OpKind::Entry,
-                ops: entries,
-                ops_per_second: 1.0,
-                latency: None,
-            };
-            let outcome = Outcome {
-                workload: "readseq".into(),
-                threads: 1,
-                ops: entries,
-                seconds: 1.0,
-                ops_per_second: 1.0,
-                bytes: 0,
-                found: entries,
-                latency: None,
-                ceiling_ns: 0,
-                classes: vec![class],
-                series: Vec::new(),
-            };
-            let mut one = rep(engine, 0, 1.0);
-            one.steps[0].outcome = Some(outcome);
-            one
-        };
         let engines = [Engine::Firn, Engine::Redb];
         let of = |lost: u64| {
             let all = [walk(Engine::Firn, 500), walk(Engine::Redb, 500 - lost)];
@@ -465,7 +514,11 @@ mod tests {
             [rep(Engine::Rocksdb, 0, 1.0), rep(Engine::Fjall, 0, 2.0), rep(Engine::Fjall, 1, 4.0)];
         let text = render(&all, &[Engine::Rocksdb, Engine::Fjall], &["compact".into()]);
         assert!(text.contains("| compact | 1.00 s | 3.00 s (2.00 s..4.00 s) | 3.00 |"), "{text}");
-        assert!(text.contains("| compact | 1 / 2 / 3 / - |"), "{text}");
+        assert!(text.contains("| compact | 0.50 / 1 / 2 / 3 / - |"), "{text}");
+        assert!(
+            text.ends_with("| sum | 0.50 / - / - / 3 / - | 0.50 / - / - / 3 / - |\n"),
+            "{text}"
+        );
         let drawn = ratios(
             &all,
             &[Engine::Rocksdb, Engine::Fjall, Engine::Lmdb],
