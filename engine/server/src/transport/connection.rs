@@ -1,5 +1,6 @@
 //! A connection, plain or with TLS.
 
+use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,12 @@ use super::tls::TlsChannel;
 
 /// Bytes of one read.
 const CHUNK: usize = 16 << 10;
+
+thread_local! {
+    /// Buffer of this thread's reads: clearing a new one for each would cost as much as a request's
+    /// parsing.
+    static RECEIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A connection.
 #[derive(Debug)]
@@ -51,17 +58,19 @@ impl Transport {
     /// # Errors
     /// Errors of the connection; `InvalidData` for violations of TLS.
     pub fn read_into(&self, out: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
-        let mut chunk = [0; CHUNK];
-        let len = (&self.socket).read(&mut chunk)?;
-        if len == 0 {
-            return Ok(None);
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return tls.decrypt(&self.socket, &chunk[..len], out);
-        }
-        out.extend_from_slice(&chunk[..len]);
-        Ok(Some(len))
+        RECEIVED.with_borrow_mut(|chunk| {
+            chunk.resize(CHUNK, 0);
+            let len = (&self.socket).read(chunk)?;
+            if len == 0 {
+                return Ok(None);
+            }
+            #[cfg(feature = "tls")]
+            if let Some(tls) = &self.tls {
+                return tls.decrypt(&self.socket, &chunk[..len], out);
+            }
+            out.extend_from_slice(&chunk[..len]);
+            Ok(Some(len))
+        })
     }
 
     /// Sends these bytes, after those left unsent by [`write_some`](Transport::write_some).

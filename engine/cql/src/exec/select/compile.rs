@@ -131,9 +131,9 @@ pub fn plan(compilation: &Compilation<'_>) -> Result<SelectPlan> {
         nearest,
         groups,
         warning,
-        cell: None,
+        cells: None,
     };
-    plan.cell = plan.sufficient_cell(&wanted);
+    plan.cells = plan.sufficient_cells(&wanted);
     Ok(plan)
 }
 

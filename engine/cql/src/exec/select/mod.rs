@@ -7,7 +7,7 @@
 //! | `fold` | aggregates |
 //! | `plan`, `compile` | a compiled statement |
 //! | `indexed` | reads by index: ranges of values, the nearest vectors |
-//! | `cell` | reads of one cell of a named row |
+//! | `cell` | reads of few cells of a named row |
 //! | `read` | reads of partitions and rows: keys, ranges, indexes |
 //! | `run` | the choice between these reads |
 //! | `tombstones` | warnings and limits for tombstones that a read passes |
@@ -110,7 +110,7 @@ impl StatementPlan for SelectPlan {
             shows_statics: _,
             reads_whole: _,
             warning: _,
-            cell,
+            cells,
         } = self;
         // The row shape, and the positions of columns.
         let by_column = table.columns().len() * BY_COLUMN;
@@ -119,13 +119,13 @@ impl StatementPlan for SelectPlan {
             + nearest.as_ref().map_or(0, |nearest| nearest.of.heap_bytes());
         let names = masked_conditions.heap_bytes() + json.heap_bytes();
         let whole = restrictions.heap_bytes() + selection.heap_bytes() + markers.heap_bytes();
-        let keys = needs.heap_bytes() + partition_key.heap_bytes() + cell.heap_bytes();
+        let keys = needs.heap_bytes() + partition_key.heap_bytes() + cells.heap_bytes();
         whole + by_column + columns + terms + names + keys
     }
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {
-        if let Some(cell) = &self.cell
-            && let Some(rows) = self.read_cell(cell, engine, request)?
+        if let Some(cells) = &self.cells
+            && let Some(rows) = self.read_cells(cells, engine, request)?
         {
             return Ok(rows);
         }

@@ -35,22 +35,29 @@ pub struct NearestRows {
     pub of: BoundTerm,
 }
 
-/// A read of one regular column.
+/// A read of few regular columns of a row.
 #[derive(Debug)]
 pub struct CellRead {
+    /// The cells, at least one.
+    pub cells: Vec<SelectedCell>,
+    /// Values of the result.
+    pub outputs: Vec<CellOutput>,
+}
+
+/// A cell of a [`CellRead`].
+#[derive(Debug)]
+pub struct SelectedCell {
     /// End of the cell's position, after the row's.
     pub name: Vec<u8>,
     /// The cell is dropped if it has this timestamp or an older one.
     pub dropped_until: Option<i64>,
-    /// Values of the result.
-    pub outputs: Vec<CellOutput>,
 }
 
 /// A value of the result of a [`CellRead`].
 #[derive(Clone, Copy, Debug)]
 pub enum CellOutput {
-    /// The cell's value.
-    Cell,
+    /// The value of the cell with this number.
+    Cell(usize),
     /// The column of the partition key with this position.
     Key(usize),
     /// The clustering column with this position.
@@ -63,7 +70,8 @@ impl HeapBytes for CellOutput {
     }
 }
 
-heap_bytes!(CellRead { name, outputs });
+heap_bytes!(CellRead { cells, outputs });
+heap_bytes!(SelectedCell { name });
 
 /// A compiled `SELECT`.
 pub struct SelectPlan {
@@ -93,6 +101,6 @@ pub struct SelectPlan {
     /// selected, or the table has none.
     pub reads_whole: bool,
     pub warning: Option<&'static str>,
-    /// The read of a single cell that is tried first.
-    pub cell: Option<CellRead>,
+    /// The read of few cells that is tried first.
+    pub cells: Option<CellRead>,
 }
