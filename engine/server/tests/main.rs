@@ -10,6 +10,7 @@ mod floors;
 mod functions;
 mod thrift;
 mod thrift_calls;
+mod thrift_replies;
 #[cfg(feature = "tls")]
 mod tls;
 mod watch;

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use firn_server::client::{ClientOptions, FamilyClient};
-use firn_server::internals::thrift::{ThriftCall, ThriftReply, ThriftValue};
+use firn_server::internals::thrift::{MessageKind, ThriftCall, ThriftReply, ThriftValue};
 use firn_server::{Options, Server};
 use firn_wide::{CfDef, Column, ColumnParent, KsDef};
 
@@ -53,7 +53,7 @@ impl Caller {
             ThriftValue::Struct(fields) => fields.iter().map(|(n, v)| (*n, owned(v))).collect(),
             other => panic!("{other:?}"),
         };
-        if format!("{:?}", reply.kind) == "Answer" { Ok(fields) } else { Err(fields) }
+        if reply.kind == MessageKind::Reply { Ok(fields) } else { Err(fields) }
     }
 
     /// Returns the result of a call.
@@ -274,7 +274,7 @@ fn invalid_consistency_levels_of_calls_are_refused() {
             (1, text("k")),
             (2, text("F")),
             (3, ThriftValue::List(vec![column("c")])),
-            (4, ThriftValue::list(12, updates.iter().map(|name| column(name)))),
+            (4, ThriftValue::List(updates.iter().map(|name| column(name)).collect())),
             (5, level(serial)),
             (6, level(commit)),
         ]

@@ -17,12 +17,13 @@ use firn_wide::{
 use super::error::ClientError;
 use super::options::ClientOptions;
 use super::socket::{ClientSocket, answer_or};
-use crate::thrift::{ReadField, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue, ToThrift};
+use crate::thrift::{
+    EncodedFields, EncodedValue, MessageHead, MessageKind, Pairs, ReadField, ThriftMessage,
+    ThriftWriter, structure,
+};
 
 /// Result of a call.
 type CallResult<T> = Result<T, ClientError>;
-/// Arguments of a call, or fields of a structure.
-type Arguments = Vec<(i16, ThriftValue<'static>)>;
 
 /// Consistency levels with their numbers in Thrift.
 const LEVELS: [(&str, i32); 8] = [
@@ -80,38 +81,33 @@ impl std::fmt::Debug for FamilyClient {
     }
 }
 
-fn bytes(bytes: &[u8]) -> ThriftValue<'static> {
-    ThriftValue::bytes(bytes.to_vec())
-}
-
-fn text(text: &str) -> ThriftValue<'static> {
-    ThriftValue::text(text)
+/// Encodes the arguments of a call, which have the numbers from 1 on.
+macro_rules! arguments {
+    ($($argument:expr),+) => {{
+        let mut out = vec![];
+        let mut writer = ThriftWriter::new(&mut out);
+        let mut number = 0;
+        $(
+            number += 1;
+            writer.field(number, $argument);
+        )+
+        out
+    }};
 }
 
 fn violation(what: impl std::fmt::Display) -> ClientError {
     ClientError::Protocol(what.to_string())
 }
 
-/// Converts a value of a response.
-fn converted<T: ReadField>(value: &ThriftValue<'_>) -> CallResult<T> {
-    let read = T::read(value).map_err(|e| violation(format!("{e:?}")))?;
-    read.ok_or_else(|| violation("a value has another type than expected"))
-}
-
 /// Returns the text of an exception.
-fn text_of_exception(fields: &[(i16, ThriftValue<'_>)]) -> String {
-    match fields.iter().find(|(number, _)| *number == 1) {
-        Some((_, ThriftValue::Bytes(text))) => String::from_utf8_lossy(text).into_owned(),
-        _ => String::new(),
-    }
+fn text_of_exception(fields: &EncodedFields<'_>) -> String {
+    let text = fields.iter().find(|(number, _)| *number == 1).and_then(|(_, text)| text.bytes());
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
 /// Converts the exception in this field of a call's response.
-fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError {
-    let why = match fields {
-        ThriftValue::Struct(fields) => text_of_exception(fields),
-        _ => String::new(),
-    };
+fn exception(method: &str, number: i16, value: EncodedValue<'_>) -> ClientError {
+    let why = value.fields().map_or_else(String::new, |fields| text_of_exception(&fields));
     let refused = |code, text: &str| ClientError::Refused { code, text: text.to_owned() };
     // Field numbers of the interface 20.1.0.
     match (method, number) {
@@ -147,12 +143,9 @@ impl FamilyClient {
             stop: None,
         };
         if let Some((name, password)) = &options.login {
-            let credentials = ThriftValue::Map(vec![
-                (text("username"), text(name)),
-                (text("password"), text(password)),
-            ]);
-            let request = ThriftValue::Struct(vec![(1, credentials)]);
-            client.done("login", vec![(1, request)])?;
+            let credentials = Pairs(vec![("username", name), ("password", password)]);
+            let request = structure(|w| w.field(1, &credentials));
+            client.done("login", &arguments![&request])?;
         }
         Ok(client)
     }
@@ -181,19 +174,16 @@ impl FamilyClient {
     fn call<T>(
         &mut self,
         method: &str,
-        arguments: Arguments,
-        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> CallResult<T>,
+        arguments: &[u8],
+        convert: impl FnOnce(Option<EncodedValue<'_>>) -> CallResult<T>,
     ) -> CallResult<T> {
         self.sequence = self.sequence.wrapping_add(1);
-        let call = ThriftCall {
-            method,
-            sequence: self.sequence,
-            is_strict: true,
-            is_oneway: false,
-            arguments: ThriftValue::Struct(arguments),
-        };
+        let (kind, sequence) = (MessageKind::Call, self.sequence);
         let mut message = vec![0; 4];
-        call.put(&mut message);
+        MessageHead { kind, method, sequence, is_strict: true }.put(&mut message);
+        let mut writer = ThriftWriter::new(&mut message);
+        writer.raw(arguments);
+        writer.stop();
         let length = u32::try_from(message.len() - 4).map_err(|_| violation("it is too long"))?;
         message[..4].copy_from_slice(&length.to_be_bytes());
         let sent = self.socket.send(&message)?;
@@ -227,39 +217,34 @@ impl FamilyClient {
         &self,
         message: &[u8],
         method: &str,
-        convert: impl FnOnce(Option<&ThriftValue<'_>>) -> CallResult<T>,
+        convert: impl FnOnce(Option<EncodedValue<'_>>) -> CallResult<T>,
     ) -> CallResult<T> {
-        let reply = ThriftReply::read(message).map_err(violation)?;
-        if reply.sequence != self.sequence {
+        let ThriftMessage { head, fields } = ThriftMessage::reply(message).map_err(violation)?;
+        if head.sequence != self.sequence {
             return Err(violation("it is the answer to another call"));
         }
-        let ThriftValue::Struct(fields) = &reply.value else {
-            return Err(violation("an answer is no structure"));
-        };
-        if reply.kind == ThriftReplyKind::Exception {
-            return Err(ClientError::Refused { code: SERVER, text: text_of_exception(fields) });
+        if head.kind == MessageKind::Exception {
+            return Err(ClientError::Refused { code: SERVER, text: text_of_exception(&fields) });
         }
         match fields.first() {
-            Some((0, value)) => convert(Some(value)),
-            Some((number, value)) => Err(exception(method, *number, value)),
+            Some((0, value)) => convert(Some(*value)),
+            Some((number, value)) => Err(exception(method, *number, *value)),
             None => convert(None),
         }
     }
 
     /// Runs a call without a result.
-    fn done(&mut self, method: &str, arguments: Arguments) -> CallResult<()> {
+    fn done(&mut self, method: &str, arguments: &[u8]) -> CallResult<()> {
         self.call(method, arguments, |_| Ok(()))
     }
 
     /// Runs a call with a result.
-    fn some<T: ReadField>(&mut self, method: &str, arguments: Arguments) -> CallResult<T> {
+    fn some<T: for<'v> ReadField<'v>>(&mut self, method: &str, arguments: &[u8]) -> CallResult<T> {
         self.call(method, arguments, |value| {
-            converted(value.ok_or_else(|| violation("it gives nothing"))?)
+            let read = T::read(value.ok_or_else(|| violation("it gives nothing"))?);
+            let read = read.map_err(|e| violation(format!("{e:?}")))?;
+            read.ok_or_else(|| violation("a value has another type than expected"))
         })
-    }
-
-    fn level(&self) -> ThriftValue<'static> {
-        ThriftValue::I32(self.level)
     }
 
     /// Sets the keyspace of the other calls, unless it is set already.
@@ -268,7 +253,7 @@ impl FamilyClient {
     /// [`ClientError::Refused`]; the connection stays usable. The same holds for the other calls.
     pub fn set_keyspace(&mut self, name: &str) -> CallResult<()> {
         if self.keyspace.as_deref() != Some(name) {
-            self.done("set_keyspace", vec![(1, text(name))])?;
+            self.done("set_keyspace", &arguments![name])?;
             self.keyspace = Some(name.to_owned());
         }
         Ok(())
@@ -279,7 +264,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_keyspaces(&mut self) -> CallResult<Vec<KsDef>> {
-        self.some("describe_keyspaces", vec![])
+        self.some("describe_keyspaces", &[])
     }
 
     /// Returns a keyspace with its column families.
@@ -287,7 +272,7 @@ impl FamilyClient {
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_keyspace(&mut self, name: &str) -> CallResult<KsDef> {
-        self.some("describe_keyspace", vec![(1, text(name))])
+        self.some("describe_keyspace", &arguments![name])
     }
 
     /// Returns the result of `describe_cluster_name`, `describe_version`, `describe_snitch` or
@@ -296,7 +281,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe(&mut self, what: &str) -> CallResult<String> {
-        self.some(&format!("describe_{what}"), vec![])
+        self.some(&format!("describe_{what}"), &[])
     }
 
     /// Returns the schema versions, each with its nodes.
@@ -304,7 +289,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn describe_schema_versions(&mut self) -> CallResult<BTreeMap<String, Vec<String>>> {
-        self.some("describe_schema_versions", vec![])
+        self.some("describe_schema_versions", &[])
     }
 
     /// Creates a keyspace; returns the new schema version.
@@ -312,7 +297,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
-        self.some("system_add_keyspace", vec![(1, def.clone().to_thrift())])
+        self.some("system_add_keyspace", &arguments![def])
     }
 
     /// Alters a keyspace; returns the new schema version.
@@ -320,7 +305,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_keyspace(&mut self, def: &KsDef) -> CallResult<String> {
-        self.some("system_update_keyspace", vec![(1, def.clone().to_thrift())])
+        self.some("system_update_keyspace", &arguments![def])
     }
 
     /// Drops a keyspace; returns the new schema version.
@@ -328,7 +313,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_drop_keyspace(&mut self, name: &str) -> CallResult<String> {
-        let version = self.some("system_drop_keyspace", vec![(1, text(name))])?;
+        let version = self.some("system_drop_keyspace", &arguments![name])?;
         self.keyspace.take_if(|chosen| chosen == name);
         Ok(version)
     }
@@ -338,7 +323,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_add_column_family(&mut self, def: &CfDef) -> CallResult<String> {
-        self.some("system_add_column_family", vec![(1, def.clone().to_thrift())])
+        self.some("system_add_column_family", &arguments![def])
     }
 
     /// Alters a column family; returns the new schema version.
@@ -346,7 +331,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_update_column_family(&mut self, def: &CfDef) -> CallResult<String> {
-        self.some("system_update_column_family", vec![(1, def.clone().to_thrift())])
+        self.some("system_update_column_family", &arguments![def])
     }
 
     /// Drops a column family of the current keyspace; returns the new schema version.
@@ -354,7 +339,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn system_drop_column_family(&mut self, name: &str) -> CallResult<String> {
-        self.some("system_drop_column_family", vec![(1, text(name))])
+        self.some("system_drop_column_family", &arguments![name])
     }
 
     /// Reads a column, or a super column.
@@ -362,8 +347,7 @@ impl FamilyClient {
     /// # Errors
     /// [`ClientError::NotFound`], and as [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn get(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<ColumnOrSuperColumn> {
-        let arguments = vec![(1, bytes(key)), (2, path.clone().to_thrift()), (3, self.level())];
-        self.some("get", arguments)
+        self.some("get", &arguments![key, path, &self.level])
     }
 
     /// Reads columns of a row.
@@ -376,8 +360,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         predicate: &SlicePredicate,
     ) -> CallResult<Vec<ColumnOrSuperColumn>> {
-        let arguments = self.slice(key, parent, predicate);
-        self.some("get_slice", arguments)
+        self.some("get_slice", &arguments![key, parent, predicate, &self.level])
     }
 
     /// Counts the columns of a row.
@@ -390,13 +373,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         predicate: &SlicePredicate,
     ) -> CallResult<i32> {
-        let arguments = self.slice(key, parent, predicate);
-        self.some("get_count", arguments)
-    }
-
-    fn slice(&self, key: &[u8], parent: &ColumnParent, predicate: &SlicePredicate) -> Arguments {
-        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
-        vec![(1, bytes(key)), (2, parent), (3, predicate), (4, self.level())]
+        self.some("get_count", &arguments![key, parent, predicate, &self.level])
     }
 
     /// Reads columns of a range of rows, in the order of the partitioner.
@@ -409,10 +386,7 @@ impl FamilyClient {
         predicate: &SlicePredicate,
         range: &KeyRange,
     ) -> CallResult<Vec<KeySlice>> {
-        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
-        let arguments =
-            vec![(1, parent), (2, predicate), (3, range.clone().to_thrift()), (4, self.level())];
-        self.some("get_range_slices", arguments)
+        self.some("get_range_slices", &arguments![parent, predicate, range, &self.level])
     }
 
     /// Reads columns of rows that an index finds.
@@ -425,10 +399,7 @@ impl FamilyClient {
         clause: &IndexClause,
         predicate: &SlicePredicate,
     ) -> CallResult<Vec<KeySlice>> {
-        let (parent, predicate) = (parent.clone().to_thrift(), predicate.clone().to_thrift());
-        let arguments =
-            vec![(1, parent), (2, clause.clone().to_thrift()), (3, predicate), (4, self.level())];
-        self.some("get_indexed_slices", arguments)
+        self.some("get_indexed_slices", &arguments![parent, clause, predicate, &self.level])
     }
 
     /// Writes a column.
@@ -436,8 +407,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn insert(&mut self, key: &[u8], parent: &ColumnParent, column: &Column) -> CallResult<()> {
-        let (parent, column) = (parent.clone().to_thrift(), column.clone().to_thrift());
-        self.done("insert", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
+        self.done("insert", &arguments![key, parent, column, &self.level])
     }
 
     /// Adds to a counter.
@@ -450,8 +420,7 @@ impl FamilyClient {
         parent: &ColumnParent,
         column: &CounterColumn,
     ) -> CallResult<()> {
-        let (parent, column) = (parent.clone().to_thrift(), column.clone().to_thrift());
-        self.done("add", vec![(1, bytes(key)), (2, parent), (3, column), (4, self.level())])
+        self.done("add", &arguments![key, parent, column, &self.level])
     }
 
     /// Deletes everything older than this timestamp.
@@ -459,8 +428,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn remove(&mut self, key: &[u8], path: &ColumnPath, timestamp: i64) -> CallResult<()> {
-        let (path, timestamp) = (path.clone().to_thrift(), ThriftValue::I64(timestamp));
-        self.done("remove", vec![(1, bytes(key)), (2, path), (3, timestamp), (4, self.level())])
+        self.done("remove", &arguments![key, path, &timestamp, &self.level])
     }
 
     /// Deletes counters.
@@ -468,10 +436,7 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn remove_counter(&mut self, key: &[u8], path: &ColumnPath) -> CallResult<()> {
-        self.done(
-            "remove_counter",
-            vec![(1, bytes(key)), (2, path.clone().to_thrift()), (3, self.level())],
-        )
+        self.done("remove_counter", &arguments![key, path, &self.level])
     }
 
     /// Deletes all rows of a column family.
@@ -479,6 +444,6 @@ impl FamilyClient {
     /// # Errors
     /// As [`set_keyspace`](FamilyClient::set_keyspace).
     pub fn truncate(&mut self, family: &str) -> CallResult<()> {
-        self.done("truncate", vec![(1, text(family))])
+        self.done("truncate", &arguments![family])
     }
 }

@@ -7,14 +7,14 @@ use firn_cql::internals::catalog::{self, Resource};
 use firn_cql::internals::syntax::ast::Permission;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
-    KeyRange, Keyspace, KsDef, SlicePredicate, SliceRange,
+    KeyRange, Keyspace, KsDef, RowMutation, SlicePredicate, SliceRange,
 };
 
-use super::binary::{ThriftValue, element};
 use super::convert::mutations;
 use super::fault::{ThriftError, invalid};
-use super::fields::{FromThrift, Result, ThriftFields, ToThrift, WriteField, list_of};
-use super::session::{Answer, ThriftSession, texts};
+use super::fields::{FromThrift, Result, ThriftFields};
+use super::session::ThriftSession;
+use super::writer::{Elements, structure};
 use crate::node::{FAILED_LOGIN_DELAY, RequestTrace};
 
 /// Version of the interface.
@@ -27,18 +27,9 @@ const LOCAL_SERIAL: i32 = 10;
 /// The last consistency level.
 const LAST_LEVEL: i32 = 11;
 
-fn void<T>(done: std::result::Result<T, firn_wide::Error>) -> Answer {
-    done?;
-    Ok(None)
-}
-
-fn text(text: impl Into<String>) -> Answer {
-    Ok(Some(ThriftValue::text(text)))
-}
-
 /// The use of a consistency level.
 #[derive(Clone, Copy, PartialEq)]
-enum LevelUse {
+pub(super) enum LevelUse {
     Read,
     Write,
     /// A write to counters.
@@ -50,7 +41,7 @@ enum LevelUse {
 }
 
 /// Refuses an unknown level, or one that is invalid for this use.
-fn check_level(level: Option<i32>, of: LevelUse) -> Result<()> {
+pub(super) fn check_level(level: Option<i32>, of: LevelUse) -> Result<()> {
     use LevelUse::*;
     match (level, of) {
         (Some(level), _) if !(0..=LAST_LEVEL).contains(&level) => {
@@ -127,7 +118,12 @@ impl ThriftSession {
     }
 
     /// Returns the keyspace if the client may write to this column family at this level.
-    fn writing(&self, family: &str, level: Option<i32>, of: LevelUse) -> Result<&Keyspace> {
+    pub(super) fn writing(
+        &self,
+        family: &str,
+        level: Option<i32>,
+        of: LevelUse,
+    ) -> Result<&Keyspace> {
         check_level(level, of)?;
         self.check_family(Permission::Modify, family)?;
         self.keyspace_of(family)
@@ -139,11 +135,11 @@ impl ThriftSession {
         self.name().is_ok_and(|name| schema.family(name, family).is_ok_and(|f| f.is_counter()))
     }
 
-    /// Executes a call.
+    /// Executes a call and appends its result: field 0 of a reply.
     ///
     /// # Errors
     /// The exceptions of the interface.
-    pub fn call(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
+    pub fn call(&mut self, method: &str, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         if method == "login" {
             return self.log_in(f);
         }
@@ -153,17 +149,17 @@ impl ThriftSession {
         self.session.check_login()?;
         match method {
             "set_keyspace" => {
-                let name: String = f.read(1, "keyspace")?;
-                let handle = match system_keyspace(&name) {
+                let name: &str = f.read(1, "keyspace")?;
+                let handle = match system_keyspace(name) {
                     Some(_) => None,
-                    None => Some(self.wide().keyspace(&name)?),
+                    None => Some(self.wide().keyspace(name)?),
                 };
-                self.keyspace = Some((name, handle));
-                Ok(None)
+                self.keyspace = Some((name.to_owned(), handle));
+                Ok(())
             }
             "get" | "get_slice" | "get_count" | "multiget_slice" | "multiget_count"
             | "get_range_slices" | "get_paged_slice" | "get_indexed_slices" | "get_multi_slice" => {
-                self.read(method, f)
+                self.read(method, f, out)
             }
             "insert"
             | "add"
@@ -172,34 +168,34 @@ impl ThriftSession {
             | "remove_counter"
             | "batch_mutate"
             | "atomic_batch_mutate"
-            | "truncate" => self.write(method, f),
+            | "truncate" => self.write(method, f, out),
             "execute_cql3_query" | "prepare_cql3_query" | "execute_prepared_cql3_query" => {
-                self.cql(method, f)
+                self.cql(method, f, out)
             }
-            "set_cql_version" => Ok(None),
+            "set_cql_version" => Ok(()),
             "execute_cql_query" | "prepare_cql_query" | "execute_prepared_cql_query" => {
                 Err(invalid("CQL2 has been removed in Cassandra 3.0. Please use CQL3 instead"))
             }
             "trace_next_query" => {
                 let identity = RequestTrace::identity(&self.env);
                 self.traced = Some(identity);
-                Ok(Some(ThriftValue::bytes(identity.as_bytes().to_vec())))
+                self.reply(out, &identity.as_bytes()[..])
             }
-            name if name.starts_with("describe_") => self.describe(name, f),
-            name if name.starts_with("system_") => self.define(name, f),
+            name if name.starts_with("describe_") => self.describe(name, f, out),
+            name if name.starts_with("system_") => self.define(name, f, out),
             other => Err(ThriftError::unknown(other)),
         }
     }
 
-    fn log_in(&self, f: ThriftFields<'_>) -> Answer {
+    fn log_in(&self, f: &ThriftFields<'_>) -> Result<()> {
         let request = f.structure(1, "auth_request")?;
-        let credentials: BTreeMap<String, String> =
+        let credentials: BTreeMap<&str, &str> =
             request.read_or(1, "credentials", BTreeMap::new())?;
         // Without logins any login succeeds, as in Cassandra with AllowAllAuthenticator.
         if !self.login {
-            return Ok(None);
+            return Ok(());
         }
-        let of = |name: &str| credentials.get(name).map_or("", String::as_str);
+        let of = |name: &str| credentials.get(name).copied().unwrap_or_default();
         let Some(queued) = self.logins.enter(self.peer.ip()) else {
             let text = "Too many clients log in at once; try again later";
             return Err(ThriftError::Authentication(text.to_owned()));
@@ -211,21 +207,17 @@ impl ThriftSession {
             self.env.sleep(FAILED_LOGIN_DELAY);
             return Err(error.into());
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn read(&self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let slices = |rows: BTreeMap<Vec<u8>, Vec<ColumnOrSuperColumn>>| {
-            let pair =
-                |(key, columns): (Vec<u8>, Vec<_>)| (ThriftValue::bytes(key), list_of(columns));
-            Ok(Some(ThriftValue::map(element::BYTES, element::LIST, rows.into_iter().map(pair))))
-        };
+    fn read(&mut self, method: &str, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         match method {
             "get" => {
                 let path: ColumnPath = f.read(2, "column_path")?;
                 let keyspace =
                     self.reading(&path.column_family, f.read(3, "consistency_level")?)?;
-                Ok(Some(keyspace.get(f.bytes(1, "key")?, &path)?.to_thrift()))
+                let found = keyspace.get(f.read(1, "key")?, &path)?;
+                self.reply(out, &found)
             }
             "get_slice" | "get_count" | "multiget_slice" | "multiget_count" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
@@ -233,20 +225,21 @@ impl ThriftSession {
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
                 if !method.starts_with("multiget") {
-                    let key = f.bytes(1, "key")?;
-                    return Ok(Some(match method {
-                        "get_slice" => list_of(keyspace.get_slice(key, &parent, &predicate)?),
-                        _ => ThriftValue::I32(keyspace.get_count(key, &parent, &predicate)?),
-                    }));
+                    let key = f.read(1, "key")?;
+                    if method == "get_count" {
+                        let count = keyspace.get_count(key, &parent, &predicate)?;
+                        return self.reply(out, &count);
+                    }
+                    let columns = keyspace.get_slice(key, &parent, &predicate)?;
+                    return self.reply(out, &columns);
                 }
                 let keys: Vec<Vec<u8>> = f.read_or(1, "keys", vec![])?;
-                if method == "multiget_slice" {
-                    return slices(keyspace.multiget_slice(&keys, &parent, &predicate)?);
+                if method == "multiget_count" {
+                    let counts = keyspace.multiget_count(&keys, &parent, &predicate)?;
+                    return self.reply(out, &counts);
                 }
-                let counts = keyspace.multiget_count(&keys, &parent, &predicate)?;
-                let pair = |(key, n)| (ThriftValue::bytes(key), ThriftValue::I32(n));
-                let all = counts.into_iter().map(pair);
-                Ok(Some(ThriftValue::map(element::BYTES, element::I32, all)))
+                let rows = keyspace.multiget_slice(&keys, &parent, &predicate)?;
+                self.reply(out, &rows)
             }
             "get_range_slices" => {
                 let parent: ColumnParent = f.read(1, "column_parent")?;
@@ -254,14 +247,16 @@ impl ThriftSession {
                 let range: KeyRange = f.read(3, "range")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
-                Ok(Some(list_of(keyspace.get_range_slices(&parent, &predicate, &range)?)))
+                let rows = keyspace.get_range_slices(&parent, &predicate, &range)?;
+                self.reply(out, &rows)
             }
             "get_paged_slice" => {
-                let family: String = f.read(1, "column_family")?;
+                let family: &str = f.read(1, "column_family")?;
                 let range: KeyRange = f.read(2, "range")?;
-                let start: Vec<u8> = f.read(3, "start_column")?;
-                let keyspace = self.reading(&family, f.read(4, "consistency_level")?)?;
-                Ok(Some(list_of(keyspace.get_paged_slice(&family, &range, &start)?)))
+                let start: &[u8] = f.read(3, "start_column")?;
+                let keyspace = self.reading(family, f.read(4, "consistency_level")?)?;
+                let rows = keyspace.get_paged_slice(family, &range, start)?;
+                self.reply(out, &rows)
             }
             "get_indexed_slices" => {
                 let parent: ColumnParent = f.read(1, "column_parent")?;
@@ -269,92 +264,95 @@ impl ThriftSession {
                 let predicate: SlicePredicate = f.read(3, "column_predicate")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.reading(&parent.column_family, level)?;
-                Ok(Some(list_of(keyspace.get_indexed_slices(&parent, &clause, &predicate)?)))
+                let rows = keyspace.get_indexed_slices(&parent, &clause, &predicate)?;
+                self.reply(out, &rows)
             }
-            _ => self.slices_of_one(f.structure(1, "request")?),
+            _ => self.slices_of_one(&f.structure(1, "request")?, out),
         }
     }
 
     /// `get_multi_slice`: several slices of one row.
-    fn slices_of_one(&self, f: ThriftFields<'_>) -> Answer {
+    fn slices_of_one(&mut self, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         let parent: ColumnParent = f.read(2, "column_parent")?;
         let keyspace = self.reading(&parent.column_family, f.read(6, "consistency_level")?)?;
-        let key: Vec<u8> = f.read(1, "key")?;
+        let key: &[u8] = f.read(1, "key")?;
         let reversed = f.read_or(4, "reversed", false)?;
         let count = f.read_or(5, "count", 1000)?;
         let slices: Vec<ColumnSlice> = f.read_or(3, "column_slices", vec![])?;
         let ranges: Vec<_> = slices.into_iter().map(|slice| slice.0).collect();
-        Ok(Some(list_of(keyspace.get_multi_slice(&key, &parent, &ranges, reversed, count)?)))
+        let columns = keyspace.get_multi_slice(key, &parent, &ranges, reversed, count)?;
+        self.reply(out, &columns)
     }
 
-    fn write(&self, method: &str, f: ThriftFields<'_>) -> Answer {
+    fn write(&mut self, method: &str, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         match method {
             "insert" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
                 let column: Column = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelUse::Write)?;
-                void(keyspace.insert(f.bytes(1, "key")?, &parent, &column))
+                keyspace.insert(f.read(1, "key")?, &parent, &column)?;
             }
             "add" => {
                 let parent: ColumnParent = f.read(2, "column_parent")?;
                 let column: CounterColumn = f.read(3, "column")?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&parent.column_family, level, LevelUse::Count)?;
-                void(keyspace.add(f.bytes(1, "key")?, &parent, &column))
+                keyspace.add(f.read(1, "key")?, &parent, &column)?;
             }
             "remove" => {
                 let path: ColumnPath = f.read(2, "column_path")?;
                 let timestamp = f.read_or(3, "timestamp", 0)?;
                 let level = f.read(4, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelUse::Write)?;
-                void(keyspace.remove(f.bytes(1, "key")?, &path, timestamp))
+                keyspace.remove(f.read(1, "key")?, &path, timestamp)?;
             }
             "remove_counter" => {
                 let path: ColumnPath = f.read(2, "path")?;
                 let level = f.read(3, "consistency_level")?;
                 let keyspace = self.writing(&path.column_family, level, LevelUse::Count)?;
-                void(keyspace.remove_counter(f.bytes(1, "key")?, &path))
+                keyspace.remove_counter(f.read(1, "key")?, &path)?;
             }
             "truncate" => {
-                let family: String = f.read(1, "cfname")?;
-                void(self.writing(&family, None, LevelUse::Write)?.truncate(&family))
+                let family: &str = f.read(1, "cfname")?;
+                self.writing(family, None, LevelUse::Write)?.truncate(family)?;
             }
-            "cas" => self.compare_and_set(f),
+            "cas" => return self.compare_and_set(f, out),
             _ => {
-                let level = f.read(2, "consistency_level")?;
-                check_level(level, LevelUse::Write)?;
-                let rows = mutations(f)?;
-                let Some(first) = rows.first() else {
-                    self.name()?;
-                    return Ok(None);
-                };
-                for row in &rows {
-                    self.check_family(Permission::Modify, &row.column_family)?;
-                    if method == "atomic_batch_mutate" && self.is_counter(&row.column_family) {
-                        return Err(invalid("Counter mutations are not allowed in atomic batches"));
-                    }
-                }
-                void(self.keyspace_of(&first.column_family)?.batch_mutate(&rows))
+                check_level(f.read(2, "consistency_level")?, LevelUse::Write)?;
+                self.mutate(&mutations(f)?, method == "atomic_batch_mutate")?;
             }
         }
+        Ok(())
+    }
+
+    /// Executes the mutations of a batch.
+    pub(super) fn mutate(&self, rows: &[RowMutation], is_atomic: bool) -> Result<()> {
+        let Some(first) = rows.first() else { return self.name().map(|_| ()) };
+        for row in rows {
+            self.check_family(Permission::Modify, &row.column_family)?;
+            if is_atomic && self.is_counter(&row.column_family) {
+                return Err(invalid("Counter mutations are not allowed in atomic batches"));
+            }
+        }
+        Ok(self.keyspace_of(&first.column_family)?.batch_mutate(rows)?)
     }
 
     /// `cas`: writes if the row has the expected columns; without expected columns, if the row is
     /// empty.
-    fn compare_and_set(&self, f: ThriftFields<'_>) -> Answer {
-        let family: String = f.read(2, "column_family")?;
+    fn compare_and_set(&mut self, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let family: &str = f.read(2, "column_family")?;
         let expected: Vec<ExpectedColumn> = f.read_or(3, "expected", vec![])?;
         let updates: Vec<ExpectedColumn> = f.read_or(4, "updates", vec![])?;
         check_level(f.read(5, "serial_consistency_level")?, LevelUse::Condition)?;
-        self.check_family(Permission::Select, &family)?;
+        self.check_family(Permission::Select, family)?;
         let level = f.read(6, "commit_consistency_level")?;
-        let keyspace = self.writing(&family, level, LevelUse::Commit)?;
-        if self.wide().schema().family(self.name()?, &family).is_ok_and(|f| f.is_super()) {
+        let keyspace = self.writing(family, level, LevelUse::Commit)?;
+        if self.wide().schema().family(self.name()?, family).is_ok_and(|f| f.is_super()) {
             return Err(invalid("CAS does not support supercolumns"));
         }
-        let (key, parent) = (f.bytes(1, "key")?, ColumnParent::new(family.clone()));
-        let row = keyspace.family(&family)?.row(key);
+        let (key, parent): (&[u8], _) = (f.read(1, "key")?, ColumnParent::new(family));
+        let row = keyspace.family(family)?.row(key);
         let predicate = match expected.is_empty() {
             true => SliceRange { count: 1, ..SliceRange::default() }.into(),
             false => SlicePredicate::names(expected.iter().map(|c| c.name.clone())),
@@ -376,65 +374,67 @@ impl ThriftSession {
             }
             Ok(holds)
         })?;
-        let mut fields = vec![(1, ThriftValue::Bool(done))];
-        if !done {
-            let columns: Vec<Column> = found.iter().filter_map(|c| c.column().cloned()).collect();
-            fields.push((2, list_of(columns)));
-        }
-        Ok(Some(ThriftValue::Struct(fields)))
+        let columns = || found.iter().filter_map(ColumnOrSuperColumn::column);
+        let result = structure(|w| {
+            w.field(1, &done);
+            w.field(2, &(!done).then_some(Elements(columns)));
+        });
+        self.reply(out, &result)
     }
 
-    fn describe(&self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let wide = self.wide();
+    fn describe(&mut self, method: &str, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         match method {
             "describe_keyspaces" => {
                 let own = SYSTEM_KEYSPACES.iter().filter_map(|name| system_keyspace(name));
-                let mut all: Vec<KsDef> = own.chain(wide.describe_keyspaces()).collect();
+                let mut all: Vec<KsDef> = own.chain(self.wide().describe_keyspaces()).collect();
                 all.sort_by(|a, b| a.name.cmp(&b.name));
-                Ok(Some(list_of(all)))
+                self.reply(out, &all)
             }
             "describe_keyspace" => {
-                let name: String = f.read(1, "keyspace")?;
-                let found = system_keyspace(&name);
-                Ok(Some(found.map_or_else(|| wide.describe_keyspace(&name), Ok)?.to_thrift()))
+                let name: &str = f.read(1, "keyspace")?;
+                let found = system_keyspace(name)
+                    .map_or_else(|| self.wide().describe_keyspace(name), Ok)?;
+                self.reply(out, &found)
             }
-            "describe_cluster_name" => text(wide.describe_cluster_name()),
-            "describe_version" => text(VERSION),
-            "describe_partitioner" => text(wide.describe_partitioner()),
-            "describe_snitch" => text(wide.describe_snitch()),
-            "describe_schema_versions" => {
-                let pair = |(version, nodes)| (ThriftValue::text(version), texts(nodes));
-                let all = wide.describe_schema_versions().into_iter().map(pair);
-                Ok(Some(ThriftValue::map(element::BYTES, element::LIST, all)))
+            "describe_cluster_name" => {
+                let name = self.wide().describe_cluster_name().to_owned();
+                self.reply(out, &name)
             }
+            "describe_version" => self.reply(out, VERSION),
+            "describe_partitioner" => self.reply(out, &self.wide().describe_partitioner()),
+            "describe_snitch" => self.reply(out, &self.wide().describe_snitch()),
+            "describe_schema_versions" => self.reply(out, &self.wide().describe_schema_versions()),
             "describe_ring" | "describe_local_ring" => {
-                Ok(Some(list_of(wide.describe_ring(&f.read::<String>(1, "keyspace")?)?)))
+                let ring = self.wide().describe_ring(f.read(1, "keyspace")?)?;
+                self.reply(out, &ring)
             }
-            "describe_token_map" => Ok(wide.describe_token_map().write()),
+            "describe_token_map" => self.reply(out, &self.wide().describe_token_map()),
             "describe_splits" | "describe_splits_ex" => {
-                let family: String = f.read(1, "cfName")?;
-                let start: String = f.read(2, "start_token")?;
-                let end: String = f.read(3, "end_token")?;
+                let family: &str = f.read(1, "cfName")?;
+                let start = f.read(2, "start_token")?;
+                let end = f.read(3, "end_token")?;
                 let each = f.read_or(4, "keys_per_split", 1)?;
-                let keyspace = self.keyspace_of(&family)?;
-                let splits = keyspace.describe_splits(&family, &start, &end, each)?;
+                let keyspace = self.keyspace_of(family)?;
+                let splits = keyspace.describe_splits(family, start, end, each)?;
                 if method == "describe_splits" {
-                    return Ok(Some(texts(splits)));
+                    return self.reply(out, &splits);
                 }
-                let part = |ends: &[String]| {
-                    ThriftValue::Struct(vec![
-                        (1, ThriftValue::text(ends[0].clone())),
-                        (2, ThriftValue::text(ends[1].clone())),
-                        (3, ThriftValue::I64(i64::from(each))),
-                    ])
+                let parts = || {
+                    splits.windows(2).map(|ends| {
+                        structure(move |w| {
+                            w.field(1, &ends[0]);
+                            w.field(2, &ends[1]);
+                            w.field(3, &i64::from(each));
+                        })
+                    })
                 };
-                Ok(Some(ThriftValue::list(element::STRUCT, splits.windows(2).map(part))))
+                self.reply(out, &Elements(parts))
             }
             other => Err(ThriftError::unknown(other)),
         }
     }
 
-    fn define(&self, method: &str, f: ThriftFields<'_>) -> Answer {
+    fn define(&mut self, method: &str, f: &ThriftFields<'_>, out: &mut Vec<u8>) -> Result<()> {
         let wide = self.wide();
         let inside = |name: &str| Resource::Keyspace(name.to_owned());
         let version = match method {
@@ -448,9 +448,9 @@ impl ThriftSession {
                 wide.system_update_keyspace(&def)?
             }
             "system_drop_keyspace" => {
-                let name: String = f.read(1, "keyspace")?;
-                self.check(Permission::Drop, &inside(&name))?;
-                wide.system_drop_keyspace(&name)?
+                let name: &str = f.read(1, "keyspace")?;
+                self.check(Permission::Drop, &inside(name))?;
+                wide.system_drop_keyspace(name)?
             }
             "system_add_column_family" => {
                 let def: CfDef = f.read(1, "cf_def")?;
@@ -464,15 +464,15 @@ impl ThriftSession {
                 wide.system_update_column_family(&def)?
             }
             "system_drop_column_family" => {
-                let name: String = f.read(1, "column_family")?;
-                self.check(Permission::Drop, &self.family(&name)?)?;
-                wide.system_drop_column_family(self.name()?, &name)?
+                let name: &str = f.read(1, "column_family")?;
+                self.check(Permission::Drop, &self.family(name)?)?;
+                wide.system_drop_column_family(self.name()?, name)?
             }
             other => return Err(ThriftError::unknown(other)),
         };
         // Schema listeners are notified before the reply.
         self.session.engine().fresh_catalog()?;
-        text(version.to_string())
+        self.reply(out, &version.to_string())
     }
 }
 
@@ -485,7 +485,7 @@ struct ExpectedColumn {
 impl FromThrift for ExpectedColumn {
     const NAME: &'static str = "Column";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<ExpectedColumn> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<ExpectedColumn> {
         let value: Option<Vec<u8>> = f.read(2, "value")?;
         let value = value.ok_or_else(|| invalid("Column value is required"))?;
         Ok(ExpectedColumn { name: f.read(1, "name")?, value })
@@ -498,7 +498,7 @@ struct ColumnSlice((Vec<u8>, Vec<u8>));
 impl FromThrift for ColumnSlice {
     const NAME: &'static str = "ColumnSlice";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<ColumnSlice> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<ColumnSlice> {
         Ok(ColumnSlice((f.read_or(1, "start", vec![])?, f.read_or(2, "finish", vec![])?)))
     }
 }

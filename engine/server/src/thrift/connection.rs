@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use super::binary::ThriftCall;
+use super::binary::ThriftMessage;
 use super::session::ThriftSession;
 use crate::node::{Node, RequestKind};
 use crate::transport::{TLS_ON_PLAIN_PORT, Transport, is_tls_handshake};
@@ -44,7 +44,7 @@ fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64)
     let arrived = node.env.monotonic_nanos();
     let mut has_begun = false;
     let mut session = ThriftSession::new(node, meter.clone(), peer, socket.local_addr().ok());
-    let mut bytes = vec![];
+    let (mut bytes, mut out) = (vec![], vec![]);
     let mut framing = None;
     let mut receive_progress = node.receive_progress();
     loop {
@@ -72,7 +72,6 @@ fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64)
         let mut at = 0;
         while let Some(known) = framing.or_else(|| framing_of(&bytes[at..])) {
             framing = Some(known);
-            let mut out = vec![];
             match answer(node, &mut session, &bytes[at..], known, &mut out) {
                 Ok(Some(len)) => at += len,
                 Ok(None) => break,
@@ -86,6 +85,8 @@ fn read_calls(node: &Node, transport: &Transport, peer: SocketAddr, number: u64)
             if transport.write_all(&out).is_err() {
                 return false;
             }
+            out.clear();
+            out.shrink_to(RETAINED_CAPACITY);
             session.end_of_call();
             if session.is_over() {
                 return true;
@@ -137,7 +138,7 @@ fn answer(
             let Some(message) = rest.get(..len) else { return Ok(None) };
             (message, len + 4)
         }
-        Framing::Plain => match ThriftCall::length(bytes) {
+        Framing::Plain => match ThriftMessage::call_length(bytes) {
             Ok(Some(len)) => (&bytes[..len], len),
             Ok(None) if bytes.len() > MAX_UNFRAMED => {
                 return Err("a message without a frame is too large");

@@ -10,11 +10,10 @@ use firn_wide::{
     TokenRange,
 };
 
-use super::binary::{ThriftValue, element};
+use super::binary::element;
 use super::fault::invalid;
-use super::fields::{
-    FromThrift, Pairs, Result, ThriftFields, ToThrift, WriteField, list_of, structure,
-};
+use super::fields::{FromThrift, Result, ThriftFields};
+use super::writer::{Elements, Pairs, ThriftWriter, WriteField, structure};
 
 /// Implements both conversions of structures whose fields have the same names here. A field without
 /// a default is required, unless it is an `Option`. `with` names the value that has the defaults,
@@ -26,7 +25,7 @@ macro_rules! structures {
         impl FromThrift for $name {
             const NAME: &'static str = stringify!($name);
 
-            fn from_fields(f: ThriftFields<'_>) -> Result<$name> {
+            fn from_fields(f: &ThriftFields<'_>) -> Result<$name> {
                 $(let $defaults = $new;)?
                 let read = $name { $($field: structures!(@read f $number $field $($default)?)),+ };
                 $(let read = $finish(f, read)?;)?
@@ -34,9 +33,12 @@ macro_rules! structures {
             }
         }
 
-        impl ToThrift for $name {
-            fn to_thrift(self) -> ThriftValue<'static> {
-                structure([$(($number, self.$field.write())),+])
+        impl WriteField for $name {
+            const CODE: u8 = element::STRUCT;
+
+            fn put(&self, w: &mut ThriftWriter<'_>) {
+                $(w.field($number, &self.$field);)+
+                w.stop();
             }
         }
     )+};
@@ -97,14 +99,12 @@ structures! {
     }
 }
 
-fn complete_cf_def(f: ThriftFields<'_>, def: CfDef) -> Result<CfDef> {
-    match f.value(43) {
-        None => {}
-        Some(ThriftValue::List(triggers)) if triggers.is_empty() => {}
-        Some(ThriftValue::List(_)) => {
+fn complete_cf_def(f: &ThriftFields<'_>, def: CfDef) -> Result<CfDef> {
+    if let Some(triggers) = f.value(43) {
+        let mut triggers = triggers.elements().ok_or_else(|| f.wrong_type("triggers"))?;
+        if triggers.next().is_some() {
             return Err(invalid("triggers are not supported: leave the field `triggers` out"));
         }
-        Some(_) => return Err(f.wrong_type("triggers")),
     }
     Ok(CfDef {
         id: def.id.filter(|id| *id > 0),
@@ -115,7 +115,7 @@ fn complete_cf_def(f: ThriftFields<'_>, def: CfDef) -> Result<CfDef> {
     })
 }
 
-fn complete_ks_def(f: ThriftFields<'_>, mut def: KsDef) -> Result<KsDef> {
+fn complete_ks_def(f: &ThriftFields<'_>, mut def: KsDef) -> Result<KsDef> {
     // Before 1.0 it was a separate field.
     if let Some(factor) = f.read::<Option<i32>>(4, "replication_factor")? {
         def.strategy_options.entry("replication_factor".into()).or_insert(factor.to_string());
@@ -126,23 +126,28 @@ fn complete_ks_def(f: ThriftFields<'_>, mut def: KsDef) -> Result<KsDef> {
 impl FromThrift for Column {
     const NAME: &'static str = "Column";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<Column> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<Column> {
         let (value, timestamp) = (f.read(2, "value")?, f.read(3, "timestamp")?);
         Ok(Column::from_parts(f.read(1, "name")?, value, timestamp, f.read(4, "ttl")?)?)
     }
 }
 
-impl ToThrift for Column {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        let Column { name, value, timestamp, ttl } = self;
-        structure([(1, name.write()), (2, value.write()), (3, timestamp.write()), (4, ttl.write())])
+impl WriteField for Column {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        w.field(1, &self.name);
+        w.field(2, &self.value);
+        w.field(3, &self.timestamp);
+        w.field(4, &self.ttl);
+        w.stop();
     }
 }
 
 impl FromThrift for ColumnOrSuperColumn {
     const NAME: &'static str = "ColumnOrSuperColumn";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<ColumnOrSuperColumn> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<ColumnOrSuperColumn> {
         Ok(ColumnOrSuperColumn::from_parts(
             f.read(1, "column")?,
             f.read(2, "super_column")?,
@@ -152,14 +157,17 @@ impl FromThrift for ColumnOrSuperColumn {
     }
 }
 
-impl ToThrift for ColumnOrSuperColumn {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        structure([match self {
-            ColumnOrSuperColumn::Column(c) => (1, c.write()),
-            ColumnOrSuperColumn::SuperColumn(c) => (2, c.write()),
-            ColumnOrSuperColumn::CounterColumn(c) => (3, c.write()),
-            ColumnOrSuperColumn::CounterSuperColumn(c) => (4, c.write()),
-        }])
+impl WriteField for ColumnOrSuperColumn {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        match self {
+            ColumnOrSuperColumn::Column(c) => w.field(1, c),
+            ColumnOrSuperColumn::SuperColumn(c) => w.field(2, c),
+            ColumnOrSuperColumn::CounterColumn(c) => w.field(3, c),
+            ColumnOrSuperColumn::CounterSuperColumn(c) => w.field(4, c),
+        }
+        w.stop();
     }
 }
 
@@ -167,7 +175,7 @@ impl ToThrift for ColumnOrSuperColumn {
 impl FromThrift for PredicateParts {
     const NAME: &'static str = "SlicePredicate";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<PredicateParts> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<PredicateParts> {
         Ok((f.read(1, "column_names")?, f.read(2, "slice_range")?))
     }
 }
@@ -175,25 +183,28 @@ impl FromThrift for PredicateParts {
 impl FromThrift for SlicePredicate {
     const NAME: &'static str = "SlicePredicate";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<SlicePredicate> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<SlicePredicate> {
         let (names, range) = PredicateParts::from_fields(f)?;
         Ok(SlicePredicate::from_parts(names, range)?)
     }
 }
 
-impl ToThrift for SlicePredicate {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        structure([match self {
-            SlicePredicate::Names(names) => (1, names.write()),
-            SlicePredicate::Range(range) => (2, range.write()),
-        }])
+impl WriteField for SlicePredicate {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        match self {
+            SlicePredicate::Names(names) => w.field(1, names),
+            SlicePredicate::Range(range) => w.field(2, range),
+        }
+        w.stop();
     }
 }
 
 impl FromThrift for KeyRange {
     const NAME: &'static str = "KeyRange";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<KeyRange> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<KeyRange> {
         Ok(KeyRange::from_parts(
             f.read(1, "start_key")?,
             f.read(2, "end_key")?,
@@ -205,26 +216,26 @@ impl FromThrift for KeyRange {
     }
 }
 
-impl ToThrift for KeyRange {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        let bound = |key: i16, token: i16, bound: KeyBound| match bound {
-            KeyBound::Key(name) => (key, name.write()),
-            KeyBound::Token(text) => (token, text.write()),
-        };
-        let filter = Some(self.row_filter).filter(|all| !all.is_empty());
-        structure([
-            bound(1, 3, self.start),
-            bound(2, 4, self.end),
-            (5, self.count.write()),
-            (6, filter.and_then(WriteField::write)),
-        ])
+impl WriteField for KeyRange {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        for (key, token, bound) in [(1, 3, &self.start), (2, 4, &self.end)] {
+            match bound {
+                KeyBound::Key(name) => w.field(key, name),
+                KeyBound::Token(text) => w.field(token, text),
+            }
+        }
+        w.field(5, &self.count);
+        w.field(6, &Some(&self.row_filter).filter(|all| !all.is_empty()));
+        w.stop();
     }
 }
 
 impl FromThrift for Deletion {
     const NAME: &'static str = "Deletion";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<Deletion> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<Deletion> {
         let (timestamp, super_column) = (f.read(1, "timestamp")?, f.read(2, "super_column")?);
         Ok(Deletion::from_parts(timestamp, super_column, f.read(3, "predicate")?)?)
     }
@@ -233,7 +244,7 @@ impl FromThrift for Deletion {
 impl FromThrift for Mutation {
     const NAME: &'static str = "Mutation";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<Mutation> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<Mutation> {
         Ok(Mutation::from_parts(f.read(1, "column_or_supercolumn")?, f.read(2, "deletion")?)?)
     }
 }
@@ -242,10 +253,10 @@ impl FromThrift for Mutation {
 ///
 /// # Errors
 /// As [`ThriftFields::read`].
-pub fn mutations(f: ThriftFields<'_>) -> Result<Vec<RowMutation>> {
-    let Pairs(rows): Pairs<Vec<u8>, Pairs<String, Vec<Mutation>>> = f.read(1, "mutation_map")?;
-    let of_row = |(key, Pairs(families)): (Vec<u8>, Pairs<String, Vec<Mutation>>)| {
-        families.into_iter().map(move |(family, all)| RowMutation::new(key.clone(), family, all))
+pub fn mutations(f: &ThriftFields<'_>) -> Result<Vec<RowMutation>> {
+    let Pairs(rows): Pairs<&[u8], Pairs<String, Vec<Mutation>>> = f.read(1, "mutation_map")?;
+    let of_row = |(key, Pairs(families)): (_, Pairs<_, _>)| {
+        families.into_iter().map(move |(family, all)| RowMutation::new(key, family, all))
     };
     Ok(rows.into_iter().flat_map(of_row).collect())
 }
@@ -253,7 +264,7 @@ pub fn mutations(f: ThriftFields<'_>) -> Result<Vec<RowMutation>> {
 impl FromThrift for ColumnDef {
     const NAME: &'static str = "ColumnDef";
 
-    fn from_fields(f: ThriftFields<'_>) -> Result<ColumnDef> {
+    fn from_fields(f: &ThriftFields<'_>) -> Result<ColumnDef> {
         Ok(ColumnDef {
             name: f.read(1, "name")?,
             validation_class: f.read(2, "validation_class")?,
@@ -264,32 +275,35 @@ impl FromThrift for ColumnDef {
     }
 }
 
-impl ToThrift for ColumnDef {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        let options = Some(self.index_options).filter(|all| !all.is_empty());
-        structure([
-            (1, self.name.write()),
-            (2, self.validation_class.write()),
-            (3, self.index_type.write()),
-            (4, self.index_name.write()),
-            (5, options.and_then(WriteField::write)),
-        ])
+impl WriteField for ColumnDef {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        w.field(1, &self.name);
+        w.field(2, &self.validation_class);
+        w.field(3, &self.index_type);
+        w.field(4, &self.index_name);
+        w.field(5, &Some(&self.index_options).filter(|all| !all.is_empty()));
+        w.stop();
     }
 }
 
-impl ToThrift for TokenRange {
-    fn to_thrift(self) -> ThriftValue<'static> {
-        let text = |text: &str| Some(ThriftValue::text(text));
-        let detail = |host: &String| {
-            structure([(1, host.clone().write()), (2, text("datacenter1")), (3, text("rack1"))])
+impl WriteField for TokenRange {
+    const CODE: u8 = element::STRUCT;
+
+    fn put(&self, w: &mut ThriftWriter<'_>) {
+        let detail = |host| {
+            structure(move |w| {
+                w.field::<String>(1, host);
+                w.field(2, "datacenter1");
+                w.field(3, "rack1");
+            })
         };
-        let details = ThriftValue::list(element::STRUCT, self.endpoints.iter().map(detail));
-        structure([
-            (1, self.start_token.write()),
-            (2, self.end_token.write()),
-            (3, Some(list_of(self.endpoints.clone()))),
-            (4, Some(list_of(self.endpoints))),
-            (5, Some(details)),
-        ])
+        w.field(1, &self.start_token);
+        w.field(2, &self.end_token);
+        w.field(3, &self.endpoints);
+        w.field(4, &self.endpoints);
+        w.field(5, &Elements(|| self.endpoints.iter().map(detail)));
+        w.stop();
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::binary::ThriftValue;
+use super::binary::{MessageHead, MessageKind};
+use super::writer::{ThriftWriter, WriteField, structure};
 use crate::wire::ErrorCode;
 
 /// An error of a call.
@@ -61,36 +62,30 @@ impl ThriftError {
         })
     }
 
-    /// Returns the structure of the exception, and its field number in the reply of this method.
-    /// `None`: it is an exception of Thrift itself.
-    pub fn field(&self, method: &str) -> Option<(i16, ThriftValue<'static>)> {
-        let why = |text: &str| ThriftValue::Struct(vec![(1, ThriftValue::text(text))]);
-        Some(match self {
+    /// Appends the reply to this call: an exception of the interface or of Thrift itself.
+    pub fn put(&self, call: MessageHead<'_>, out: &mut Vec<u8>) {
+        let method = call.method;
+        let (number, text): (i16, Option<&str>) = match self {
             // The field number depends on the other exceptions of the method.
-            ThriftError::Invalid(text) if method == "describe_keyspace" => (2, why(text)),
-            ThriftError::Invalid(text) => (1, why(text)),
-            ThriftError::NotFound if method == "describe_keyspace" => {
-                (1, ThriftValue::Struct(vec![]))
-            }
-            ThriftError::NotFound => (2, ThriftValue::Struct(vec![])),
+            ThriftError::Invalid(text) if method == "describe_keyspace" => (2, Some(text)),
+            ThriftError::Invalid(text) | ThriftError::Authentication(text) => (1, Some(text)),
+            ThriftError::NotFound if method == "describe_keyspace" => (1, None),
             // `NotFoundException` precedes it in `get`.
-            ThriftError::Unavailable if method == "get" => (3, ThriftValue::Struct(vec![])),
-            ThriftError::Unavailable => (2, ThriftValue::Struct(vec![])),
-            ThriftError::Authentication(text) => (1, why(text)),
-            ThriftError::Application(..) => return None,
-        })
-    }
-
-    /// Returns the structure of Thrift's own exception.
-    pub fn application(&self) -> ThriftValue<'static> {
-        let kind = match self {
-            ThriftError::Application(kind, _) => *kind,
-            _ => INTERNAL,
+            ThriftError::Unavailable if method == "get" => (3, None),
+            ThriftError::NotFound | ThriftError::Unavailable => (2, None),
+            ThriftError::Application(kind, text) => {
+                MessageHead { kind: MessageKind::Exception, ..call }.put(out);
+                let exception = structure(|w| {
+                    w.field(1, text);
+                    w.field(2, kind);
+                });
+                return exception.put(&mut ThriftWriter::new(out));
+            }
         };
-        ThriftValue::Struct(vec![
-            (1, ThriftValue::text(self.to_string())),
-            (2, ThriftValue::I32(kind)),
-        ])
+        MessageHead { kind: MessageKind::Reply, ..call }.put(out);
+        let exception = structure(|w| w.field(1, &text));
+        let reply = structure(|w| w.field(number, &exception));
+        reply.put(&mut ThriftWriter::new(out));
     }
 }
 

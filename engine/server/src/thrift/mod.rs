@@ -3,8 +3,10 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `binary` | messages and values |
+//! | `binary` | messages, and the values within them |
 //! | `fields` | fields of structures, and the types that they are read as |
+//! | `writer` | types that write their values |
+//! | `value` | messages as trees of values |
 //! | `convert` | conversion of the interface's structures to those of the data model, and back |
 //! | `fault` | exceptions |
 //! | `calls`, `statements` | implementation of the calls |
@@ -28,8 +30,12 @@ mod fields;
 mod old_calls;
 mod session;
 mod statements;
+mod value;
+mod writer;
 
-pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};
+pub use binary::{EncodedFields, EncodedValue, MessageHead, MessageKind, ThriftMessage};
 pub use connection::serve_thrift;
-pub use fields::{ReadField, ToThrift};
+pub use fields::ReadField;
 pub use session::ThriftSession;
+pub use value::{ThriftCall, ThriftReply, ThriftValue};
+pub use writer::{Pairs, ThriftWriter, structure};

@@ -11,21 +11,13 @@ use firn_kv::Env;
 use firn_wide::{Keyspace, Wide};
 use uuid::Uuid;
 
-use super::binary::{ThriftValue, element};
 use super::fault::{ThriftError, invalid};
 use super::fields::Result;
+use super::writer::{ThriftWriter, WriteField};
 use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
-
-/// Result of a call; `None` for void.
-pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
 
 /// Bytes of a reply that are free of charge in the results budget.
 const FREE: usize = 64 << 10;
-
-/// Returns a list of texts.
-pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
-    ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
-}
 
 /// Session of a client.
 pub struct ThriftSession {
@@ -104,14 +96,15 @@ impl ThriftSession {
         if share.grow_to(bytes) { Ok(()) } else { Err(ThriftError::Unavailable) }
     }
 
-    /// Takes room for a value that was read, and for the reply with it.
-    pub fn with_room<'v>(
+    /// Appends the result of a call, after it has taken room for the result and for the reply.
+    pub(super) fn reply<T: WriteField + ?Sized>(
         &mut self,
-        value: Option<ThriftValue<'v>>,
-    ) -> Result<Option<ThriftValue<'v>>> {
-        let bytes = value.as_ref().map_or(0, ThriftValue::heap_bytes);
-        self.take_room(bytes.saturating_mul(2))?;
-        Ok(value)
+        out: &mut Vec<u8>,
+        result: &T,
+    ) -> Result<()> {
+        self.take_room(result.memory().saturating_mul(2))?;
+        ThriftWriter::new(out).field(0, result);
+        Ok(())
     }
 
     /// Releases the room of a reply that was sent.
