@@ -88,10 +88,6 @@ impl ThriftSession {
         self.use_first_argument(f)?;
         check_level(f.read(4, "consistency_level")?, LevelUse::Write)?;
         let Pairs(families): Pairs<String, Vec<OldWrite>> = f.read(3, "mutation_map")?;
-        // Empty containers are refused here; `batch_mutate` accepts them.
-        if families.is_empty() || families.iter().any(|(_, writes)| writes.is_empty()) {
-            return Err(f.wrong_type("mutation_map"));
-        }
         let of_family = |(family, writes): (String, Vec<OldWrite>)| {
             RowMutation::new(key, family, writes.into_iter().map(|write| write.0))
         };
