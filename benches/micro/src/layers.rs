@@ -81,7 +81,7 @@ pub enum LayerAccess {
 }
 
 /// The measured pairs with their names.
-pub const PAIRS: [(&str, MeasuredLayer, LayerAccess); 15] = [
+pub const PAIRS: [(&str, MeasuredLayer, LayerAccess); 16] = [
     ("cql/insert/int", MeasuredLayer::Cql("int"), LayerAccess::Write),
     ("cql/insert/uuid", MeasuredLayer::Cql("uuid"), LayerAccess::Write),
     ("cql/insert/text", MeasuredLayer::Cql("text"), LayerAccess::Write),
@@ -91,6 +91,7 @@ pub const PAIRS: [(&str, MeasuredLayer, LayerAccess); 15] = [
     ("cql/select/uuid", MeasuredLayer::Cql("uuid"), LayerAccess::Read),
     ("cql/select/text", MeasuredLayer::Cql("text"), LayerAccess::Read),
     ("cql/select/clustering", MeasuredLayer::Cql("clustering"), LayerAccess::Read),
+    ("cql/select/columns", MeasuredLayer::Cql("columns"), LayerAccess::Read),
     ("cql/select-compacted/int", MeasuredLayer::Cql("int"), LayerAccess::ReadCompacted),
     (
         "cql/select-compacted/clustering",
@@ -109,6 +110,8 @@ enum RowKey {
     Uuid(uuid::Uuid),
     Text(String),
     Clustering(String, i64),
+    /// Of a row with three values.
+    Columns(String),
 }
 
 /// The layers' side of a pair.
@@ -147,6 +150,7 @@ fn keys(of: &str, n: usize) -> Vec<RowKey> {
             RowKey::Uuid(uuid::Builder::from_random_bytes(bytes).into_uuid())
         }
         "text" => RowKey::Text(format!("user{:012}", i * 7)),
+        "columns" => RowKey::Columns(format!("user{:012}", i * 7)),
         _ => RowKey::Clustering(format!("user{:012}", i / ROWS), (i % ROWS) as i64),
     };
     (0..n).map(key).collect()
@@ -224,18 +228,24 @@ impl LayerPair {
             MeasuredLayer::Cql(of) => {
                 let columns = match of {
                     "clustering" => "k text, c bigint, v blob, PRIMARY KEY (k, c)".to_owned(),
+                    "columns" => "k text PRIMARY KEY, v blob, w blob, x blob".to_owned(),
                     of => format!("k {of} PRIMARY KEY, v blob"),
                 };
                 for table in ["t", "copy", "raw"] {
                     session.execute(&format!("CREATE TABLE k.{table} ({columns})"), ())?;
                 }
-                let (places, row) = match of {
-                    "clustering" => ("(k, c, v) VALUES (?, ?, ?)", "k = ? AND c = ?"),
-                    _ => ("(k, v) VALUES (?, ?)", "k = ?"),
+                let (places, selected) = match of {
+                    "clustering" => {
+                        ("(k, c, v) VALUES (?, ?, ?)", "v FROM k.t WHERE k = ? AND c = ?")
+                    }
+                    "columns" => {
+                        ("(k, v, w, x) VALUES (?, ?, ?, ?)", "v, w, x FROM k.t WHERE k = ?")
+                    }
+                    _ => ("(k, v) VALUES (?, ?)", "v FROM k.t WHERE k = ?"),
                 };
                 let insert =
                     |table: &str| session.prepare(&format!("INSERT INTO k.{table} {places}"));
-                let select = session.prepare(&format!("SELECT v FROM k.t WHERE {row}"))?;
+                let select = session.prepare(&format!("SELECT {selected}"))?;
                 let keys = keys(of, n);
                 let filled = insert("t")?;
                 for (i, key) in keys.iter().enumerate() {
@@ -316,6 +326,15 @@ impl LayerPair {
     /// Reads what an operation has written: the value with a lookup, or all entries with a cursor.
     fn read(&self, i: usize) -> Result<()> {
         let Some((key, _)) = self.stored.get(i).next_back() else { return Ok(()) };
+        if let LayerCalls::Cql { keys, .. } = &self.calls
+            && let RowKey::Columns(_) = &keys[i]
+        {
+            // The row's marker is the first entry; the statement does not read it.
+            let keys: Vec<&[u8]> = self.stored.get(i).skip(1).map(|(key, _)| key).collect();
+            let found = self.tree.multi_get(&keys).map_err(Error::from)?;
+            assert!(std::hint::black_box(found).iter().all(Option::is_some));
+            return Ok(());
+        }
         if !self.scans {
             let found = self.tree.get(key).map_err(Error::from)?;
             assert!(std::hint::black_box(found).is_some());
@@ -377,6 +396,8 @@ fn execute(
         (RowKey::Uuid(k), None) => session.run(statement, (k,), &how),
         (RowKey::Text(k), Some(v)) => session.run(statement, (k, v), &how),
         (RowKey::Text(k), None) => session.run(statement, (k,), &how),
+        (RowKey::Columns(k), Some(v)) => session.run(statement, (k, v, v, v), &how),
+        (RowKey::Columns(k), None) => session.run(statement, (k,), &how),
         (RowKey::Clustering(k, c), Some(v)) => session.run(statement, (k, c, v), &how),
         (RowKey::Clustering(k, c), None) => session.run(statement, (k, c), &how),
     }

@@ -31,8 +31,7 @@ impl SelectPlan {
         }
         let table = &self.table;
         let columns = wanted.iter().map(|column| &table.columns()[*column]);
-        let are_cells =
-            columns.clone().all(|c| c.kind == ColumnKind::Regular && !c.of.multicell);
+        let are_cells = columns.clone().all(|c| c.kind == ColumnKind::Regular && !c.of.multicell);
         let has_markers = table.form().is_none() && !table.needs_markers();
         let is_plain = self.groups == Grouping::None
             && self.order.sort.is_empty()
@@ -118,7 +117,8 @@ impl SelectPlan {
                 })
             }
         };
-        let live = || found.iter().zip(&read.cells).filter_map(|(found, of)| Some((found.as_ref()?, of)));
+        let live =
+            || found.iter().zip(&read.cells).filter_map(|(found, of)| Some((found.as_ref()?, of)));
         let is_dropped = live().any(|(found, of)| Some(found.cell().timestamp) <= of.dropped_until);
         let bytes: usize = live().map(|(found, _)| found.value().len()).sum();
         if live().next().is_none() || is_dropped || bytes > MOST_BYTES {
