@@ -175,11 +175,22 @@ impl CellStore {
         key: &[u8],
         places: &[P],
     ) -> Result<Vec<Option<CellValue>>> {
-        let mut partition = vec![];
-        family.layout().put_partition(key, &mut partition)?;
-        let full = |place: &P| [&partition, place.as_ref()].concat();
+        let mut full = vec![];
+        family.layout().put_partition(key, &mut full)?;
+        let partition = full.len();
         if let StoreMoment::Now = at {
-            let found = family.tree().multi_get(&places.iter().map(full).collect::<Vec<_>>())?;
+            // The keys, one after the other.
+            let mut ends = Vec::with_capacity(places.len());
+            full.reserve(places.iter().map(|p| partition + p.as_ref().len()).sum());
+            for place in places {
+                full.extend_from_within(..partition);
+                full.extend_from_slice(place.as_ref());
+                ends.push(full.len());
+            }
+            let starts = std::iter::once(partition).chain(ends.iter().copied());
+            let keys: Vec<&[u8]> =
+                starts.zip(&ends).map(|(start, end)| &full[start..*end]).collect();
+            let found = family.tree().multi_get(&keys)?;
             if family.kinds() != 0 {
                 let snapshot = self.0.db.snapshot();
                 return self.get_many_at(StoreMoment::Then(&snapshot), family, key, places);
@@ -188,6 +199,11 @@ impl CellStore {
                 |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));
             return found.into_iter().map(live).collect();
         }
-        places.iter().map(|p| self.get_full(at, family, &full(p), partition.len())).collect()
+        let mut get = |place: &P| {
+            full.truncate(partition);
+            full.extend_from_slice(place.as_ref());
+            self.get_full(at, family, &full, partition)
+        };
+        places.iter().map(&mut get).collect()
     }
 }
