@@ -110,7 +110,7 @@ enum RowKey {
     Uuid(uuid::Uuid),
     Text(String),
     Clustering(String, i64),
-    /// Of a row with three values.
+    /// Key of a row with three values.
     Columns(String),
 }
 

@@ -163,7 +163,7 @@ fn geometric_means(all: &[Repetition], engines: &[Engine], labels: &[String]) ->
 /// line for each engine.
 pub fn means(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let Some((first, others)) = engines.split_first() else { return String::new() };
-    let mut out = format!("# How many times each engine's rate {first} reaches\nengine\tmean");
+    let mut out = format!("# {first}'s speed over each other's, geometric mean\nengine\tmean");
     for (engine, mean) in others.iter().zip(geometric_means(all, engines, labels)) {
         if let Some(mean) = mean {
             let _ = write!(out, "\n{engine}\t{mean:.2}");
@@ -335,7 +335,7 @@ fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
     ];
     cells.extend(engines.iter().map(Engine::to_string));
     head(out, &cells);
-    // Sums of CPU time and of what was written.
+    // Sums of CPU time and of bytes written.
     let mut sums = vec![(0.0, 0.0); engines.len()];
     for label in labels {
         let mut cells = vec![label.clone()];
@@ -466,7 +466,7 @@ mod tests {
         let engines = [Engine::Firn, Engine::Redb, Engine::Lmdb, Engine::Sled];
         assert_eq!(
             means(&all, &engines, &["compact".into(), "second".into()]),
-            "# How many times each engine's rate firn reaches\nengine\tmean\nredb\t4.00\nlmdb\t0.50\n"
+            "# firn's speed over each other's, geometric mean\nengine\tmean\nredb\t4.00\nlmdb\t0.50\n"
         );
     }
 
