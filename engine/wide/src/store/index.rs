@@ -8,6 +8,7 @@
 //! cell has its entry. There may be stale entries, whose cell has another value or is dead: readers
 //! check each entry.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -383,6 +384,7 @@ impl IndexScan {
                 &self.family,
                 &full,
                 ends.partition,
+                &OnceCell::new(),
             )?;
             let Some(cell) = cell else { continue };
             prefix.clear();

@@ -1,6 +1,6 @@
 //! Reads of single cells, and lookups of deletions that cover a position.
 
-use std::cell::Cell as Slot;
+use std::cell::{Cell as Slot, OnceCell};
 
 use firn_kv::Value;
 
@@ -138,34 +138,39 @@ impl CellStore {
             family.layout().put_partition(key, full)?;
             let partition = full.len();
             full.extend_from_slice(place);
-            self.get_full(at, family, full, partition)
+            self.get_full(at, family, full, partition, &OnceCell::new())
         })
     }
 
     /// Returns the live cell with this key. Deletions are read first: a cell found after that was
-    /// alive at some time in between.
+    /// alive at some time in between. Reads with the same `now` expire cells at the same time.
     pub(super) fn get_full(
         &self,
         at: StoreMoment<'_>,
         family: &StoreFamily,
         key: &[u8],
         partition: usize,
+        now: &OnceCell<i64>,
     ) -> Result<Option<CellValue>> {
         let covered = self.covering(at, family, key, partition)?;
         let Some(stored) = at.get(family.tree(), key)? else { return Ok(None) };
-        self.live(stored, covered)
+        self.live(stored, covered, now)
     }
 
-    fn live(&self, stored: Value, covered: Option<i64>) -> Result<Option<CellValue>> {
-        let found = CellValue::new(stored)?;
-        let live = covered.is_none_or(|t| found.cell.timestamp > t) && self.is_live(&found.cell);
-        Ok(live.then_some(found))
-    }
-
-    /// Reports whether a cell is live now. Reads the clock only for cells that expire.
+    /// Returns a cell if it is live. Reads the clock once, and only for cells that expire.
     #[inline]
-    fn is_live(&self, cell: &Cell<'_>) -> bool {
-        cell.is_live(if cell.ttl().is_some() { self.now() } else { i64::MIN })
+    fn live(
+        &self,
+        stored: Value,
+        covered: Option<i64>,
+        now: &OnceCell<i64>,
+    ) -> Result<Option<CellValue>> {
+        let found = CellValue::new(stored)?;
+        let cell = &found.cell;
+        let expires = cell.ttl().is_some();
+        let now = if expires { *now.get_or_init(|| self.now()) } else { i64::MIN };
+        let live = covered.is_none_or(|t| cell.timestamp > t) && cell.is_live(now);
+        Ok(live.then_some(found))
     }
 
     pub(super) fn get_many_at<P: AsRef<[u8]>>(
@@ -175,6 +180,8 @@ impl CellStore {
         key: &[u8],
         places: &[P],
     ) -> Result<Vec<Option<CellValue>>> {
+        // The cells of one write expire together.
+        let now = OnceCell::new();
         let mut full = vec![];
         family.layout().put_partition(key, &mut full)?;
         let partition = full.len();
@@ -195,15 +202,16 @@ impl CellStore {
                 let snapshot = self.0.db.snapshot();
                 return self.get_many_at(StoreMoment::Then(&snapshot), family, key, places);
             }
-            let live =
-                |stored: Option<Value>| stored.map_or(Ok(None), |stored| self.live(stored, None));
+            let live = |stored: Option<Value>| {
+                stored.map_or(Ok(None), |stored| self.live(stored, None, &now))
+            };
             return found.into_iter().map(live).collect();
         }
-        let mut get = |place: &P| {
+        let get = |place: &P| {
             full.truncate(partition);
             full.extend_from_slice(place.as_ref());
-            self.get_full(at, family, &full, partition)
+            self.get_full(at, family, &full, partition, &now)
         };
-        places.iter().map(&mut get).collect()
+        places.iter().map(get).collect()
     }
 }

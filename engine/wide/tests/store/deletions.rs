@@ -1,5 +1,7 @@
 //! Deletions of containers: their extent, their cost, and their purge; expiration; truncation.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use firn_kv::Durability;
@@ -8,8 +10,9 @@ use firn_wide::internals::cell::CellDeletion;
 use firn_wide::internals::store::{
     Body, CellStore, Partitions, StoreFamily, StoreMutation, StoreSlice,
 };
+use firn_wide::{Clock, StoreOptions};
 
-use super::{cell, column, open, row, spec, standard, super_columns};
+use super::{cell, column, open, options, row, spec, standard, super_columns};
 
 fn put(store: &CellStore, f: &StoreFamily, key: &[u8], place: &[u8], timestamp: i64) {
     let mut m = StoreMutation::new(key);
@@ -139,6 +142,40 @@ fn within_one_call_the_deletion_wins_at_equal_timestamps() {
     let found: Vec<_> = store.get_many(&f, b"k", &[&a, &b, &c]).unwrap();
     assert!(found[0].is_none() && found[1].is_none());
     assert_eq!(found[2].as_ref().unwrap().value(), b"4");
+}
+
+/// A clock that is a second later at each reading.
+struct SteppingClock(AtomicI64);
+
+impl Clock for SteppingClock {
+    fn micros(&self) -> i64 {
+        self.0.fetch_add(1_000_000, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn cells_of_one_write_expire_together() {
+    // One of these ends between two readings, however many there were before.
+    for ttl in [20, 21] {
+        let clock = Arc::new(SteppingClock(AtomicI64::new(1_700_000_000_000_000)));
+        let options = StoreOptions { clock: Some(clock), ..options() };
+        let store = CellStore::open_in(Arc::new(MemEnv::new(1)), "/store", options).unwrap();
+        let f = store.open_family(spec(1, standard())).unwrap();
+        let places = [column(&f, b"a"), column(&f, b"b")];
+        write(&store, b"k", |m| {
+            m.put_ttl(&f, &places[0], 1, b"v", ttl).put_ttl(&f, &places[1], 1, b"v", ttl);
+        });
+        let view = store.view();
+        for _ in 0..=ttl {
+            for found in [
+                store.get_many(&f, b"k", &places).unwrap(),
+                view.get_many(&f, b"k", &places).unwrap(),
+            ] {
+                assert_eq!(found[0].is_some(), found[1].is_some());
+            }
+        }
+        assert!(store.get_many(&f, b"k", &places).unwrap()[0].is_none());
+    }
 }
 
 #[test]
