@@ -24,8 +24,8 @@ struct StoredOps {
 }
 
 impl StoredOps {
-    /// Returns the entries of a tree, in the order of the operations. Each operation had a timestamp
-    /// of its own.
+    /// Returns the entries of a tree, in the order of the operations. No two operations had the same
+    /// timestamp.
     fn of(tree: &Tree) -> Result<StoredOps> {
         let mut all: BTreeMap<i64, Vec<_>> = BTreeMap::new();
         for entry in tree.iter() {

@@ -217,7 +217,7 @@ fn message(method: &str, is_strict: bool, arguments: Fields<'_>) -> Vec<u8> {
     out
 }
 
-/// Executes a call whose reply is random.
+/// Executes a call with a random reply.
 fn define(conversation: &mut ThriftConversation, method: &str, arguments: Fields<'_>) {
     let mut out = vec![];
     conversation.answer(&message(method, true, arguments), &mut out).unwrap();

@@ -25,7 +25,7 @@ Exit codes: 0 measured, 2 could not run (--count needs valgrind).";
 #[derive(Parser)]
 #[command(name = "micro-layers", after_help = EXAMPLES)]
 struct LayersCli {
-    /// Pairs whose names contain this
+    /// Measure the pairs with this text in their names
     #[arg(default_value = "")]
     filter: String,
     /// Count instructions, allocations and copied bytes instead of measuring times

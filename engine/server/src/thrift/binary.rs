@@ -129,7 +129,7 @@ impl<'a> MessageHead<'a> {
 /// Fields of a structure with their numbers, in the order of the message.
 pub type EncodedFields<'a> = SmallVec<[(i16, EncodedValue<'a>); 4]>;
 
-/// A message whose bytes are valid.
+/// A validated message.
 #[derive(Clone, Debug)]
 pub struct ThriftMessage<'a> {
     /// Type, method and sequence number.

@@ -219,12 +219,12 @@ impl<K: WriteField, V: WriteField> WriteField for BTreeMap<K, V> {
     }
 }
 
-/// Returns a structure whose fields the function writes.
+/// Creates a structure from the function that writes its fields.
 pub fn structure<F: Fn(&mut ThriftWriter<'_>)>(fields: F) -> Structure<F> {
     Structure(fields)
 }
 
-/// A structure whose fields a function writes.
+/// Structure with the fields that a function writes.
 pub struct Structure<F>(F);
 
 impl<F: Fn(&mut ThriftWriter<'_>)> WriteField for Structure<F> {

@@ -32,7 +32,7 @@ pub(super) struct SharedStore {
     pub mark: Arc<StoreMark>,
     pub env: Arc<dyn Env>,
     pub db: Db,
-    /// Handle of `db` whose writes are not synced. [`CellStore::sync_if`] syncs them.
+    /// Handle of `db` for unsynced writes. [`CellStore::sync_if`] syncs them.
     pub writer: Db,
     pub schema: Tree,
     pub clock: Arc<dyn Clock>,

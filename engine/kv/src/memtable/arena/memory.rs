@@ -162,7 +162,7 @@ impl Arena {
         reference(start as u32)
     }
 
-    /// Adds an entry whose value is the part `value` of a payload. The value is not copied.
+    /// Adds an entry that refers to the part `value` of a payload as its value, without a copy.
     pub fn add_reference(
         &self,
         key: &[u8],

@@ -97,7 +97,7 @@ pub(in super::super) fn record_size(key_len: usize, value_len: usize) -> usize {
         .next_multiple_of(4)
 }
 
-/// Returns the arena bytes of one entry whose value is in the memory of the log.
+/// Returns the arena bytes of one entry that refers to a value in the log's memory.
 pub(in super::super) fn reference_size(key_len: usize) -> usize {
     (RECORD_HEADER + LONG_LENGTHS + key_len + size_of::<*const u8>()).next_multiple_of(4)
 }
