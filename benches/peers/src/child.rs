@@ -266,7 +266,7 @@ impl Visitor for OpenStore<'_> {
             let mut outcome = None;
             match step {
                 Step::Run(phase) => match runner.run(store, phase, |p| life.tell(label, p)) {
-                    Err(e) if phase.workload.only_reads() => {
+                    Err(e) if phase.mix.only_reads() => {
                         life.fail(&e, false)?;
                         continue;
                     }

@@ -9,7 +9,7 @@ use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::Result;
 use firn_workload::cliffs::{CliffCase, Subject, run};
 use firn_workload::firn::FirnStore;
-use firn_workload::spec::parse_count;
+use firn_workload::phase::parse_count;
 use rocksdb::{
     DBWithThreadMode, FlushOptions, IteratorMode, MultiThreaded, Options, SnapshotWithThreadMode,
     WriteBatch,

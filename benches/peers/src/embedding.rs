@@ -13,7 +13,7 @@ use firn_kv::{DbOptions, TreeOptions};
 use firn_workload::Result;
 use firn_workload::embedding::{Embedded, EmbeddingStep, EmbeddingTrees, small, trees};
 use firn_workload::firn::FirnEmbedded;
-use firn_workload::spec::parse_count;
+use firn_workload::phase::parse_count;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use redb::{Durability, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 use rocksdb::{DBWithThreadMode, IteratorMode, MultiThreaded, Options};

@@ -108,7 +108,7 @@ pub fn print_table(args: &KeptTable) -> Result<()> {
 /// Returns a row's rate; for a step without a rate, such as a compaction, keys per second. `None`
 /// if there was nothing to do.
 fn rate(run: &KeptRun, engine: Engine, label: &str) -> Option<f64> {
-    let keys = run.config.num as f64;
+    let keys = run.config.keys as f64;
     let steps = run.repetitions.iter().filter(|r| r.engine == engine).flat_map(|r| &r.steps);
     let rates = steps.filter(|s| s.label == label).filter_map(|step| match &step.outcome {
         Some(outcome) => Some(outcome.ops_per_second),
@@ -120,7 +120,7 @@ fn rate(run: &KeptRun, engine: Engine, label: &str) -> Option<f64> {
 /// Formats the rates for `results/plot.py`: a title, the columns, then a line for each step and
 /// number of keys; a missing rate is empty.
 fn growth_rows(runs: &mut [KeptRun]) -> String {
-    runs.sort_by_key(|run| run.config.num);
+    runs.sort_by_key(|run| run.config.keys);
     let all: Vec<Repetition> = runs.iter().flat_map(|run| run.repetitions.clone()).collect();
     let engines = engines(&all);
     let mut out = "# operations a second by the number of keys\nstep\tkeys".to_owned();
@@ -133,7 +133,7 @@ fn growth_rows(runs: &mut [KeptRun]) -> String {
             if rates.iter().all(Option::is_none) {
                 continue;
             }
-            let _ = write!(out, "\n{label}\t{}", run.config.num);
+            let _ = write!(out, "\n{label}\t{}", run.config.keys);
             for rate in rates {
                 let _ = write!(out, "\t{}", rate.map_or(String::new(), |r| format!("{r:.0}")));
             }
@@ -182,7 +182,7 @@ mod tests {
         let idle = StepResult { seconds: 0.0, ..step.clone() };
         let lmdb = Repetition::new(Engine::Lmdb, 0, vec![Ok(idle)]);
         let firn = Repetition::new(Engine::Firn, 0, vec![Ok(step)]);
-        KeptRun { config: Config { num, ..Config::default() }, repetitions: vec![lmdb, firn] }
+        KeptRun { config: Config { keys: num, ..Config::default() }, repetitions: vec![lmdb, firn] }
     }
 
     #[test]

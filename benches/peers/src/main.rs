@@ -20,8 +20,8 @@ mod queue;
 mod table;
 
 use clap::{Args, Parser, Subcommand};
-use firn_workload::spec::parse_count;
-use firn_workload::{Config, Distribution, Error, MixParams, Result, ValueSize, Workload};
+use firn_workload::phase::{parse_count, standard};
+use firn_workload::{Config, Description, Distribution, Error, Result, ValueSize};
 use memmap2::MmapMut;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,23 +67,23 @@ enum Cmd {
 
 const EXAMPLES: &str = "\
 Examples:
-  peers run --workloads core --num 5m --reps 3 --json out.json
+  peers run --workloads core --keys 5m --reps 3 --json out.json
   peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
-  peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
-  peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
+  peers run --engines firn,fjall --workloads ycsb --keys 1m --max-time 60
+  peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --distribution all-dist
+  peers run --engines firn,rocksdb --workload churn.toml
   peers run --workloads race --reps 1 --ratios race.tsv
   peers run --engines firn,redb,sled --workloads core --max-time 30
-  peers run --engines firn,bftree,bftree-log --workloads core,open --num 1m --max-time 30
+  peers run --engines firn,bftree,bftree-log --workloads core,open --keys 1m --max-time 30
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
-  peers run --workloads core --num 1m --json 1m.json
+  peers run --workloads core --keys 1m --json 1m.json
   peers table core=core.json ycsb=ycsb.json --ratios race.tsv
   peers growth 1m.json 10m.json --tsv growth.tsv
   peers cliffs --history 10k
   peers small --stores 1000
   peers trees --trees 60,1k
 
-A workload is `name[@operations][:threads]`; `peers list` says which there are, and what else is a
-step. With several repetitions a figure is `median (least..greatest)`.";
+A phase is `name[@extent][:threads]`; `peers list` says which there are, and what else is a step. With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {
@@ -95,9 +95,13 @@ struct Run {
     /// Workloads, steps and presets; see `peers list`
     #[arg(long, default_value = "core")]
     workloads: String,
+    /// Description of the workload, as `firn bench --workload` takes it: steps, keys, values, and
+    /// those settings of the store that all engines have
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "keys", "key_size", "value_size", "random_share", "distribution", "memtable", "cache", "background", "no_compression", "blob_threshold"])]
+    workload: Option<PathBuf>,
     /// Number of keys (with k or m)
     #[arg(long, default_value = "5m", value_parser = parse_count)]
-    num: u64,
+    keys: u64,
     /// Repetitions
     #[arg(long, default_value_t = 3)]
     reps: usize,
@@ -116,12 +120,10 @@ struct Run {
     /// Bytes of a key
     #[arg(long, default_value_t = 16)]
     key_size: usize,
-    /// Bytes of a value: `100`, `10k`, `100-1000`, `pareto` or `pareto:theta:k:sigma:max`
-    #[arg(long, default_value = "100")]
-    value_size: ValueSize,
-    /// Bytes of a YCSB record
-    #[arg(long, default_value = "1000")]
-    ycsb_value_size: ValueSize,
+    /// Bytes of a value: `100`, `10k`, `100-1000`, `pareto` or `pareto:theta:k:sigma:max` [default:
+    /// 100; 1000 in the phases of YCSB]
+    #[arg(long)]
+    value_size: Option<ValueSize>,
     /// Fraction of a value's bytes that are random
     #[arg(long, default_value_t = 0.5)]
     random_share: f64,
@@ -129,9 +131,6 @@ struct Run {
     /// `hotspot`, ...
     #[arg(long)]
     distribution: Option<Distribution>,
-    /// Parameters of mixgraph: prefix_dist, all_dist or all_random
-    #[arg(long, default_value = "prefix_dist", value_parser = MixParams::preset)]
-    mix: MixParams,
     /// Random seed; repetition i uses seed + i
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -170,27 +169,59 @@ struct Run {
 }
 
 impl Run {
+    /// Returns the description of the workload, if a file is named.
+    fn description(&self) -> Result<Option<Description>> {
+        let Some(path) = &self.workload else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Some(text.parse().map_err(|e| format!("{}: {e}", path.display()))?))
+    }
+
+    /// Returns the stages.
+    fn stages(&self) -> Result<Vec<Stage>> {
+        match self.description()? {
+            Some(d) => Ok(vec![Stage::described(&d)?]),
+            None => Ok(plan::parse(&self.workloads)?),
+        }
+    }
+
     fn config(&self, rep: usize) -> Result<Config> {
+        let described = match self.description()? {
+            Some(d) => d.config(),
+            None => Config {
+                keys: self.keys,
+                key_size: self.key_size,
+                value_size: self.value_size,
+                random_share: self.random_share,
+                seed: self.seed,
+                distribution: self.distribution,
+                ..Config::default()
+            },
+        };
         let config = Config {
-            num: self.num,
-            key_size: self.key_size,
-            value: self.value_size,
-            ycsb_value: self.ycsb_value_size,
-            random_share: self.random_share,
-            seed: self.seed.wrapping_add(rep as u64),
+            seed: described.seed.wrapping_add(rep as u64),
             sample_every: self.sample_every,
             max_time: self.max_time.map(Duration::try_from_secs_f64).transpose()?,
-            rate: self.rate,
+            rate: self.rate.or(described.rate),
             write_rate: self.write_rate,
-            distribution: self.distribution,
-            mix: self.mix.clone(),
-            ..Config::default()
+            ..described
         };
         config.check()?;
         Ok(config)
     }
 
     fn settings(&self) -> Result<Settings> {
+        if let Some(Description { store, .. }) = self.description()? {
+            return Ok(Settings {
+                memtable: usize::try_from(store.memtable_size)?,
+                cache: usize::try_from(
+                    store.memory_budget.saturating_sub(2 * store.memtable_size),
+                )?
+                .max(8 << 20),
+                background: store.background_threads.max(1),
+                lz4: store.compression != "none",
+                apart: usize::try_from(store.blob_threshold)?,
+            });
+        }
         Ok(Settings {
             memtable: self.memtable << 20,
             cache: self.cache << 20,
@@ -262,7 +293,7 @@ fn clear(dir: &Path) -> Result<()> {
 }
 
 fn run(args: &Run) -> Result<()> {
-    let stages = plan::parse(&args.workloads)?;
+    let stages = args.stages()?;
     stages.iter().try_for_each(|stage| Ok::<_, Error>(stage.config(&args.config(0)?).check()?))?;
     let mut engines: Vec<Engine> = Vec::new();
     for &engine in &args.engines {
@@ -338,8 +369,8 @@ fn save(args: &Run, engines: &[Engine], all: &[Repetition]) -> Result<()> {
 }
 
 fn list() {
-    println!("workloads:");
-    Workload::ALL.iter().for_each(|(_, name)| println!("  {name}"));
+    println!("phases:");
+    standard().iter().for_each(|(name, mix)| println!("  {name}: {}", mix.about));
     println!("steps:");
     plan::STEPS.iter().for_each(|(name, what)| println!("  {name}: {what}"));
     println!("presets:");

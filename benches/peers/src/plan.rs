@@ -1,7 +1,7 @@
 //! Plan of the measurement: steps, divided into stages that each begin with an empty store.
 
-use firn_workload::spec::parse_count;
-use firn_workload::{Config, Phase, ValueSize};
+use firn_workload::phase::parse_count;
+use firn_workload::{Config, Description, Phase, ValueSize};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -52,7 +52,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ("reopen", "closes the store and opens it in a new process; two rows"),
     ("crash", "kills the process and opens the store in a new one"),
     ("fresh", "begins a stage with an empty store"),
-    ("keys=", "before a stage's first step: its keys, as a number or as a share of --num (`10%`)"),
+    ("keys=", "before a stage's first step: its keys, as a number or as a share of --keys (`10%`)"),
     ("values=", "before a stage's first step: bytes of its values"),
 ];
 
@@ -60,7 +60,7 @@ pub const STEPS: &[(&str, &str)] = &[
 pub const RACE: &str = "race";
 
 /// One step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
     /// A workload.
@@ -101,7 +101,7 @@ impl fmt::Display for Step {
 }
 
 /// A step with the name of its row in the table; the names are unique.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labelled {
     /// The row's name.
     pub label: String,
@@ -114,7 +114,7 @@ pub struct Labelled {
 enum StageKeys {
     /// This number.
     Count(u64),
-    /// A share of [`Config::num`].
+    /// A share of [`Config::keys`].
     Share(f64),
 }
 
@@ -130,13 +130,31 @@ pub struct Stage {
 impl Stage {
     /// Returns `config` with the keys and values of this stage.
     pub fn config(&self, config: &Config) -> Config {
-        let num = match self.keys {
+        let keys = match self.keys {
             StageKeys::Count(keys) => keys,
-            StageKeys::Share(share) => ((config.num as f64 * share) as u64).max(1),
+            StageKeys::Share(share) => ((config.keys as f64 * share) as u64).max(1),
         };
-        let value = self.value.unwrap_or(config.value);
-        let ycsb_value = self.value.unwrap_or(config.ycsb_value);
-        Config { num, value, ycsb_value, ..config.clone() }
+        Config { keys, value_size: self.value.or(config.value_size), ..config.clone() }
+    }
+
+    /// Returns the stage of a description.
+    pub fn described(d: &Description) -> Result<Stage, String> {
+        let mut steps: Vec<Labelled> = vec![];
+        for step in d.steps()? {
+            let step = match step {
+                firn_workload::Step::Run(phase) => Step::Run(phase),
+                firn_workload::Step::Flush => Step::Flush,
+                firn_workload::Step::Compact => Step::Compact,
+                firn_workload::Step::Wait => Step::Wait,
+            };
+            let times = steps.iter().filter(|l| l.step == step).count();
+            let label = if times > 0 { format!("{step} #{}", times + 1) } else { step.to_string() };
+            steps.push(Labelled { label, step });
+        }
+        if steps.is_empty() {
+            return Err("the description has no steps".to_owned());
+        }
+        Ok(Stage { keys: StageKeys::Share(1.0), value: None, steps })
     }
 
     /// Returns the steps of each process, in order.
@@ -293,13 +311,13 @@ mod tests {
 
     #[test]
     fn a_stage_has_keys_and_values_of_its_own() {
-        let config = Config { num: 5000, ..Config::default() };
+        let config = Config { keys: 5000, ..Config::default() };
         let of = |text: &str| parse(text).map(|stages| stages[0].config(&config));
         assert_eq!(of("fillseq"), Ok(config.clone()));
         let few = of("keys=0.1%,values=10k,fillseq").unwrap();
         let large = ValueSize::Fixed(10_000);
-        assert_eq!((few.num, few.value, few.ycsb_value), (5, large, large));
-        assert_eq!(of("keys=200k,fillseq").unwrap().num, 200_000);
+        assert_eq!((few.keys, few.value_size), (5, Some(large)));
+        assert_eq!(of("keys=200k,fillseq").unwrap().keys, 200_000);
         for bad in ["keys=101%", "keys=0%", "keys=-1", "values=x", "threads=2"] {
             assert!(of(&format!("{bad},fillseq")).is_err(), "{bad}");
         }

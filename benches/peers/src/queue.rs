@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_workload::phase::parse_count;
 use firn_workload::recipe::{Scans, scans_among_deletions};
-use firn_workload::spec::parse_count;
 use firn_workload::{Result, Store};
 
 use super::engines::{Settings, firn, rocksdb};

@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p firn-workload --example overhead`
 
+use firn_workload::phase::standard;
 use firn_workload::{
-    Config, Direction, Phase, Result, Runner, Store, StoreBatch, StoreStats, Workload,
+    Config, Direction, Extent, Phase, Result, Runner, Store, StoreBatch, StoreStats,
 };
 use std::hint::black_box;
 
@@ -28,6 +29,16 @@ impl Store for Nothing {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         black_box(key);
+        Ok(())
+    }
+
+    fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        black_box((key, operand));
+        Ok(())
+    }
+
+    fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        black_box((from, to));
         Ok(())
     }
 
@@ -57,9 +68,11 @@ impl Store for Nothing {
 }
 
 fn main() -> Result<()> {
-    let runner = Runner::new(Config { num: 5_000_000, ..Config::default() })?;
-    for (workload, name) in Workload::ALL {
-        let phase = Phase { workload, ops: Some(2_000_000), threads: 1 };
+    let runner = Runner::new(Config { keys: 5_000_000, ..Config::default() })?;
+    for (name, mix) in standard() {
+        let (name, mix) = (name.clone(), Box::new(mix.clone()));
+        let extent = Some(Extent::Operations(2_000_000));
+        let phase = Phase { name: name.clone(), mix, extent, threads: 1 };
         let outcome = runner.run(&Nothing, &phase, |_| ())?;
         println!("{name:>18}: {:6.1} ns", 1e9 / outcome.ops_per_second);
     }

@@ -6,19 +6,35 @@
 //! number of items may grow from draw to draw.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
-use crate::rng::{Rng, mix};
+use crate::keys::Permutation;
+use crate::ranges::{KeyRanges, RangeChooser};
+use crate::rng::{Draws, Random, mix};
 
-/// A distribution over the items 0 to n − 1.
+/// The order in which operations choose among the items 0 to n − 1. Operation `i` chooses item
+/// `i` mod n in the order of the first four.
 ///
-/// As text: `sequential`, `uniform`, `zipfian[:theta]`, `latest[:theta]`,
-/// `hotspot[:share of items:share of operations]`, `exponential[:percentile:share of items]`.
+/// As text: `sequential`, `unique`, `series:N`, `queue[:share]`, `uniform`, `zipfian[:theta]`,
+/// `latest[:theta]`, `hotspot[:share of items:share of operations]`,
+/// `exponential[:percentile:share of items]`, `prefix-dist`, `all-dist`, or `ranges` with the seven
+/// parameters of [`KeyRanges`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String", into = "String")]
 pub enum Distribution {
     /// 0, 1, 2 and so on, then from 0 again.
     Sequential,
+    /// Each item once, in random order; then again, in another order.
+    Unique,
+    /// This many (at least 1) interleaved series of ascending items, as of as many sensors.
+    Series(u64),
+    /// Ascending items. Once there are enough, each second operation takes the oldest item instead
+    /// and deletes it.
+    Queue {
+        /// Share of all items that are in the filled queue, above 0 and below 1.
+        share: f64,
+    },
     /// Each item with equal chance.
     Uniform,
     /// Few items often, the rest seldom; popular items are scattered over all items.
@@ -46,6 +62,43 @@ pub enum Distribution {
         /// That share; YCSB's is 0.8571428571.
         share: f64,
     },
+    /// Hot ranges of items with hot items in them, as mixgraph's.
+    Ranges(KeyRanges),
+}
+
+impl TryFrom<String> for Distribution {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Distribution> for String {
+    fn from(d: Distribution) -> String {
+        d.to_string()
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Distribution::Sequential => f.write_str("sequential"),
+            Distribution::Unique => f.write_str("unique"),
+            Distribution::Series(n) => write!(f, "series:{n}"),
+            Distribution::Queue { share } => write!(f, "queue:{share}"),
+            Distribution::Uniform => f.write_str("uniform"),
+            Distribution::Zipfian { theta } => write!(f, "zipfian:{theta}"),
+            Distribution::Latest { theta } => write!(f, "latest:{theta}"),
+            Distribution::Hotspot { items, operations } => {
+                write!(f, "hotspot:{items}:{operations}")
+            }
+            Distribution::Exponential { percentile, share } => {
+                write!(f, "exponential:{percentile}:{share}")
+            }
+            Distribution::Ranges(ranges) => ranges.fmt(f),
+        }
+    }
 }
 
 impl Distribution {
@@ -58,6 +111,17 @@ impl Distribution {
     /// Latest with YCSB's skew.
     pub const LATEST: Distribution = Distribution::Latest { theta: Self::THETA };
 
+    /// Reports whether operations choose items by chance, independently of each other.
+    pub fn is_random(&self) -> bool {
+        !matches!(
+            self,
+            Distribution::Sequential
+                | Distribution::Unique
+                | Distribution::Series(_)
+                | Distribution::Queue { .. }
+        )
+    }
+
     /// Checks that every parameter is within its bounds; the error names the parameter.
     pub fn check(&self) -> Result<(), String> {
         let open = |name: &str, v: f64, hi: f64| {
@@ -68,7 +132,11 @@ impl Distribution {
             }
         };
         match *self {
-            Distribution::Sequential | Distribution::Uniform => Ok(()),
+            Distribution::Sequential | Distribution::Unique | Distribution::Uniform => Ok(()),
+            Distribution::Series(0) => Err("the number of series is 0".to_owned()),
+            Distribution::Series(_) => Ok(()),
+            Distribution::Queue { share } => open("the share of the queue", share, 1.0),
+            Distribution::Ranges(ranges) => ranges.check(),
             Distribution::Zipfian { theta } | Distribution::Latest { theta } => {
                 open("theta", theta, 1.0)
             }
@@ -95,6 +163,23 @@ impl FromStr for Distribution {
             .collect::<Result<_, String>>()?;
         let parsed = match (name, &given[..]) {
             ("sequential", []) => Distribution::Sequential,
+            ("unique", []) => Distribution::Unique,
+            ("series", &[n]) => Distribution::Series(n as u64),
+            ("queue", []) => Distribution::Queue { share: 0.1 },
+            ("queue", &[share]) => Distribution::Queue { share },
+            ("prefix-dist", []) => Distribution::Ranges(KeyRanges::PREFIX_DIST),
+            ("all-dist", []) => Distribution::Ranges(KeyRanges::ALL_DIST),
+            ("ranges", &[key_a, key_b, range_a, range_b, range_c, range_d, ranges]) => {
+                Distribution::Ranges(KeyRanges {
+                    key_a,
+                    key_b,
+                    range_a,
+                    range_b,
+                    range_c,
+                    range_d,
+                    ranges: ranges as u64,
+                })
+            }
             ("uniform", []) => Distribution::Uniform,
             ("zipfian", []) => Distribution::ZIPFIAN,
             ("zipfian", &[theta]) => Distribution::Zipfian { theta },
@@ -110,8 +195,9 @@ impl FromStr for Distribution {
             }
             _ => {
                 return Err(format!(
-                    "distribution {text:?}: expected sequential, uniform, zipfian[:theta], latest[:theta], \
-                     hotspot[:items:operations] or exponential[:percentile:share]"
+                    "distribution {text:?}: expected sequential, unique, series:N, queue[:share], uniform, \
+                     zipfian[:theta], latest[:theta], hotspot[:items:operations], \
+                     exponential[:percentile:share], prefix-dist, all-dist, or ranges with seven numbers"
                 ));
             }
         };
@@ -184,7 +270,7 @@ impl Zipfian {
 
     /// Draws a rank.
     #[inline]
-    pub fn sample(&self, rng: &mut Rng) -> u64 {
+    pub fn sample(&self, rng: &mut impl Random) -> u64 {
         let u = rng.unit();
         let uz = u * self.zeta_n;
         if uz < 1.0 {
@@ -198,78 +284,120 @@ impl Zipfian {
     }
 }
 
-/// Returns the item of a rank; avoids [`mix`]'s fixed point 0 for rank 0.
-#[inline]
-fn scatter(rank: u64) -> u64 {
-    mix(rank ^ 0x2545_f491_4f6c_dd1d)
+/// Chooses the items of operations by a [`Distribution`].
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    rule: Rule,
+    /// The order of unique items, or of the popular ones; by the seed.
+    order: Permutation,
+    /// Number of items that the order has, and the seed and the round of it.
+    ordered: u64,
+    seed: u64,
+    round: u64,
 }
 
-/// One thread's draws from a [`Distribution`].
 #[derive(Clone, Debug)]
-pub enum Chooser {
-    /// See [`Distribution::Sequential`]; the next item.
-    Sequential(u64),
-    /// See [`Distribution::Uniform`].
+enum Rule {
+    Sequential,
+    Unique,
+    Series(u64),
+    Queue(u64),
     Uniform,
-    /// See [`Distribution::Zipfian`].
     Zipfian(Zipfian),
-    /// See [`Distribution::Latest`].
     Latest(Zipfian),
-    /// See [`Distribution::Hotspot`]; the two shares.
     Hotspot(f64, f64),
-    /// See [`Distribution::Exponential`]; the mean age over the number of items.
+    /// The mean age over the number of items.
     Exponential(f64),
+    Ranges(RangeChooser),
 }
 
 impl Chooser {
-    /// Creates a chooser for `distribution` over initially `n` items.
-    pub fn new(distribution: &Distribution, n: u64) -> Self {
-        match *distribution {
-            Distribution::Sequential => Chooser::Sequential(0),
-            Distribution::Uniform => Chooser::Uniform,
-            Distribution::Zipfian { theta } => Chooser::Zipfian(Zipfian::new(n, theta)),
-            Distribution::Latest { theta } => Chooser::Latest(Zipfian::new(n, theta)),
-            Distribution::Hotspot { items, operations } => Chooser::Hotspot(items, operations),
+    /// Creates a chooser for `distribution` over initially `n` items. Equal seeds give equal
+    /// items.
+    pub fn new(distribution: &Distribution, n: u64, seed: u64) -> Self {
+        let n = n.max(1);
+        let rule = match *distribution {
+            Distribution::Sequential => Rule::Sequential,
+            Distribution::Unique => Rule::Unique,
+            Distribution::Series(series) => Rule::Series(series.clamp(1, n)),
+            Distribution::Queue { share } => Rule::Queue(queue_length(n, share)),
+            Distribution::Uniform => Rule::Uniform,
+            Distribution::Zipfian { theta } => Rule::Zipfian(Zipfian::new(n, theta)),
+            Distribution::Latest { theta } => Rule::Latest(Zipfian::new(n, theta)),
+            Distribution::Hotspot { items, operations } => Rule::Hotspot(items, operations),
             Distribution::Exponential { percentile, share } => {
-                Chooser::Exponential(-share / (1.0 - percentile / 100.0).ln())
+                Rule::Exponential(-share / (1.0 - percentile / 100.0).ln())
             }
-        }
+            Distribution::Ranges(ranges) => Rule::Ranges(RangeChooser::new(&ranges, n)),
+        };
+        Chooser { rule, order: Permutation::new(n, mix(seed)), ordered: n, seed, round: 0 }
     }
 
-    /// Draws one of the current `n` (at least 1) items.
+    /// Returns the item of operation `i` among the current `n` (at least 1) items. `draws` are the
+    /// operation's own.
     #[inline]
-    pub fn next(&mut self, rng: &mut Rng, n: u64) -> u64 {
-        match self {
-            Chooser::Sequential(at) => {
-                let item = if *at < n { *at } else { 0 };
-                *at = item + 1;
-                item
+    pub fn at(&mut self, i: u64, draws: &mut Draws, n: u64) -> u64 {
+        match &mut self.rule {
+            Rule::Sequential => i % n,
+            Rule::Unique => {
+                let round = i / self.ordered;
+                if round != self.round {
+                    self.round = round;
+                    self.order = Permutation::new(
+                        self.ordered,
+                        mix(self.seed).wrapping_add(round.wrapping_mul(31)),
+                    );
+                }
+                self.order.at(i % self.ordered)
             }
-            Chooser::Uniform => rng.below(n),
-            Chooser::Zipfian(z) => {
+            Rule::Series(series) => {
+                let (series, length) = (*series, n / *series);
+                (i % series) * length + (i / series) % length.max(1)
+            }
+            Rule::Queue(length) => queue_item(i, *length).0,
+            Rule::Uniform => draws.below(n),
+            Rule::Zipfian(z) => {
                 z.grow(n);
-                scatter(z.sample(rng)) % n
+                let rank = z.sample(draws);
+                // Items that were added later are the least popular ones.
+                if rank < self.ordered { self.order.at(rank) } else { rank }
             }
-            Chooser::Latest(z) => {
+            Rule::Latest(z) => {
                 z.grow(n);
-                (n - 1).saturating_sub(z.sample(rng))
+                (n - 1).saturating_sub(z.sample(draws))
             }
-            Chooser::Hotspot(items, operations) => {
+            Rule::Hotspot(items, operations) => {
                 let hot = ((n as f64 * *items) as u64).clamp(1, n);
-                if hot == n || rng.unit() < *operations {
-                    rng.below(hot)
+                if hot == n || draws.unit() < *operations {
+                    draws.below(hot)
                 } else {
-                    hot + rng.below(n - hot)
+                    hot + draws.below(n - hot)
                 }
             }
-            Chooser::Exponential(mean) => loop {
-                let age = (-rng.unit_above_zero().ln() * *mean * n as f64) as u64;
+            Rule::Exponential(mean) => loop {
+                let age = (-draws.unit_above_zero().ln() * *mean * n as f64) as u64;
                 if age < n {
                     break n - 1 - age;
                 }
             },
+            Rule::Ranges(ranges) => ranges.sample(draws),
         }
     }
+}
+
+/// Returns the length of the filled queue that has this share of `n` items.
+pub fn queue_length(n: u64, share: f64) -> u64 {
+    ((n as f64 * share).round() as u64).max(1)
+}
+
+/// Returns the item of operation `i` on a queue of this length, and whether it deletes it.
+#[inline]
+pub fn queue_item(i: u64, length: u64) -> (u64, bool) {
+    let turn = match i.checked_sub(length) {
+        None => return (i, false),
+        Some(turn) => turn,
+    };
+    if turn.is_multiple_of(2) { (length + turn / 2, false) } else { (turn / 2, true) }
 }
 
 #[cfg(test)]
@@ -277,10 +405,9 @@ mod tests {
     use super::*;
 
     fn counts(distribution: Distribution, n: u64, draws: u64, seed: u64) -> Vec<u64> {
-        let mut rng = Rng::new(seed, 0);
-        let mut chooser = Chooser::new(&distribution, n);
+        let mut chooser = Chooser::new(&distribution, n, seed);
         let mut seen = vec![0; n as usize];
-        (0..draws).for_each(|_| seen[chooser.next(&mut rng, n) as usize] += 1);
+        (0..draws).for_each(|i| seen[chooser.at(i, &mut Draws::new(seed, i), n) as usize] += 1);
         seen
     }
 
@@ -308,9 +435,8 @@ mod tests {
         let (n, draws) = (10_000u64, 400_000u64);
         let z = Zipfian::new(n, 0.99);
         assert!(((0..n).map(|r| z.chance(r)).sum::<f64>() - 1.0).abs() < 1e-9);
-        let mut rng = Rng::new(5, 0);
         let mut seen = vec![0u64; n as usize];
-        (0..draws).for_each(|_| seen[z.sample(&mut rng) as usize] += 1);
+        (0..draws).for_each(|i| seen[z.sample(&mut Draws::new(5, i)) as usize] += 1);
         // Ranks 0 and 1 are exact; the rest is Gray's approximation, within a few percent in sums
         // over ranges.
         for (ranks, slack) in [
@@ -335,7 +461,7 @@ mod tests {
         let (n, draws) = (1_000u64, 200_000u64);
         let mut seen = counts(Distribution::ZIPFIAN, n, draws, 9);
         let hottest = seen.iter().enumerate().max_by_key(|&(_, c)| c).map(|(i, _)| i as u64);
-        assert_eq!(hottest, Some(scatter(0) % n));
+        assert_eq!(hottest, Some(Permutation::new(n, mix(9)).at(0)));
         seen.sort_unstable_by(|a, b| b.cmp(a));
         let z = Zipfian::new(n, 0.99);
         assert!(seen[0] as f64 >= z.chance(0) * draws as f64 * 0.98, "head {}", seen[0]);
@@ -359,11 +485,10 @@ mod tests {
 
     #[test]
     fn latest_follows_growth() {
-        let mut rng = Rng::new(2, 0);
-        let mut chooser = Chooser::new(&Distribution::LATEST, 10);
+        let mut chooser = Chooser::new(&Distribution::LATEST, 10, 2);
         let mut newest = 0;
         for n in 10..20_000u64 {
-            let item = chooser.next(&mut rng, n);
+            let item = chooser.at(n, &mut Draws::new(2, n), n);
             assert!(item < n);
             newest += u64::from(item == n - 1);
         }
@@ -391,24 +516,53 @@ mod tests {
 
     #[test]
     fn a_seed_repeats() {
-        for text in ["sequential", "uniform", "zipfian", "latest:0.5", "hotspot", "exponential"] {
+        for text in [
+            "sequential",
+            "unique",
+            "series:7",
+            "uniform",
+            "zipfian",
+            "latest:0.5",
+            "hotspot",
+            "exponential",
+            "prefix-dist",
+            "all-dist",
+        ] {
             let d: Distribution = text.parse().unwrap();
+            assert_eq!(d.to_string().parse(), Ok(d));
             assert_eq!(counts(d, 50, 1000, 4), counts(d, 50, 1000, 4));
-            if d != Distribution::Sequential {
+            if d.is_random() {
                 assert_ne!(counts(d, 50, 1000, 4), counts(d, 50, 1000, 5), "{text}");
             }
         }
     }
 
     #[test]
+    fn unique_items_come_once_a_round_and_series_ascend() {
+        let mut unique = Chooser::new(&Distribution::Unique, 100, 1);
+        let mut of = |i: u64| unique.at(i, &mut Draws::new(1, i), 100);
+        let rounds: Vec<Vec<u64>> =
+            [0, 100].map(|from| (from..from + 100).map(&mut of).collect()).into();
+        assert_ne!(rounds[0], rounds[1]);
+        for round in rounds {
+            let mut sorted = round;
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..100));
+        }
+        let mut series = Chooser::new(&Distribution::Series(4), 100, 1);
+        let items: Vec<u64> = (0..8).map(|i| series.at(i, &mut Draws::new(1, i), 100)).collect();
+        assert_eq!(items, [0, 25, 50, 75, 1, 26, 51, 76]);
+        assert!((0..50).map(|i| queue_item(i, 10)).eq(
+            (0..10).map(|i| (i, false)).chain((0..20).flat_map(|i| [(10 + i, false), (i, true)]))
+        ));
+    }
+
+    #[test]
     fn few_items_are_no_trouble() {
         for n in 1..4 {
-            for text in ["sequential", "uniform", "zipfian", "latest", "hotspot", "exponential"] {
+            for text in ["sequential", "unique", "uniform", "zipfian", "latest", "hotspot"] {
                 let seen = counts(text.parse().unwrap(), n, 1000, 4);
-                assert!(
-                    n < 2 || text == "zipfian" || seen.iter().all(|&c| c > 0),
-                    "{text} over {n}: {seen:?}"
-                );
+                assert!(n < 2 || seen.iter().all(|&c| c > 0), "{text} over {n}: {seen:?}");
             }
         }
     }

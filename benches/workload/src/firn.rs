@@ -1,8 +1,9 @@
 //! Driver for Firn of all measurements here, used by `firn bench` and `peers`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use firn_kv::{Db, DbOptions, Durability, MergeOperator, MergeResult, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, Durability, MergeOperator, MergeResult, Tree, TreeOptions, TtlTree};
 
 use crate::cliffs::Subject;
 use crate::embedding::Embedded;
@@ -18,6 +19,8 @@ pub struct FirnStore {
     pub tree: Tree,
     /// Directory of the store.
     pub dir: PathBuf,
+    /// The same tree with a time to live, and that time of each put.
+    ttl: Option<(TtlTree, Duration)>,
 }
 
 impl FirnStore {
@@ -30,13 +33,45 @@ impl FirnStore {
     ) -> Result<FirnStore> {
         let db = Db::open_with(dir, options)?;
         let tree = db.tree(name, tree)?;
-        Ok(FirnStore { db, tree, dir: dir.to_owned() })
+        Ok(FirnStore::of(db, tree, dir))
+    }
+
+    /// Returns the driver of an open store in `dir` and one of its trees.
+    pub fn of(db: Db, tree: Tree, dir: &Path) -> FirnStore {
+        FirnStore { db, tree, dir: dir.to_owned(), ttl: None }
+    }
+
+    /// Opens the store like [`open`](Self::open); puts expire after `ttl_secs` seconds, if these are
+    /// not 0. Scans then see expired entries until a compaction drops them.
+    pub fn open_with_ttl(
+        dir: &Path,
+        options: DbOptions,
+        name: &str,
+        tree: TreeOptions,
+        ttl_secs: u64,
+    ) -> Result<FirnStore> {
+        if ttl_secs == 0 {
+            return FirnStore::open(dir, options, name, tree);
+        }
+        let db = Db::open_with(dir, options)?;
+        let with_ttl = db.ttl_tree(name, tree)?;
+        let tree = with_ttl.tree().clone();
+        let ttl = Some((with_ttl, Duration::from_secs(ttl_secs)));
+        Ok(FirnStore { db, tree, dir: dir.to_owned(), ttl })
     }
 }
 
 impl Store for FirnStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        if let Some((tree, ttl)) = &self.ttl {
+            let value = tree.encode_value(value, Some(*ttl));
+            let tree = match sync {
+                true => &self.tree.with_durability(Durability::Power),
+                false => &self.tree,
+            };
+            return Ok(tree.put(key, value)?);
+        }
         Ok(if sync {
             self.tree.with_durability(Durability::Power).put(key, value)
         } else {
@@ -47,14 +82,22 @@ impl Store for FirnStore {
     fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
         let mut b = firn_kv::Batch::new();
         for (key, value) in batch.iter() {
-            b.put(&self.tree, key, value)?;
+            match &self.ttl {
+                Some((tree, ttl)) => {
+                    b.put(&self.tree, key, tree.encode_value(value, Some(*ttl)))?;
+                }
+                None => b.put(&self.tree, key, value)?,
+            };
         }
         Ok(self.db.write(b)?)
     }
 
     #[inline]
     fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        Ok(self.tree.get(key)?.map(|value| f(&value)))
+        match &self.ttl {
+            Some((tree, _)) => Ok(tree.get(key)?.map(|value| f(&value))),
+            None => Ok(self.tree.get(key)?.map(|value| f(&value))),
+        }
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {

@@ -9,8 +9,8 @@ use crate::rng::Rng;
 /// Shortest key: a number in 8 bytes.
 pub const MIN_KEY_SIZE: usize = 8;
 
-/// Longest key.
-pub const MAX_KEY_SIZE: usize = 4096;
+/// Longest key: that of Firn. Other engines have their own bound.
+pub const MAX_KEY_SIZE: usize = 524_287;
 
 /// Buffer for generated keys.
 #[derive(Clone, Debug)]

@@ -8,8 +8,10 @@
 //!
 //! Properties of all workloads:
 //! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per
-//!   thread.
+//!   thread. Each operation is calculated from its number ([`stream`]).
 //! - Keys are numbers ([`keys`]), values are slices of a pool created in advance ([`values`]).
+//! - A [`Description`] has keys, values, phases and the settings of the store. The simulator of
+//!   compactions reads the same.
 //! - All read data is touched: the first byte and the length of each value (and key, in scans)
 //!   enter a sum that the compiler cannot drop.
 //!
@@ -17,7 +19,7 @@
 //! use firn_workload::{Config, Phase, Runner, map::MapStore};
 //! # fn main() -> firn_workload::Result<()> {
 //! let store = MapStore::default();
-//! let runner = Runner::new(Config { num: 1000, ..Config::default() })?;
+//! let runner = Runner::new(Config { keys: 1000, ..Config::default() })?;
 //! for phase in Phase::parse_list("filluniquerandom,readrandom:2,seekrandom@100")? {
 //!     let outcome = runner.run(&store, &phase, |_| ())?;
 //!     println!("{phase}: {:.0} operations a second, {} found", outcome.ops_per_second, outcome.found);
@@ -29,6 +31,8 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod cliffs;
+pub mod config;
+pub mod description;
 pub mod dist;
 pub mod embedding;
 #[cfg(feature = "firn")]
@@ -37,24 +41,26 @@ pub mod keys;
 pub mod limit;
 pub mod map;
 pub mod meter;
-pub mod mixgraph;
 pub mod outcome;
+pub mod phase;
 pub mod process;
+pub mod ranges;
 pub mod recipe;
 pub mod rng;
 pub mod runner;
-pub mod spec;
 pub mod store;
+pub mod stream;
 pub mod values;
 
 mod loops;
-mod ycsb;
 
+pub use config::Config;
+pub use description::{Description, Step, StoreSettings};
 pub use dist::Distribution;
-pub use mixgraph::MixParams;
 pub use outcome::{LatencyFigures, OpKind, Outcome, OutcomeClass, Point, RunProgress};
+pub use phase::{Extent, OperationMix, Phase};
+pub use ranges::KeyRanges;
 pub use runner::Runner;
-pub use spec::{Config, Phase, Workload};
 pub use store::{Direction, Error, Result, Store, StoreBatch, StoreStats, fold};
 pub use values::ValueSize;
 

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::mixgraph::Sine;
 use crate::outcome::{LatencyFigures, OpKind};
 use crate::store::{Error, Result};
 
@@ -57,15 +56,6 @@ pub fn latency(histogram: &Histogram<u64>) -> Option<LatencyFigures> {
     })
 }
 
-/// Rate limit of a thread.
-#[derive(Clone, Copy, Debug)]
-pub enum Rate {
-    /// This many operations per second.
-    Fixed(f64),
-    /// A fraction of an oscillating rate.
-    Sine(Sine, f64),
-}
-
 /// Maximum delay of the system when it wakes a thread. A thread with less time until the next
 /// operation stays awake.
 const SLACK: Duration = Duration::from_micros(100);
@@ -73,8 +63,8 @@ const SLACK: Duration = Duration::from_micros(100);
 /// Schedule of due operations.
 #[derive(Debug)]
 struct ReportPace {
-    rate: Rate,
-    started: Instant,
+    /// Operations per second.
+    rate: f64,
     due: Instant,
 }
 
@@ -82,13 +72,7 @@ impl ReportPace {
     /// Waits until the next operation is due and returns its due time.
     fn next(&mut self) -> Instant {
         let due = self.due;
-        let rate = match self.rate {
-            Rate::Fixed(rate) => rate,
-            Rate::Sine(sine, share) => {
-                sine.rate(due.duration_since(self.started).as_secs_f64()) * share
-            }
-        };
-        self.due = due + Duration::from_secs_f64(1.0 / rate.max(1e-3));
+        self.due = due + Duration::from_secs_f64(1.0 / self.rate.max(1e-3));
         loop {
             let ahead = due.saturating_duration_since(Instant::now());
             if ahead.is_zero() {
@@ -132,8 +116,8 @@ pub struct MeterWatch<'a> {
     pub sample_every: u64,
     /// Longest time to run.
     pub max_time: Option<Duration>,
-    /// Highest rate.
-    pub rate: Option<Rate>,
+    /// Operations per second; `None` for the maximum.
+    pub rate: Option<f64>,
 }
 
 /// See the [module](self).
@@ -162,7 +146,7 @@ impl<'a> ReadMeter<'a> {
                 ..watch
             },
             deadline: watch.max_time.map(|t| now + t),
-            pace: watch.rate.map(|rate| ReportPace { rate, started: now, due: now }),
+            pace: watch.rate.map(|rate| ReportPace { rate, due: now }),
             countdown: 1,
             last_look: now,
             stopped: watch.stop.load(Ordering::Relaxed),
@@ -346,8 +330,7 @@ mod tests {
     fn a_rate_counts_a_stall_against_all_that_it_held_up() {
         let (lane, stop) = (Lane::default(), AtomicBool::new(false));
         let mut meter =
-            ReadMeter::start(MeterWatch { rate: Some(Rate::Fixed(1000.0)), ..watch(&lane, &stop) })
-                .unwrap();
+            ReadMeter::start(MeterWatch { rate: Some(1000.0), ..watch(&lane, &stop) }).unwrap();
         for i in 0..40 {
             let nap = if i == 10 { 20 } else { 0 };
             meter.op(OpKind::Write, 1, || {

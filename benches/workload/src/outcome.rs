@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum OpKind {
     /// A point read.
     Read,
+    /// A point read of a key that does not exist.
+    MissingRead,
     /// A write of a key that may or may not exist.
     Write,
     /// A batch of writes; counted in entries, timed as a whole.
     Batch,
-    /// A write of an existing key.
-    Update,
     /// A write of a new key.
     Insert,
     /// A point read followed by a write of the same key.
@@ -35,9 +35,9 @@ impl OpKind {
     /// All types, in the order of their numbers.
     pub const ALL: [OpKind; 11] = [
         OpKind::Read,
+        OpKind::MissingRead,
         OpKind::Write,
         OpKind::Batch,
-        OpKind::Update,
         OpKind::Insert,
         OpKind::ReadModifyWrite,
         OpKind::Delete,

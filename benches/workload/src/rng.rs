@@ -3,10 +3,69 @@
 //! Not for cryptography. Equal seeds give equal sequences on every machine, so results are
 //! reproducible.
 
+/// Source of random bits, with the numbers that are derived from them.
+pub trait Random {
+    /// Returns the next 64 random bits.
+    fn bits(&mut self) -> u64;
+
+    /// Returns a number below `n`, which is at least 1. The bias is below n / 2^64.
+    #[inline]
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Returns a number in [0, 1), of 53 random bits.
+    #[inline]
+    fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Returns a number in (0, 1]: safe for a logarithm or a negative power.
+    #[inline]
+    fn unit_above_zero(&mut self) -> f64 {
+        1.0 - self.unit()
+    }
+}
+
+/// Random numbers of one operation: a part of a SplitMix64 sequence, found by the operation's
+/// number. So any thread, and the simulator, can calculate operation `i` without those before it.
+#[derive(Clone, Debug)]
+pub struct Draws {
+    state: u64,
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Draws {
+    /// Number of draws after which the numbers of the next operation begin.
+    const PER_OPERATION: u64 = 8;
+
+    /// Creates the numbers of operation `i` of the sequence `seed`.
+    #[inline]
+    pub fn new(seed: u64, i: u64) -> Self {
+        Draws { state: seed.wrapping_add(i.wrapping_mul(GOLDEN.wrapping_mul(Self::PER_OPERATION))) }
+    }
+}
+
+impl Random for Draws {
+    #[inline]
+    fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(GOLDEN);
+        mix(self.state)
+    }
+}
+
 /// Random number generator; each thread of a workload has its own.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
+}
+
+impl Random for Rng {
+    #[inline]
+    fn bits(&mut self) -> u64 {
+        Rng::bits(self)
+    }
 }
 
 /// A bijection of the 64-bit numbers without visible patterns: the finalizer of SplitMix64.
@@ -23,7 +82,7 @@ impl Rng {
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut at = mix(seed).wrapping_add(mix(stream ^ 0x5851_f42d_4c95_7f2d));
         let state = std::array::from_fn(|_| {
-            at = at.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            at = at.wrapping_add(GOLDEN);
             mix(at)
         });
         Rng { state }
@@ -47,19 +106,19 @@ impl Rng {
     /// Returns a number below `n`, which is at least 1. The bias is below n / 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+        Random::below(self, n)
     }
 
     /// Returns a number in [0, 1), of 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        Random::unit(self)
     }
 
     /// Returns a number in (0, 1]: safe for a logarithm or a negative power.
     #[inline]
     pub fn unit_above_zero(&mut self) -> f64 {
-        1.0 - self.unit()
+        Random::unit_above_zero(self)
     }
 
     /// Returns a nearly normal number with mean 0 and deviation 1: the sum of twelve even ones.
@@ -83,6 +142,17 @@ mod tests {
         assert_ne!(take(7, 1), take(7, 2));
         assert_ne!(take(7, 1), take(8, 1));
         assert_ne!(take(1, 2), take(2, 1));
+    }
+
+    #[test]
+    fn operations_have_different_draws() {
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..1000 {
+            let mut draws = Draws::new(3, i);
+            assert!((0..Draws::PER_OPERATION).all(|_| seen.insert(draws.bits())), "operation {i}");
+        }
+        let mean = (0..100_000).map(|i| Draws::new(3, i).unit()).sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 0.005, "mean {mean}");
     }
 
     #[test]

@@ -10,25 +10,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::config::Config;
 use crate::keys::KeyBuf;
 use crate::loops;
-use crate::meter::{Lane, MeterTally, MeterWatch, Rate, ReadMeter, histogram, latency};
+use crate::meter::{Lane, MeterTally, MeterWatch, ReadMeter, histogram, latency};
 use crate::outcome::{OpKind, Outcome, OutcomeClass, Point, RunProgress};
-use crate::rng::{Rng, mix};
-use crate::spec::{Config, Phase, Workload};
+use crate::phase::{Extent, Phase};
 use crate::store::{Result, Store};
-use crate::values::{ValuePool, ValueSource};
+use crate::stream::{OperationStream, phase_seed};
+use crate::values::ValuePool;
 
 /// Runs phases that share a [`Config`]. See the [crate] for an example.
 #[derive(Debug)]
 pub struct Runner {
     config: Config,
-    pool: ValuePool,
-    /// Number of records that YCSB's workloads have inserted over all phases so far.
-    records: AtomicU64,
+    /// Number of items: the keys of the configuration, and those that phases have inserted.
+    items: AtomicU64,
+    /// Number of phases so far that wrote.
+    writing: AtomicU64,
 }
 
-/// Numbers of records inserted by YCSB's threads, and the number below which all were inserted.
+/// Items inserted by the threads of a phase, and the number below which all were inserted.
 #[derive(Debug)]
 pub(crate) struct Inserts {
     next: AtomicU64,
@@ -48,7 +50,7 @@ impl Inserts {
         }
     }
 
-    /// Returns the number of the record that `thread` inserts next.
+    /// Returns the item that `thread` inserts next.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
         // The bound is published before the number is taken: a thread that sees the number taken
         // also sees the bound.
@@ -56,12 +58,12 @@ impl Inserts {
         self.next.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Notes that `thread` has inserted its record.
+    /// Notes that `thread` has inserted its item.
     pub(crate) fn end(&self, thread: usize) {
         self.at[thread].0.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// Returns the number below which all records were inserted.
+    /// Returns the number below which all items were inserted.
     #[inline]
     pub(crate) fn complete(&self) -> u64 {
         let next = self.next.load(Ordering::SeqCst);
@@ -73,23 +75,31 @@ impl Inserts {
 #[derive(Debug)]
 pub(crate) struct RunnerJob<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) workload: Workload,
+    pub(crate) phase: &'a Phase,
     /// Total operations of all threads.
     pub(crate) total: u64,
-    pub(crate) threads: usize,
+    /// Number of items at the beginning.
+    pub(crate) items: u64,
+    pub(crate) seed: u64,
     pub(crate) inserts: Inserts,
     stop: AtomicBool,
     running: AtomicUsize,
     lanes: Vec<Lane>,
 }
 
+impl RunnerJob<'_> {
+    /// Returns the operations of this seed.
+    pub(crate) fn stream(&self, seed: u64) -> OperationStream {
+        OperationStream::new(&self.phase.mix, self.config.distribution, self.items, seed)
+    }
+}
+
 /// One thread of a phase.
 pub(crate) struct RunnerWorker<'a> {
     pub(crate) job: &'a RunnerJob<'a>,
     pub(crate) index: usize,
-    pub(crate) rng: Rng,
     pub(crate) key: KeyBuf,
-    pub(crate) values: ValueSource<'a>,
+    pub(crate) pool: &'a ValuePool,
     pub(crate) watch: MeterWatch<'a>,
     barrier: &'a Barrier,
 }
@@ -97,8 +107,9 @@ pub(crate) struct RunnerWorker<'a> {
 impl<'a> RunnerWorker<'a> {
     /// Returns the operations of this thread: their count, and the number of the first one.
     pub(crate) fn share(&self) -> (u64, u64) {
-        let bound =
-            |i: usize| (u128::from(self.job.total) * i as u128 / self.job.threads as u128) as u64;
+        let bound = |i: usize| {
+            (u128::from(self.job.total) * i as u128 / self.job.phase.threads as u128) as u64
+        };
         let first = bound(self.index);
         (first, bound(self.index + 1) - first)
     }
@@ -119,7 +130,7 @@ struct Ended<'a> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        if self.index < self.job.threads {
+        if self.index < self.job.phase.threads {
             self.job.running.fetch_sub(1, Ordering::AcqRel);
         }
         self.caller.unpark();
@@ -127,14 +138,11 @@ impl Drop for Ended<'_> {
 }
 
 impl Runner {
-    /// Checks `config` and creates the pool of values.
+    /// Checks `config`.
     pub fn new(config: Config) -> Result<Self> {
         config.check()?;
-        let longest =
-            config.value.max().max(config.ycsb_value.max()).max(config.mix.value.max as usize);
-        let pool = ValuePool::new(longest, config.random_share, config.seed);
-        let records = AtomicU64::new(config.num);
-        Ok(Runner { config, pool, records })
+        let items = AtomicU64::new(config.keys);
+        Ok(Runner { config, items, writing: AtomicU64::new(0) })
     }
 
     /// Returns the configuration.
@@ -152,20 +160,27 @@ impl Runner {
         phase: &Phase,
         mut progress: impl FnMut(&RunProgress),
     ) -> Result<Outcome> {
-        let config = &self.config;
-        let helpers = usize::from(phase.workload == Workload::ReadWhileWriting);
+        let (config, mix) = (&self.config, &phase.mix);
+        mix.check()?;
+        let earlier = match mix.only_reads() {
+            true => 0,
+            false => self.writing.fetch_add(1, Ordering::Relaxed),
+        };
+        let grows = mix.hashed || mix.inserts > 0.0;
+        let items = if grows { self.items.load(Ordering::Relaxed) } else { config.keys };
+        let longest = mix.value_size(config.value_size).max();
+        let pool = &ValuePool::new(longest, config.random_share, config.seed);
         let job = RunnerJob {
             config,
-            workload: phase.workload,
-            total: phase.total_ops(config.num),
-            threads: phase.threads,
-            inserts: Inserts::new(self.records.load(Ordering::Relaxed), phase.threads),
+            phase,
+            total: phase.total_ops(config.keys),
+            items,
+            seed: phase_seed(config.seed, &phase.name, earlier),
+            inserts: Inserts::new(items, phase.threads),
             stop: AtomicBool::new(false),
             running: AtomicUsize::new(phase.threads),
-            lanes: (0..phase.threads + helpers).map(|_| Lane::default()).collect(),
+            lanes: (0..phase.threads + usize::from(mix.writer)).map(|_| Lane::default()).collect(),
         };
-        // Equal phases draw equal numbers; different workloads draw different ones.
-        let seed = config.seed ^ mix(1 + phase.workload as u64);
         let barrier = Barrier::new(job.lanes.len() + 1);
         let (job, barrier, caller) = (&job, &barrier, thread::current());
         let (tallies, series) = thread::scope(|scope| {
@@ -173,12 +188,9 @@ impl Runner {
             let handles: Vec<_> = (0..job.lanes.len())
                 .map(|index| {
                     scope.spawn(move || {
-                        let mut rng = Rng::new(seed, index as u64);
-                        let values = self.pool.values(&mut rng);
                         let watch = watch(job, index);
                         let key = KeyBuf::new(config.key_size);
-                        let mut worker =
-                            RunnerWorker { job, index, rng, key, values, watch, barrier };
+                        let mut worker = RunnerWorker { job, index, key, pool, watch, barrier };
                         let _ended = Ended { job, index, caller };
                         let tally = loops::run(store, &mut worker);
                         if tally.is_err() {
@@ -198,28 +210,26 @@ impl Runner {
                 .collect();
             (tallies, series)
         });
-        self.records.store(job.inserts.complete(), Ordering::Relaxed);
+        if grows {
+            self.items.store(job.inserts.complete(), Ordering::Relaxed);
+        }
         let tallies: Vec<MeterTally> = tallies.into_iter().collect::<Result<_>>()?;
         sum_up(phase, &tallies, series)
     }
 }
 
 fn watch<'a>(job: &'a RunnerJob<'a>, index: usize) -> MeterWatch<'a> {
-    let config = job.config;
-    let share = 1.0 / job.threads as f64;
-    let rate = if index >= job.threads {
-        config.write_rate.map(Rate::Fixed)
-    } else {
-        match (config.rate, config.mix.sine) {
-            (Some(rate), _) => Some(Rate::Fixed(rate * share)),
-            (None, Some(sine)) if job.workload == Workload::Mixgraph => {
-                Some(Rate::Sine(sine, share))
-            }
-            _ => None,
-        }
+    let (config, threads) = (job.config, job.phase.threads);
+    let rate = match index < threads {
+        true => job.phase.mix.rate.or(config.rate).map(|rate| rate / threads as f64),
+        false => config.write_rate,
+    };
+    let time = match job.phase.extent() {
+        Extent::Seconds(seconds) => Some(Duration::from_secs_f64(seconds)),
+        _ => None,
     };
     // The writer beside readers runs as long as they do.
-    let max_time = config.max_time.filter(|_| index < job.threads);
+    let max_time = time.into_iter().chain(config.max_time).min().filter(|_| index < threads);
     MeterWatch {
         lane: &job.lanes[index],
         stop: &job.stop,
@@ -232,9 +242,9 @@ fn watch<'a>(job: &'a RunnerJob<'a>, index: usize) -> MeterWatch<'a> {
 /// Reads the counters once per interval until all threads have ended, then stops the threads that
 /// run beside them.
 fn oversee(job: &RunnerJob<'_>, progress: &mut impl FnMut(&RunProgress)) -> Vec<Point> {
-    let of = match job.workload {
-        Workload::ReadSeq | Workload::ReadReverse => job.total.saturating_mul(job.threads as u64),
-        _ => job.total,
+    let of = match job.phase.mix.full_scan {
+        Some(_) => job.total.saturating_mul(job.phase.threads as u64),
+        None => job.total,
     };
     let mut series = Vec::new();
     let start = Instant::now();
@@ -252,7 +262,7 @@ fn oversee(job: &RunnerJob<'_>, progress: &mut impl FnMut(&RunProgress)) -> Vec<
             thread::park_timeout(left);
         };
         let now = Instant::now();
-        let ops: u64 = job.lanes[..job.threads].iter().map(Lane::ops).sum();
+        let ops: u64 = job.lanes[..job.phase.threads].iter().map(Lane::ops).sum();
         let span = now.duration_since(before).as_secs_f64();
         let rate = ops.saturating_sub(ops_before) as f64 / span.max(1e-9);
         // The last interval is shorter: a very short one would be noise.
@@ -324,7 +334,7 @@ mod tests {
     use crate::map::MapStore;
 
     fn runner(config: Config) -> Runner {
-        Runner::new(Config { num: 2000, interval: Duration::from_millis(5), ..config }).unwrap()
+        Runner::new(Config { keys: 2000, interval: Duration::from_millis(5), ..config }).unwrap()
     }
 
     fn run(runner: &Runner, store: &MapStore, phase: &str) -> Outcome {
@@ -409,8 +419,8 @@ mod tests {
         let (runner, store) = (runner(Config::default()), MapStore::default());
         run(&runner, &store, "ycsb-load");
         for (phase, kind, share) in [
-            ("ycsb-a@20000", OpKind::Update, 0.5),
-            ("ycsb-b@20000", OpKind::Update, 0.05),
+            ("ycsb-a@20000", OpKind::Write, 0.5),
+            ("ycsb-b@20000", OpKind::Write, 0.05),
             ("ycsb-c@20000", OpKind::Read, 1.0),
             ("ycsb-d@20000:2", OpKind::Insert, 0.05),
             ("ycsb-e@20000:2", OpKind::Scan, 0.95),
@@ -423,7 +433,7 @@ mod tests {
             let written: u64 = outcome
                 .classes
                 .iter()
-                .filter(|c| matches!(c.kind, OpKind::Update | OpKind::Insert))
+                .filter(|c| matches!(c.kind, OpKind::Write | OpKind::Insert))
                 .map(|c| c.ops)
                 .sum();
             assert_eq!(

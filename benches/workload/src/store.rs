@@ -4,6 +4,7 @@
 //! with its own iterator, without virtual calls and unnecessary copies. Every method may be called
 //! from many threads.
 
+use serde::{Deserialize, Serialize};
 use std::error;
 
 /// An error of an engine.
@@ -13,7 +14,8 @@ pub type Error = Box<dyn error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Direction of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// In key order, from the first key at or after the start.
     Forward,

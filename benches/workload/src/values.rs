@@ -4,13 +4,17 @@
 //! with a random share of 0.5, LZ4 compresses them to about 0.55.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
-use crate::rng::Rng;
-use crate::spec::parse_count;
+use crate::phase::parse_count;
+use crate::rng::{Random, Rng};
 
 /// Largest value that a workload may write: 16 MiB.
 pub const MAX_VALUE_SIZE: usize = 16 << 20;
+
+/// Number of quantiles from which the figures of a Pareto distribution are calculated.
+const QUANTILES: u64 = 4096;
 
 const PIECE: usize = 100;
 const POOL: usize = 1 << 20;
@@ -19,7 +23,7 @@ const POOL: usize = 1 << 20;
 ///
 /// As text: `100`, `10k` (10,000), `100-1000`, `pareto`, or `pareto:theta:k:sigma:max`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "NumberOrText", into = "String")]
 pub enum ValueSize {
     /// Always this many bytes.
     Fixed(usize),
@@ -44,11 +48,61 @@ pub struct Pareto {
     pub max: u64,
 }
 
+/// A number, or its text with a unit.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+impl fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NumberOrText::Number(n) => n.fmt(f),
+            NumberOrText::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl TryFrom<NumberOrText> for ValueSize {
+    type Error = String;
+
+    fn try_from(text: NumberOrText) -> Result<Self, String> {
+        text.to_string().parse()
+    }
+}
+
+impl From<ValueSize> for String {
+    fn from(size: ValueSize) -> String {
+        size.to_string()
+    }
+}
+
+impl fmt::Display for ValueSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueSize::Fixed(n) => n.fmt(f),
+            ValueSize::Uniform(lo, hi) => write!(f, "{lo}-{hi}"),
+            ValueSize::Pareto(Pareto { theta, k, sigma, max }) => {
+                write!(f, "pareto:{theta}:{k}:{sigma}:{max}")
+            }
+        }
+    }
+}
+
 impl Pareto {
+    /// Sizes of mixgraph's values.
+    pub const MIXGRAPH: Pareto = Pareto { theta: 0.0, k: 0.2615, sigma: 25.45, max: 1024 };
+
     /// Draws one number.
     #[inline]
-    pub fn sample(&self, rng: &mut Rng) -> u64 {
-        let u = rng.unit_above_zero();
+    pub fn sample(&self, rng: &mut impl Random) -> u64 {
+        self.at(rng.unit_above_zero())
+    }
+
+    /// Returns the number of the quantile 1 − `u`.
+    fn at(&self, u: f64) -> u64 {
         let x = if self.k == 0.0 {
             self.theta - self.sigma * u.ln()
         } else {
@@ -62,11 +116,46 @@ impl Pareto {
 impl ValueSize {
     /// Draws one length.
     #[inline]
-    pub fn sample(&self, rng: &mut Rng) -> usize {
+    pub fn sample(&self, rng: &mut impl Random) -> usize {
         match self {
             ValueSize::Fixed(n) => *n,
             ValueSize::Uniform(lo, hi) => lo + rng.below((hi - lo + 1) as u64) as usize,
             ValueSize::Pareto(p) => p.sample(rng) as usize,
+        }
+    }
+
+    /// Returns the length that a share `u` (0 to 1) of all values do not reach.
+    pub fn quantile(&self, u: f64) -> usize {
+        match *self {
+            ValueSize::Fixed(n) => n,
+            ValueSize::Uniform(lo, hi) => lo + ((hi - lo + 1) as f64 * u) as usize,
+            ValueSize::Pareto(p) => p.at((1.0 - u).max(f64::MIN_POSITIVE)) as usize,
+        }
+    }
+
+    /// Returns the mean length.
+    pub fn mean(&self) -> f64 {
+        match self {
+            ValueSize::Fixed(n) => *n as f64,
+            ValueSize::Uniform(lo, hi) => f64::midpoint(*lo as f64, *hi as f64),
+            ValueSize::Pareto(p) => {
+                let at = |i: u64| p.at((i as f64 + 0.5) / QUANTILES as f64) as f64;
+                (0..QUANTILES).map(at).sum::<f64>() / QUANTILES as f64
+            }
+        }
+    }
+
+    /// Returns the share of the values of at least this many bytes.
+    pub fn share_from(&self, bytes: usize) -> f64 {
+        match *self {
+            ValueSize::Fixed(n) => f64::from(u8::from(n >= bytes)),
+            ValueSize::Uniform(lo, hi) => {
+                (hi + 1).saturating_sub(bytes.max(lo)) as f64 / (hi - lo + 1) as f64
+            }
+            ValueSize::Pareto(p) => {
+                let at = |i: u64| p.at((i as f64 + 0.5) / QUANTILES as f64) >= bytes as u64;
+                (0..QUANTILES).filter(|&i| at(i)).count() as f64 / QUANTILES as f64
+            }
         }
     }
 
@@ -89,7 +178,7 @@ impl FromStr for ValueSize {
             usize::try_from(bytes).map_err(|e| format!("value size {text:?}: {e}"))
         };
         let size = if let Some(rest) = text.strip_prefix("pareto") {
-            let mut p = crate::mixgraph::MixParams::default().value;
+            let mut p = Pareto::MIXGRAPH;
             let parts: Vec<&str> = rest.split(':').skip(1).collect();
             match parts[..] {
                 [] if rest.is_empty() => {}
@@ -153,29 +242,18 @@ impl ValuePool {
         ValuePool { bytes }
     }
 
-    /// Returns values that start at a position chosen by `rng`.
-    pub fn values(&self, rng: &mut Rng) -> ValueSource<'_> {
-        ValueSource { pool: &self.bytes, at: rng.below((POOL / PIECE) as u64) as usize * PIECE }
+    /// Creates a pool of real data, repeated, for values of up to `longest` bytes.
+    pub fn of(sample: &[u8], longest: usize) -> Self {
+        ValuePool { bytes: sample.iter().copied().cycle().take(POOL + longest).collect() }
     }
-}
 
-/// One thread's position in the pool.
-#[derive(Debug)]
-pub struct ValueSource<'a> {
-    pool: &'a [u8],
-    at: usize,
-}
-
-impl<'a> ValueSource<'a> {
-    /// Returns the next value, of `len` bytes (at most the pool's longest).
+    /// Returns the value of operation `i`, of `len` bytes (at most the pool's longest). Values of
+    /// consecutive operations of at most `longest` bytes do not overlap.
     #[inline]
-    pub fn take(&mut self, len: usize) -> &'a [u8] {
-        if self.at + len > self.pool.len() {
-            self.at = 0;
-        }
-        let value = &self.pool[self.at..self.at + len];
-        self.at += len;
-        value
+    pub fn value(&self, i: u64, longest: usize, len: usize) -> &[u8] {
+        // With an odd distance, all positions are used before one is used again.
+        let at = (i.wrapping_mul(longest as u64 | 1) % POOL as u64) as usize;
+        &self.bytes[at..at + len]
     }
 }
 
@@ -190,7 +268,7 @@ mod tests {
         assert_eq!("1-9".parse(), Ok(ValueSize::Uniform(1, 9)));
         let Ok(ValueSize::Pareto(p)) = "pareto:0:0.2:30:500".parse() else { panic!("pareto") };
         assert_eq!((p.k, p.sigma, p.max), (0.2, 30.0, 500));
-        assert_eq!("pareto".parse(), Ok(ValueSize::Pareto(crate::MixParams::default().value)));
+        assert_eq!("pareto".parse(), Ok(ValueSize::Pareto(Pareto::MIXGRAPH)));
         for bad in ["", "x", "9-1", "pareto:1", "paretox", "99999999999"] {
             assert!(bad.parse::<ValueSize>().is_err(), "{bad}");
         }
@@ -224,14 +302,26 @@ mod tests {
     #[test]
     fn half_of_each_piece_repeats() {
         let pool = ValuePool::new(1000, 0.5, 1);
-        let mut values = pool.values(&mut Rng::new(1, 0));
-        for _ in 0..20_000 {
-            let value = values.take(100);
-            assert_eq!(value[..50], value[50..]);
+        let halves = |value: &[u8]| value.chunks(50).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        for i in 0..10_000 {
+            // A multiple of the length of a piece, so that the value has whole ones.
+            let halves = halves(pool.value(i * 100, 0, 100));
+            assert_eq!(halves[0], halves[1]);
         }
-        assert_eq!(values.take(1000).len(), 1000);
+        assert_eq!(pool.value(u64::MAX, 700, 1000).len(), 1000);
         let solid = ValuePool::new(100, 1.0, 1);
-        let value = solid.values(&mut Rng::new(1, 0)).take(100);
-        assert_ne!(value[..50], value[50..]);
+        let halves = halves(solid.value(0, 100, 100));
+        assert_ne!(halves[0], halves[1]);
+    }
+
+    #[test]
+    fn the_mean_is_that_of_samples_and_text_round_trips() {
+        let mut rng = Rng::new(1, 0);
+        for text in ["100", "50-150", "pareto", "pareto:0:2.517:14.236:10000"] {
+            let size: ValueSize = text.parse().unwrap();
+            assert_eq!(size.to_string().parse(), Ok(size));
+            let mean = (0..200_000).map(|_| size.sample(&mut rng) as f64).sum::<f64>() / 2e5;
+            assert!((mean / size.mean() - 1.0).abs() < 0.02, "{text}: {mean}, {}", size.mean());
+        }
     }
 }

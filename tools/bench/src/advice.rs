@@ -1,7 +1,6 @@
 //! Advice from a bench's results: pure functions from numbers to sentences, each with its reason
 //! and a command.
 
-use crate::BenchArgs;
 use crate::Setting;
 use crate::run::Bench;
 use firn_tools::output::{bytes, nanos, rate};
@@ -52,7 +51,7 @@ pub struct AdviceFacts {
 
 impl AdviceFacts {
     /// Collects the numbers of `bench`.
-    pub fn of(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> AdviceFacts {
+    pub fn of(setting: &Setting<'_>, bench: &Bench) -> AdviceFacts {
         let step = |m: &crate::run::MeasuredRun| StepFacts {
             step: m.step.clone(),
             rate: m.outcome.as_ref().map(|o| o.ops_per_second),
@@ -74,7 +73,7 @@ impl AdviceFacts {
         let mut facts = AdviceFacts {
             db,
             steps: bench.steps.iter().map(step).collect(),
-            budget: args.budget,
+            budget: bench.description.store.memory_budget,
             peak_memory: bench
                 .steps
                 .iter()

@@ -19,7 +19,7 @@ pub struct CliffArgs {
     #[arg(long, value_name = "TIMES", default_value_t = 20.0, value_parser = parse_bound)]
     bound: f64,
     /// cliffs: Length of the histories
-    #[arg(long, value_name = "OPERATIONS", default_value = "10k", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "OPERATIONS", default_value = "10k", value_parser = firn_workload::phase::parse_count)]
     history: u64,
 }
 

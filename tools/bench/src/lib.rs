@@ -29,47 +29,55 @@ pub use shape::{given, not_alone, refuse_others};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use firn_kv::{Compression, Policy, ReadMode};
-use firn_workload::spec::parse_count;
-use firn_workload::{Distribution, ValueSize};
+use firn_kv::{Durability, Policy, ReadMode};
+use firn_workload::phase::parse_count;
+use firn_workload::{Description, StoreSettings};
 
 use self::shape::BenchShape;
-use firn_tools::options::{self, Durable, StoreArgs};
-use firn_tools::output::Done;
+use firn_tools::options::{self, StoreArgs};
+use firn_tools::output::{Done, Failure};
+use firn_tools::workload::{WorkloadArgs, standard_phases, standard_workloads};
 
-/// Examples of the help text, for `firn bench`.
-pub const EXAMPLES: &str = "\
+/// Returns the explanations and examples of the help text, for `firn bench`.
+pub fn examples() -> String {
+    format!(
+        "{ABOUT}\nPhases:\n{}\nWorkloads for --workload:\n{}{EXAMPLES}",
+        standard_phases(),
+        standard_workloads()
+    )
+}
+
+const ABOUT: &str = "\
 Without arguments: a standard run with 1,000,000 keys of 16 bytes and values of 100 bytes that compress to about 55 %, on a fresh
 store in ./firn-data, in well under a minute. An earlier bench's store there is replaced; anything else is refused.
 
-Workloads, by db_bench's and YCSB's names, separated by commas or blanks; NAME@OPERATIONS:THREADS sets both for one of them:
-  fillseq fillrandom filluniquerandom fillbatch fillsync overwrite mergerandom deleterandom
-  deleteseq deleterange (of 100 keys each)
-  readrandom readmissing readseq readreverse seekrandom readwhilewriting mixgraph
-  ycsb-load ycsb-a … ycsb-f, or ycsb for all of them (records of 1,000 bytes; loaded first if need be)
-  and the steps compact, flush, wait (until background work is done)
-  or, alone, ltm: a store larger than memory. It takes --limit, --seconds and what workloads take but --reads, --series
-  and --html. 2,000,000 keys in 48 MiB are a small run of it. Bytes to and from the device stand beside the rates
-  or, alone, cliffs: what operations cost after histories that could make them slow, as ratios to what they cost normally;
-  exit code 1 when one is above --bound
-  or, alone, queue: the first look behind --deletions many deletions, in memory and in tables, beside one where nothing was
-  deleted, and scans among deletions by RocksDB's published recipe (--recipe keys)
-  or, alone, trees: what many trees under one budget cost to open, at rest and while they are written. It takes --num, --memory-budget,
-  --memtable-size and --durability
-  or, alone, small: what each of many small stores costs that one process has open. It takes --stores and --records
+A phase is NAME@EXTENT:THREADS, where the extent is a number of operations (500k), a share of the keys (300%) or a time (60s).
+Phases and the steps compact, flush and wait (until background work is done) are separated by commas or blanks. ycsb stands for
+all phases of YCSB. docs/workloads.md explains description files, which compaction-sim reads, too.
 
+Benches that are named alone:
+  ltm      a store larger than memory, with the bytes to and from the device
+  cliffs   what operations cost after histories that could make them slow, as ratios; exit code 1 when one is above --bound
+  queue    the first look behind --deletions many deletions, and scans among deletions by RocksDB's published recipe
+  trees    what many trees under one budget cost to open, at rest and while they are written
+  small    what each of many small stores costs that one process has open
+";
+
+const EXAMPLES: &str = "
 Policies: as firn set-options takes them; firn set-options --help has them with their parameters
 
 Examples:
   firn bench
-  firn bench fillrandom readrandom:2 --num 5m --memory-budget 1g
+  firn bench fillrandom readrandom:2 --keys 5m --memory-budget 1g
+  firn bench --workload churn.toml --seed 7
+  firn bench --workload zipfian:0.9 --data 1g --memtable-size 8m
   firn bench ycsb --threads 2
   firn bench fillrandom,overwrite,overwrite --policy leveled:8 --series over-time.csv --html over-time.html
   firn bench readrandom --keep --distribution zipfian      on the store that the last bench left
   firn bench fillsync@2000 --durability power --json
   firn bench mergerandom,readrandom                        counters; a store of them is gone on with as one (--keep mergerandom)
   firn bench fillseq,deleterange@1k,readseq                a thousand range deletions, and what a scan makes of them
-  firn bench ltm --num 20m --limit 512m --memory-budget 256m --json
+  firn bench ltm --keys 20m --limit 512m --memory-budget 256m --json
   firn bench small --stores 1000 --records 100
   firn bench queue --deletions 1m --rounds 3
   firn bench queue --orders queues --queues 1000 --deletions 1m --recipe 0     one tree has a thousand queues
@@ -89,58 +97,22 @@ pub struct Setting<'a> {
 /// Arguments of a bench of the engine.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// Workloads, run in this order [default: a standard run]
-    #[arg(value_name = "WORKLOAD", value_delimiter = ',')]
+    /// Phases and steps, run in this order, instead of those of the workload [default: a standard
+    /// run]
+    #[arg(value_name = "PHASE", value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// Number of keys, such as 500k or 5m
-    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = parse_count)]
-    num: u64,
-    /// Operations of read workloads [default: the number of keys, a tenth for seeks]
+    /// The workload and the store.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Compaction policy, with its parameters after colons [default: tiered]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Policy>,
+    /// Write about this many bytes of keys and values, with a number of keys in proportion
+    #[arg(long, value_name = "SIZE", value_parser = options::size, conflicts_with = "keys")]
+    data: Option<u64>,
+    /// Operations of phases that read [default: the phase's]
     #[arg(long, value_name = "OPERATIONS", value_parser = parse_count)]
     reads: Option<u64>,
-    /// Bytes of a key
-    #[arg(long, value_name = "BYTES", default_value_t = 16)]
-    key_size: usize,
-    /// Bytes of a value: 100, 50-200, or pareto [default: 100; 1000 for YCSB]
-    #[arg(long, value_name = "BYTES", value_parser = parse_value)]
-    value_size: Option<ValueSize>,
-    /// Threads of workloads without their own number
-    #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
-    /// Key distribution: uniform, zipfian, zipfian:THETA, latest, hotspot, exponential, sequential
-    /// [default: the workload's]
-    #[arg(long, value_name = "NAME", value_parser = parse_distribution)]
-    distribution: Option<Distribution>,
-    /// Durability of a write when its call returns
-    #[arg(long, value_enum, default_value = "process")]
-    pub durability: Durable,
-    /// Compaction policy, with its parameters after colons
-    #[arg(long, value_name = "POLICY", default_value = "tiered")]
-    policy: Policy,
-    /// Memory budget for memtables, cache, indexes and filters
-    #[arg(long = "memory-budget", alias = "budget", value_name = "SIZE", default_value = "256m", value_parser = options::size)]
-    pub budget: u64,
-    /// Maximum compaction I/O per second, reads and writes together [default: unlimited]
-    #[arg(long = "background-rate", alias = "rate", value_name = "SIZE", value_parser = options::size_per_second)]
-    rate: Option<u64>,
-    /// Maximum bytes of read-triggered compactions, in percent of flushed bytes; 0: none
-    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    read_compaction_percent: u32,
-    /// Memory of one memtable
-    #[arg(long = "memtable-size", alias = "memtable", value_name = "SIZE", default_value = "64m", value_parser = options::size)]
-    memtable: u64,
-    /// Target size of tables [default: the engine's]
-    #[arg(long, value_name = "SIZE", value_parser = options::size)]
-    table_size: Option<u64>,
-    /// Size of the smallest value that goes to a blob file [default: the engine's]
-    #[arg(long, value_name = "SIZE", value_parser = options::size)]
-    blob_threshold: Option<u64>,
-    /// Distribution of filter memory between runs
-    #[arg(long, value_enum, default_value = "by-level")]
-    filter_allocation: options::Allocation,
-    /// Compression of blocks
-    #[arg(long, value_enum, default_value = "lz4")]
-    compression: Codec,
     /// Method of reading table files
     #[arg(long, value_enum, default_value = "auto")]
     read_mode: Reads,
@@ -150,9 +122,6 @@ pub struct BenchArgs {
     /// Duration of each read step of `ltm`
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Random seed
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
     /// Continue with the store of the last bench instead of replacing it
     #[arg(long)]
     keep: bool,
@@ -175,16 +144,6 @@ pub struct BenchArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Codec {
-    /// No compression
-    None,
-    /// LZ4
-    Lz4,
-    /// Zstandard
-    Zstd,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Reads {
     /// The engine's choice
     Auto,
@@ -204,22 +163,41 @@ impl From<Reads> for ReadMode {
     }
 }
 
-impl From<Codec> for Compression {
-    fn from(c: Codec) -> Compression {
-        match c {
-            Codec::None => Compression::None,
-            Codec::Lz4 => Compression::Lz4,
-            Codec::Zstd => Compression::Zstd,
+impl BenchArgs {
+    /// Returns the description of the workload and the store: that of `--workload`, with the given
+    /// options.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and values that are out of bounds.
+    pub fn description(&self) -> Done<Description> {
+        let usual = Description { steps: plan::STANDARD.to_owned(), ..Description::default() };
+        let mut d = self.workload.description(&usual)?;
+        if let Some(policy) = &self.policy {
+            d.store.policy = policy.to_string();
         }
+        if !self.workloads.is_empty() {
+            d.steps = self.workloads.join(",");
+        }
+        if let Some(bytes) = self.data {
+            d.scale_to(bytes).map_err(|why| Failure::with_next(why, "give --keys instead"))?;
+        }
+        Ok(d)
     }
-}
 
-fn parse_value(text: &str) -> Result<ValueSize, String> {
-    text.parse()
-}
+    /// Returns the memory budget in bytes.
+    pub fn budget(&self) -> u64 {
+        self.workload.memory_budget.unwrap_or(StoreSettings::default().memory_budget)
+    }
 
-fn parse_distribution(text: &str) -> Result<Distribution, String> {
-    text.parse()
+    /// Returns the random seed.
+    pub fn seed(&self) -> u64 {
+        self.workload.seed.unwrap_or(Description::default().seed)
+    }
+
+    /// Returns the durability of a write.
+    pub fn durability(&self) -> Durability {
+        self.workload.durability.map_or_else(Durability::default, Durability::from)
+    }
 }
 
 /// Runs the selected bench, given the names of the options on the command line.

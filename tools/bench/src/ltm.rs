@@ -14,7 +14,7 @@ use std::time::Duration;
 use firn_kv::DbOptions;
 use firn_workload::limit::{self, MemoryGroup};
 use firn_workload::process::{Device, Usage};
-use firn_workload::{Config, Phase, Runner, Workload};
+use firn_workload::{Config, Description, Extent, Phase, Runner};
 use serde_json::{Value, json};
 
 use crate::Setting;
@@ -119,21 +119,19 @@ impl LtmBench<'_> {
         &mut self,
         store: &FirnStore,
         config: &Config,
-        workload: Workload,
+        name: &str,
         threads: usize,
         seconds: Option<u64>,
     ) -> Done {
-        let config = Config {
-            max_time: seconds.map(Duration::from_secs),
-            sample_every: 4,
-            ..config.clone()
-        };
+        let max_time = seconds.map(Duration::from_secs);
+        let config = Config { max_time, sample_every: 4, ..config.clone() };
         let runner = Runner::new(config).map_err(failure)?;
-        // More operations than any machine can run in the time.
-        let phase = Phase { workload, ops: seconds.map(|s| s.saturating_mul(20_000_000)), threads };
-        let name = if threads > 1 { format!("{workload}:{threads}") } else { workload.to_string() };
+        let mut phase: Phase = name.parse().map_err(Failure::new)?;
+        phase.threads = threads;
+        let name = phase.to_string();
+        phase.extent = seconds.map(|s| Extent::Seconds(s as f64));
         let progress = Progress::operations(&name, None);
-        self.step(&name, workload == Workload::FillRandom, || {
+        self.step(&name, !phase.mix.only_reads(), || {
             let o = runner
                 .run(store, &phase, |p| {
                     progress.at(p.ops);
@@ -148,27 +146,27 @@ impl LtmBench<'_> {
 fn measure(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     let dir = &setting.store.db;
     setting.prepare(dir, args.keep)?;
-    let plan = crate::plan::BenchPlan::of_options(args)?;
+    let plan = crate::plan::BenchPlan::of_options(args, args.description()?)?;
     let options = DbOptions { wal_segment: DbOptions::default().wal_segment, ..plan.db.clone() };
     let store = FirnStore::open(dir, options, TREE, plan.tree.clone()).map_err(failure)?;
     directory::mark(dir)?;
     let mut bench = LtmBench { dir, lines: vec![] };
     if !args.keep {
-        bench.phase(&store, &plan.config, Workload::FillRandom, 1, None)?;
+        bench.phase(&store, &plan.config, "fillrandom", 1, None)?;
         bench.step("wait", true, || {
             store.db.wait_idle().map(|()| (1, None)).map_err(Failure::from)
         })?;
     }
-    let threads = usize::from(args.threads).max(2);
+    let threads = plan.description.threads.max(2);
     let time = Some(args.seconds);
-    bench.phase(&store, &plan.config, Workload::ReadRandom, 1, time)?;
-    bench.phase(&store, &plan.config, Workload::ReadRandom, threads, time)?;
-    bench.phase(&store, &plan.config, Workload::SeekRandom, 1, time)?;
+    bench.phase(&store, &plan.config, "readrandom", 1, time)?;
+    bench.phase(&store, &plan.config, "readrandom", threads, time)?;
+    bench.phase(&store, &plan.config, "seekrandom", 1, time)?;
     bench.step(&format!("multi_get of {TOGETHER}"), false, || {
         multi_get(&store, &plan.config, args.seconds)
     })?;
-    bench.phase(&store, &plan.config, Workload::ReadSeq, 1, time)?;
-    print(setting, args, &bench.lines)
+    bench.phase(&store, &plan.config, "readseq", 1, time)?;
+    print(setting, args, &plan.description, &bench.lines)
 }
 
 /// Counts keys, not calls; latencies are those of calls.
@@ -181,7 +179,7 @@ fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Opt
     let mut ops = 0;
     while watch.seconds() < seconds as f64 {
         let keys: Vec<Vec<u8>> = (ops..ops + TOGETHER as u64)
-            .map(|i| key.set(scattered(i ^ config.seed) % config.num).to_vec())
+            .map(|i| key.set(scattered(i ^ config.seed) % config.keys).to_vec())
             .collect();
         let from = watch.nanos();
         store.tree.multi_get(&keys)?;
@@ -192,7 +190,7 @@ fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Opt
     Ok((ops, Some([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])))
 }
 
-fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[LtmLine]) -> Done {
+fn print(setting: &Setting<'_>, args: &BenchArgs, d: &Description, lines: &[LtmLine]) -> Done {
     let device = Device::of(&setting.store.db);
     let mut out = stdout();
     if setting.store.json {
@@ -205,7 +203,7 @@ fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[LtmLine]) -> Done {
         };
         let all: Value = json!({
             "firn": env!("CARGO_PKG_VERSION"),
-            "limit": args.limit, "num": args.num, "key_size": args.key_size, "budget": args.budget, "memtable": args.memtable,
+            "limit": args.limit, "workload": d,
             "device": device.as_ref().map(|d| &d.name), "read_ahead_kb": device.as_ref().and_then(|d| d.read_ahead_kb),
             "steps": lines.iter().map(line).collect::<Vec<_>>(),
         });
@@ -225,11 +223,11 @@ fn print(setting: &Setting<'_>, args: &BenchArgs, lines: &[LtmLine]) -> Done {
     writeln!(
         out,
         "{} keys of {} bytes in {}; memory: {limit}, of it {} for the store, memtables of {}; device {name}, read-ahead {ahead}\n",
-        count(args.num),
-        args.key_size,
+        count(d.keys),
+        d.key_size,
         setting.store.db.display(),
-        bytes(args.budget),
-        bytes(args.memtable)
+        bytes(d.store.memory_budget),
+        bytes(d.store.memtable_size)
     )?;
     let mut t = table(&[
         "step",

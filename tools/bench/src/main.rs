@@ -4,14 +4,14 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use firn_bench::{BenchArgs, EXAMPLES, Setting, given, run};
+use firn_bench::{BenchArgs, Setting, examples, given, run};
 use firn_kv::Error;
 use firn_tools::options::StoreArgs;
 use firn_tools::output;
 
 /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
 #[derive(Parser, Debug)]
-#[command(name = "firn-bench", version, after_help = EXAMPLES.replace("firn bench", "firn-bench"), max_term_width = 120)]
+#[command(name = "firn-bench", version, after_help = examples().replace("firn bench", "firn-bench"), max_term_width = 120)]
 struct BenchCli {
     #[command(flatten)]
     store: StoreArgs,

@@ -22,7 +22,7 @@ use crate::run::failure;
 #[derive(Args, Clone, Debug)]
 pub struct QueueArgs {
     /// queue: Deletions before the searched key
-    #[arg(long, value_name = "DELETIONS", default_value = "100k", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "DELETIONS", default_value = "100k", value_parser = firn_workload::phase::parse_count)]
     deletions: u64,
     /// queue: Trees per result
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -31,10 +31,10 @@ pub struct QueueArgs {
     #[arg(long, value_name = "ORDERS", value_enum, value_delimiter = ',', default_values_t = DeleteOrder::value_variants().iter().copied())]
     orders: Vec<DeleteOrder>,
     /// queue: Number of queues of the order `queues`
-    #[arg(long, value_name = "QUEUES", default_value = "10", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "QUEUES", default_value = "10", value_parser = firn_workload::phase::parse_count)]
     queues: u64,
     /// queue: Keys of the published recipe; 0 skips it
-    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "KEYS", default_value = "1m", value_parser = firn_workload::phase::parse_count)]
     recipe: u64,
     /// queue: Duration of each step of the recipe
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -225,7 +225,7 @@ fn recipe(setting: &Setting<'_>, args: &QueueArgs) -> Done<Vec<Scans>> {
     let db = open(setting)?;
     directory::mark(&setting.store.db)?;
     let tree = db.tree("t", options(0))?;
-    let store = FirnStore { db, tree, dir: setting.store.db.clone() };
+    let store = FirnStore::of(db, tree, &setting.store.db);
     scans_among_deletions(&store, args.recipe, args.recipe_seconds).map_err(failure)
 }
 

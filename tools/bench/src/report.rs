@@ -9,20 +9,19 @@ use crate::Setting;
 use crate::advice::{AdviceFacts, advise};
 use crate::run::{Bench, MeasuredRun};
 use firn_tools::io::stdout;
-use firn_tools::options::allocation_name;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
 /// Prints everything.
 pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
-    let advice = advise(&AdviceFacts::of(setting, args, bench));
+    let advice = advise(&AdviceFacts::of(setting, bench));
     let mut out = stdout();
     if setting.store.json {
         writeln!(out, "{:#}", as_json(setting, args, bench, &advice))?;
         return Ok(out.flush()?);
     }
     let style = setting.store.style();
-    writeln!(out, "{}\n", settings(setting, args))?;
+    writeln!(out, "{}\n", settings(setting, bench))?;
     write!(out, "{}", print_table(&steps_table(bench), style))?;
     writeln!(
         out,
@@ -41,17 +40,18 @@ pub fn print(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench) -> Done {
     Ok(out.flush()?)
 }
 
-fn settings(setting: &Setting<'_>, args: &BenchArgs) -> String {
+fn settings(setting: &Setting<'_>, bench: &Bench) -> String {
+    let d = &bench.description;
     format!(
         "{} keys of {} bytes in {}; policy {}, memory {}, memtables of {}, compression {}, durability {}",
-        count(args.num),
-        args.key_size,
+        count(d.keys),
+        d.key_size,
         setting.store.db.display(),
-        args.policy,
-        bytes(args.budget),
-        bytes(args.memtable),
-        format!("{:?}", args.compression).to_lowercase(),
-        format!("{:?}", args.durability).to_lowercase(),
+        d.store.policy,
+        bytes(d.store.memory_budget),
+        bytes(d.store.memtable_size),
+        d.store.compression,
+        d.store.durability,
     )
 }
 
@@ -202,13 +202,8 @@ fn as_json(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench, advice: &[Str
     json!({
         "firn": env!("CARGO_PKG_VERSION"),
         "dir": setting.store.db.display().to_string(),
-        "options": {
-            "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
-            "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
-            "policy": args.policy.to_string(), "budget": args.budget, "memtable": args.memtable,
-            "compression": format!("{:?}", args.compression).to_lowercase(),
-            "filter_allocation": allocation_name(args.filter_allocation.into()), "seed": args.seed, "keep": args.keep,
-        },
+        "workload": bench.description,
+        "keep": args.keep,
         "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),
         "seconds": bench.seconds,
         "live_keys": bench.live_keys,

@@ -8,11 +8,11 @@ use firn_kv::ErrorKind;
 use firn_kv::stats::Stats;
 use firn_workload::firn::FirnStore;
 use firn_workload::process::{Usage, disk_bytes};
-use firn_workload::{Outcome, Phase, Runner};
+use firn_workload::{Description, Outcome, Phase, Runner, Step};
 
 use crate::Setting;
 use crate::picture::Picture;
-use crate::plan::{BenchPlan, BenchStep};
+use crate::plan::BenchPlan;
 use crate::timed::TimedStore;
 use crate::{BenchArgs, directory};
 use firn_tools::io::{self, Stopwatch};
@@ -70,6 +70,8 @@ pub struct Bench {
     pub live_bytes: u64,
     /// Seconds from the first step's start to the last one's end.
     pub seconds: f64,
+    /// The workload and the store.
+    pub description: Description,
 }
 
 /// Runs the plan.
@@ -81,7 +83,9 @@ pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &BenchPlan) -> Don
     if let Some(path) = &args.html {
         drop(io::create(path).map_err(|e| Failure::file("create", path, &e))?);
     }
-    let store = FirnStore::open(dir, plan.db.clone(), TREE, plan.tree.clone()).map_err(failure)?;
+    let ttl = plan.description.store.ttl_secs;
+    let store = FirnStore::open_with_ttl(dir, plan.db.clone(), TREE, plan.tree.clone(), ttl)
+        .map_err(failure)?;
     directory::mark(dir)?;
     let mut config = plan.config.clone();
     config.interval = INTERVAL;
@@ -112,7 +116,8 @@ pub fn measure(setting: &Setting<'_>, args: &BenchArgs, plan: &BenchPlan) -> Don
     if let Some(s) = series {
         s.end()?;
     }
-    let bench = Bench { steps, live_keys, live_bytes, seconds };
+    let description = plan.description.clone();
+    let bench = Bench { steps, live_keys, live_bytes, seconds, description };
     if let (Some(path), Some(picture)) = (&args.html, picture) {
         picture.write(path, &bench)?;
     }
@@ -124,7 +129,7 @@ pub fn failure(e: firn_workload::Error) -> Failure {
     match e.downcast::<firn_kv::Error>() {
         Ok(e) if e.kind() == ErrorKind::NoSpace => Failure::with_next(
             e.to_string(),
-            "use fewer keys (--num), or a directory on a larger device (--db)",
+            "use fewer keys (--keys), or a directory on a larger device (--db)",
         ),
         Ok(e) => Failure::Engine(*e),
         Err(other) => Failure::new(other.to_string()),
@@ -145,17 +150,17 @@ pub fn words(f: Failure) -> firn_workload::Error {
 fn take(
     store: &FirnStore,
     runner: &Runner,
-    step: &BenchStep,
+    step: &Step,
     at: usize,
     mut series: Option<&mut Series>,
     mut picture: Option<&mut Picture>,
 ) -> Done<Option<Outcome>> {
-    let BenchStep::Run(phase) = step else {
+    let Step::Run(phase) = step else {
         let progress = Progress::operations(&step.to_string(), None);
         progress.say("working".into());
         match step {
-            BenchStep::Compact => store.tree.compact()?,
-            BenchStep::Flush => store.tree.flush()?,
+            Step::Compact => store.tree.compact()?,
+            Step::Flush => store.tree.flush()?,
             _ => store.db.wait_idle()?,
         }
         return Ok(None);
@@ -187,13 +192,8 @@ fn take(
 /// Returns the total operations of a phase for its progress bar: each thread of a full scan reads
 /// everything.
 fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
-    use firn_workload::Workload::{ReadReverse, ReadSeq};
-    let ops = phase.total_ops(runner.config().num);
-    if matches!(phase.workload, ReadSeq | ReadReverse) {
-        ops.saturating_mul(phase.threads as u64)
-    } else {
-        ops
-    }
+    let ops = phase.total_ops(runner.config().keys);
+    if phase.mix.full_scan.is_some() { ops.saturating_mul(phase.threads as u64) } else { ops }
 }
 
 /// Returns the live keys, and the raw bytes of them and their values, as the base of space

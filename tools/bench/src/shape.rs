@@ -29,6 +29,38 @@ const ALONE: [(&str, BenchShape); 5] = [
     ("small", BenchShape::Small),
 ];
 
+/// Options of workloads and of the store.
+const WORKLOAD: &[&str] = &[
+    "workload",
+    "steps",
+    "keys",
+    "key-size",
+    "value-size",
+    "random-share",
+    "distribution",
+    "rate",
+    "threads",
+    "seed",
+    "memtable-size",
+    "table-size",
+    "compression",
+    "filter",
+    "filter-allocation",
+    "blob-threshold",
+    "blob-gc-percent",
+    "tombstone-age-secs",
+    "ttl-secs",
+    "background-threads",
+    "memory-budget",
+    "background-rate",
+    "read-compaction-percent",
+    "durability",
+    "policy",
+    "data",
+    "read-mode",
+    "keep",
+];
+
 /// Returns the options of `bench` on the command line, by long name, without those of every
 /// command.
 pub fn given(bench: &Command, matches: &ArgMatches) -> Vec<String> {
@@ -57,67 +89,24 @@ impl BenchShape {
         }
     }
 
-    fn takes(self) -> &'static [&'static str] {
+    fn takes(self) -> Vec<&'static str> {
         match self {
-            BenchShape::Workloads => &[
-                "num",
-                "reads",
-                "key-size",
-                "value-size",
-                "threads",
-                "distribution",
-                "durability",
-                "policy",
-                "memory-budget",
-                "background-rate",
-                "read-compaction-percent",
-                "memtable-size",
-                "table-size",
-                "blob-threshold",
-                "filter-allocation",
-                "compression",
-                "read-mode",
-                "seed",
-                "keep",
-                "series",
-                "html",
-            ],
-            BenchShape::Ltm => &[
-                "limit",
-                "seconds",
-                "num",
-                "key-size",
-                "value-size",
-                "threads",
-                "distribution",
-                "durability",
-                "policy",
-                "memory-budget",
-                "background-rate",
-                "read-compaction-percent",
-                "memtable-size",
-                "table-size",
-                "blob-threshold",
-                "filter-allocation",
-                "compression",
-                "read-mode",
-                "seed",
-                "keep",
-            ],
-            BenchShape::Cliffs => &["bound", "history"],
+            BenchShape::Workloads => [WORKLOAD, &["reads", "series", "html"]].concat(),
+            BenchShape::Ltm => [WORKLOAD, &["limit", "seconds"]].concat(),
+            BenchShape::Cliffs => vec!["bound", "history"],
             BenchShape::Queue => {
-                &["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"]
+                vec!["deletions", "rounds", "orders", "queues", "recipe", "recipe-seconds"]
             }
             BenchShape::Trees => {
-                &["trees", "num", "memory-budget", "memtable-size", "durability", "seed"]
+                vec!["trees", "keys", "memory-budget", "memtable-size", "durability", "seed"]
             }
-            BenchShape::Small => &["stores", "records"],
+            BenchShape::Small => vec!["stores", "records"],
         }
     }
 
     /// Returns an error for options that this bench does not accept.
     pub fn check(self, given: &[String]) -> Done {
-        refuse_others(self.name(), self.takes(), given)
+        refuse_others(self.name(), &self.takes(), given)
     }
 }
 

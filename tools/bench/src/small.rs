@@ -21,10 +21,10 @@ use crate::run::failure;
 #[derive(Args, Clone, Debug)]
 pub struct SmallArgs {
     /// small: Number of stores
-    #[arg(long, value_name = "STORES", default_value = "1000", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "STORES", default_value = "1000", value_parser = firn_workload::phase::parse_count)]
     stores: u64,
     /// small: Records in each, of 16 and 100 bytes
-    #[arg(long, value_name = "RECORDS", default_value = "100", value_parser = firn_workload::spec::parse_count)]
+    #[arg(long, value_name = "RECORDS", default_value = "100", value_parser = firn_workload::phase::parse_count)]
     records: u64,
 }
 

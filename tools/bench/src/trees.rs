@@ -30,23 +30,25 @@ pub struct TreeArgs {
 }
 
 fn parse_trees(text: &str) -> Result<u64, String> {
-    let n = firn_workload::spec::parse_count(text)?;
+    let n = firn_workload::phase::parse_count(text)?;
     if (1..=1_000_000).contains(&n) { Ok(n) } else { Err("1 to 1,000,000".into()) }
 }
 
 /// Measures one number of trees.
 fn measure(setting: &Setting<'_>, args: &BenchArgs, n: u64) -> Done<Value> {
     setting.make_room(&setting.store.db)?;
-    let memory_budget = usize::try_from(args.budget).unwrap_or(usize::MAX);
+    let d = args.description()?;
+    let memory_budget = usize::try_from(d.store.memory_budget).unwrap_or(usize::MAX);
     let options =
-        DbOptions { memory_budget, durability: args.durability.into(), ..DbOptions::default() };
-    let tree = TreeOptions { memtable_size: args.memtable as usize, ..TreeOptions::default() };
+        DbOptions { memory_budget, durability: args.durability(), ..DbOptions::default() };
+    let memtable_size = d.store.memtable_size as usize;
+    let tree = TreeOptions { memtable_size, ..TreeOptions::default() };
     let open = |dir: &Path| {
         let store = FirnEmbedded::open(dir, options.clone(), tree.clone())?;
         directory::mark(dir).map_err(words)?;
         Ok(store)
     };
-    let (costs, store) = trees(&setting.store.db, n, args.num, args.seed, open).map_err(failure)?;
+    let (costs, store) = trees(&setting.store.db, n, d.keys, d.seed, open).map_err(failure)?;
     let stats = store.db.stats();
     let mut all = json!(costs);
     let ours = json!({
@@ -80,6 +82,7 @@ fn measure_apart(setting: &Setting<'_>, n: u64) -> Done<Value> {
 
 /// Runs the bench.
 pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
+    let d = args.description()?;
     let cases: Vec<Value> = match args.trees.apart {
         Some(n) => vec![measure(setting, args, n)?],
         None => args.trees.trees.iter().map(|&n| measure_apart(setting, n)).collect::<Done<_>>()?,
@@ -87,11 +90,16 @@ pub fn run(setting: &Setting<'_>, args: &BenchArgs) -> Done {
     if setting.store.json {
         println!(
             "{}",
-            json!({ "budget": args.budget, "puts": args.num, "key": KEY, "value": VALUE, "cases": cases })
+            json!({ "budget": d.store.memory_budget, "puts": d.keys, "key": KEY, "value": VALUE, "cases": cases })
         );
         return Ok(());
     }
-    println!("{} puts of {} bytes, budget {}", count(args.num), KEY + VALUE, bytes(args.budget));
+    println!(
+        "{} puts of {} bytes, budget {}",
+        count(d.keys),
+        KEY + VALUE,
+        bytes(d.store.memory_budget)
+    );
     let head = [
         "trees",
         "make s",

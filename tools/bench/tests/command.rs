@@ -35,7 +35,7 @@ fn bench(dir: &Path, args: &[&str]) -> Output {
 #[test]
 fn it_measures_and_goes_on_with_its_own_store() {
     let t = Temp::new("own");
-    let small = ["fillrandom,readrandom", "--num", "2000", "--memtable-size", "1m", "--json"];
+    let small = ["fillrandom,readrandom", "--keys", "2000", "--memtable-size", "1m", "--json"];
     for _ in 0..2 {
         let ran = bench(&t.0, &small);
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -44,20 +44,20 @@ fn it_measures_and_goes_on_with_its_own_store() {
             said["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap()).collect();
         assert_eq!(steps, ["fillrandom", "readrandom"]);
     }
-    let kept = bench(&t.0, &["readrandom", "--keep", "--num", "2000"]);
+    let kept = bench(&t.0, &["readrandom", "--keep", "--keys", "2000"]);
     assert!(kept.status.success(), "{}", String::from_utf8_lossy(&kept.stderr));
 }
 
 #[test]
 fn it_replaces_no_store_in_which_it_knows_not_all() {
     let t = Temp::new("other");
-    assert!(bench(&t.0, &["fillseq", "--num", "100"]).status.success());
+    assert!(bench(&t.0, &["fillseq", "--keys", "100"]).status.success());
     // A tree as created by the data model: `firn bench` would inspect it, this command does not
     // touch it.
     let db = Db::open(&t.0).unwrap();
     db.tree("system.schema", TreeOptions::default()).unwrap().put("k", "v").unwrap();
     drop(db);
-    let ran = bench(&t.0, &["fillseq", "--num", "100"]);
+    let ran = bench(&t.0, &["fillseq", "--keys", "100"]);
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(
         ran.status.code() == Some(2)
@@ -71,7 +71,7 @@ fn it_replaces_no_store_in_which_it_knows_not_all() {
 #[test]
 fn options_of_other_benches_are_refused() {
     let t = Temp::new("options");
-    let ran = bench(&t.0, &["small", "--num", "5"]);
+    let ran = bench(&t.0, &["small", "--keys", "5"]);
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.code() == Some(2) && said.contains("small does not take --num"), "{said}");
+    assert!(ran.status.code() == Some(2) && said.contains("small does not take --keys"), "{said}");
 }

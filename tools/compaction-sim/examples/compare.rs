@@ -8,23 +8,25 @@ use compaction_sim::model::meter::SimOutcome;
 use compaction_sim::model::sim::{Setup, run};
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::report::metric::METRICS;
-use compaction_sim::workload::{Pattern, SimPhase, SimWorkload};
+use compaction_sim::workload::{SimPhase, SimWorkload};
 use firn_kv::TreeOptions;
+use firn_workload::{Distribution, ValueSize};
 
 const KEYS: u64 = 200_000;
 
 /// A day of a shop: its catalog is loaded in key order, popular articles change all day, and in the
 /// evening any article may be deleted.
 fn shop() -> SimWorkload {
-    let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
+    let popular = Distribution::Zipfian { theta: 0.9 };
+    let value = ValueSize::Uniform(50, 150);
     SimWorkload {
         keys: KEYS,
         phases: vec![
-            phase(Pattern::Series(1), KEYS, 0.0),
-            phase(Pattern::Zipfian(0.9), 3 * KEYS, 0.0),
-            phase(Pattern::Uniform, KEYS, 0.3),
+            SimPhase::of(Distribution::Series(1), KEYS, 0.0),
+            SimPhase::of(popular, 3 * KEYS, 0.0),
+            SimPhase::of(Distribution::Uniform, KEYS, 0.3),
         ],
-        content: ContentSize { key_len: 16, value_len: (50, 150), random: 0.5, sample: vec![] },
+        content: ContentSize { value, numbers: KEYS, ..ContentSize::default() },
         ttl_micros: 0,
         seed: 1,
         per_memtable: None,

@@ -32,7 +32,7 @@ fn outcome(
     policy: &str,
     custom: Option<Arc<dyn SimPolicy>>,
 ) -> Result<SimOutcome, Box<dyn std::error::Error>> {
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    let content = ContentSize { random: 1.0, ..ContentSize::default() };
     let options = TreeOptions {
         policy: policy.parse::<Policy>()?,
         memtable_size: 1 << 20,

@@ -24,7 +24,7 @@
 //! use firn_kv::TreeOptions;
 //!
 //! // 100,000 writes of 16 + 100 bytes to 20,000 keys, with Zipfian popularity.
-//! let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+//! let content = ContentSize::default();
 //! let workload = SimWorkload::of(SimOpKind::Zipfian(0.9), 100_000, 20_000, content);
 //! let options = TreeOptions {
 //!     policy: "leveled:8:base=1m".parse()?,

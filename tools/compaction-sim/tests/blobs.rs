@@ -9,12 +9,17 @@ use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::stats::Stats;
 use firn_kv::{Compression, Policy, TreeOptions};
+use firn_workload::ValueSize;
 
 const INTERVAL: u64 = 1_000_000;
 
-fn workload(kind: &str, ops: u64, value_len: (usize, usize)) -> SimWorkload {
+fn workload(kind: &str, ops: u64, (least, most): (usize, usize)) -> SimWorkload {
     let kind: SimOpKind = kind.parse().unwrap();
-    let content = ContentSize { key_len: 16, value_len, random: 1.0, sample: vec![] };
+    let content = ContentSize {
+        value: ValueSize::Uniform(least, most),
+        random: 1.0,
+        ..ContentSize::default()
+    };
     SimWorkload { seed: 7, ..SimWorkload::of(kind, ops, ops / 5, content) }
 }
 
@@ -89,16 +94,24 @@ fn the_exact_model_is_the_engine_but_for_copied_blocks() {
 fn numbers_alone_come_near() {
     for policy in policies() {
         for (kind, garbage) in [("uniform", 30), ("zipfian:0.9", 30), ("insert", 30)] {
-            let (options, workload) = (
-                options(policy.clone(), Compression::None, garbage),
-                workload(kind, 20_000, (100, 900)),
-            );
-            let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
-            let o = simulate(&options, &workload, false);
-            for (name, engine, ours) in figures(&stats, &o) {
+            let options = options(policy.clone(), Compression::None, garbage);
+            // A compaction more or less at the end changes a single history much.
+            let mut sums: Vec<(&str, f64, f64)> = vec![];
+            for seed in 7..11 {
+                let workload = SimWorkload { seed, ..workload(kind, 20_000, (100, 900)) };
+                let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
+                let o = simulate(&options, &workload, false);
+                for (i, (name, engine, ours)) in figures(&stats, &o).into_iter().enumerate() {
+                    match sums.get_mut(i) {
+                        Some(sum) => (sum.1, sum.2) = (sum.1 + engine, sum.2 + ours),
+                        None => sums.push((name, engine, ours)),
+                    }
+                }
+            }
+            for (name, engine, ours) in sums {
                 let off = ours / engine.max(1.0) - 1.0;
                 println!("{policy} {kind}: {name} {engine} {ours} {off:.3}");
-                let most = if name == "flushed" { 0.02 } else { 0.17 };
+                let most = if name == "flushed" { 0.01 } else { 0.17 };
                 assert!(off.abs() < most, "{policy} {kind}, {name}: {engine} and {ours}");
             }
         }

@@ -21,7 +21,7 @@ const M: u64 = 1 << 20;
 
 fn workload(ops: u64) -> SimWorkload {
     let (keys, phases) = SimOpKind::Insert.phases(ops, 0);
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    let content = ContentSize { random: 1.0, ..ContentSize::default() };
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }
 

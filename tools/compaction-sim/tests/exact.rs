@@ -11,14 +11,21 @@ use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, FilterAllocation, Policy, TreeOptions};
+use firn_workload::ValueSize;
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
 const INTERVAL: u64 = 1_000_000;
 
-fn workload(kind: SimOpKind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> SimWorkload {
-    let content = ContentSize { key_len: 16, value_len, random: 0.5, sample: vec![] };
+fn workload(
+    kind: SimOpKind,
+    ops: u64,
+    ttl_secs: u64,
+    (least, most): (usize, usize),
+) -> SimWorkload {
+    let value = ValueSize::Uniform(least, most);
+    let content = ContentSize { value, ..ContentSize::default() };
     let workload = SimWorkload::of(kind, ops, ops / 3, content);
-    SimWorkload { ttl_micros: ttl_secs * 1_000_000, seed: 7, ..workload }
+    SimWorkload { seed: 7, ..workload.expiring(ttl_secs * 1_000_000) }
 }
 
 fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) -> TreeOptions {
@@ -48,28 +55,30 @@ fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
         stats.compactions
     );
     let more = o.flush_bytes as f64 / stats.flush_bytes as f64 - 1.0;
-    assert!((-0.01..0.25).contains(&more), "{what}: {more}");
+    assert!((-0.02..0.25).contains(&more), "{what}: {more}");
 }
 
 /// Compares both, and reports differences.
 fn compare(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
+    let is_compressed = options.compression != [Compression::None];
     let (o, shape) = simulated_in_memory(&options, &workload, INTERVAL, true).unwrap();
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
     assert_eq!(
-        [o.flushes, o.merges, o.moves, o.drops, o.flush_bytes, o.merge_read, o.merge_written],
-        [
-            stats.flushes,
-            stats.compactions,
-            stats.moves,
-            stats.drops,
-            stats.flush_bytes,
-            stats.compaction_read,
-            stats.compaction_written
-        ],
+        [o.flushes, o.merges, o.moves, o.drops],
+        [stats.flushes, stats.compactions, stats.moves, stats.drops],
         "{what}"
     );
+    // With compression a table may differ by a byte: its properties have times, and an identity.
+    let slack = u64::from(is_compressed);
+    for (ours, real, tables) in [
+        (o.flush_bytes, stats.flush_bytes, 2 * o.flushes),
+        (o.merge_read, stats.compaction_read, 8 * o.merges),
+        (o.merge_written, stats.compaction_written, 8 * o.merges),
+    ] {
+        assert!(ours.abs_diff(real) <= slack * tables, "{what}: {ours} {real}");
+    }
     let real: Vec<_> = stats.trees[0]
         .runs
         .iter()
@@ -92,7 +101,15 @@ fn compare(options: TreeOptions, workload: SimWorkload) {
             )
         })
         .collect();
-    assert_eq!(ours, real, "{what}");
+    // A run has a table or two.
+    let is_near = |(a, b): (&(u8, u64, usize, u64, u64, u64), &(u8, u64, usize, u64, u64, u64))| {
+        (a.0, a.1, a.2, a.4, a.5) == (b.0, b.1, b.2, b.4, b.5)
+            && a.3.abs_diff(b.3) <= slack * a.2 as u64
+    };
+    assert!(
+        ours.len() == real.len() && ours.iter().zip(&real).all(is_near),
+        "{what}: {ours:?} {real:?}"
+    );
     assert_eq!(
         levels(&shape).iter().map(|l| l.tables).sum::<usize>(),
         real.iter().map(|r| r.2).sum::<usize>()
@@ -231,7 +248,7 @@ fn copied_blocks_change_little() {
                 stats.compactions
             );
             let more = stats.compaction_written as f64 / (o.merge_written as f64).max(1.0) - 1.0;
-            assert!((0.0..0.03).contains(&more) || o.merge_written == 0, "{name}: {more}");
+            assert!((-0.02..0.04).contains(&more) || o.merge_written == 0, "{name}: {more}");
         }
     }
 }

@@ -9,10 +9,11 @@ use compaction_sim::model::sim::run;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::validate::small_tree;
-use compaction_sim::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
+use compaction_sim::workload::{SimOpKind, SimPhase, SimWorkload};
 use firn_kv::policy::{LazyLeveled, TimeWindow};
 use firn_kv::{Compression, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
+use firn_workload::{Distribution, ValueSize};
 
 const MEMTABLE: u64 = 64 << 10;
 /// Nanoseconds between two writes.
@@ -27,13 +28,9 @@ struct RandomHistory {
 impl RandomHistory {
     fn new(rng: &mut Rng, policy: Policy, kind: SimOpKind, ops: u64) -> RandomHistory {
         let from = 20 + rng.below(100) as usize;
-        let (keys, phases) = kind.phases(ops, ops / (2 + rng.below(6)));
-        let content = ContentSize {
-            key_len: 16,
-            value_len: (from, from + rng.below(100) as usize),
-            random: 0.5,
-            sample: vec![],
-        };
+        let keys = ops / (2 + rng.below(6));
+        let value = ValueSize::Uniform(from, from + rng.below(100) as usize);
+        let content = ContentSize { value, ..ContentSize::default() };
         let seed = rng.below(1 << 40);
         RandomHistory {
             options: TreeOptions {
@@ -43,14 +40,7 @@ impl RandomHistory {
                 table_size: MEMTABLE << rng.below(3),
                 ..TreeOptions::default()
             },
-            workload: SimWorkload {
-                keys,
-                phases,
-                content,
-                ttl_micros: 0,
-                seed,
-                per_memtable: None,
-            },
+            workload: SimWorkload { seed, ..SimWorkload::of(kind, ops, keys, content) },
         }
     }
 
@@ -119,7 +109,7 @@ fn expired_windows_return_their_space() {
             TimeWindow { window_secs, min_runs: 2 + rng.below(4) as u32, ..TimeWindow::default() };
         let ops = (2 * ttl + 8 * window_secs) * 1_000_000_000 / INTERVAL;
         let mut h = RandomHistory::new(&mut rng, policy.into(), SimOpKind::Insert, ops);
-        h.workload.ttl_micros = ttl * 1_000_000;
+        h.workload = h.workload.expiring(ttl * 1_000_000);
         let per_second = 1e9 / INTERVAL as f64 * (h.workload.put_bytes() + 40.0);
         let most = (ttl + 2 * window_secs) as f64 * per_second + 2.0 * MEMTABLE as f64;
         let all = ops as f64 * h.workload.put_bytes();
@@ -179,11 +169,8 @@ fn deletes_are_as_old_as_declared() {
             RandomHistory::new(&mut rng, policy, SimOpKind::Deletes(share), 15_000 + secs * 2000);
         h.options.tombstone_age_secs = secs;
         // Later puts, which do not renew any delete.
-        h.workload.phases.push(SimPhase {
-            pattern: Pattern::Uniform,
-            ops: 3 * secs * 1_000_000_000 / INTERVAL,
-            deletes: 0.0,
-        });
+        let ops = 3 * secs * 1_000_000_000 / INTERVAL;
+        h.workload.phases.push(SimPhase::of(Distribution::Uniform, ops, 0.0));
         let fill = MEMTABLE as f64 / h.workload.put_bytes() * INTERVAL as f64 / 1e9;
         for exact in [true, false] {
             let o = h.simulate(exact);

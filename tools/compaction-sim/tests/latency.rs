@@ -5,17 +5,14 @@ use clap::Parser;
 use compaction_sim::cli::batch::simulate;
 use compaction_sim::cli::{SimCli, SimCommand};
 use compaction_sim::model::meter::SimOutcome;
-use compaction_sim::policy;
 
 fn run(args: &str) -> SimOutcome {
     let words = ["compaction-sim", "run"].into_iter().chain(args.split(' '));
     let SimCommand::Run(args) = SimCli::try_parse_from(words).unwrap().command else {
         unreachable!()
     };
-    let options = args.model.options();
-    let named = policy::parse(&args.policy, &options).unwrap();
-    let setup = args.model.setup(&named, &options, false).unwrap();
-    simulate(&args.policy, &setup).unwrap()
+    let (policy, setup) = args.setup().unwrap();
+    simulate(&policy, &setup).unwrap()
 }
 
 #[test]
@@ -67,11 +64,11 @@ fn shared_filters_err_less_for_the_same_memory() {
             ))
         };
         let (usual, shared) = (of("by-level"), of("monkey"));
-        // Filters of small runs, which are soon compacted, are longer. And leveled chooses other
-        // tables if they end a little sooner.
+        // Filters of small runs, which are soon compacted, are longer, and weigh beside compressed
+        // entries. And leveled chooses other tables if they end a little sooner.
         let more = shared.write_amplification / usual.write_amplification - 1.0;
         let least = if policy.starts_with("leveled") { -0.01 } else { 0.0 };
-        assert!((least..0.01).contains(&more), "{policy} {more}");
+        assert!((least..0.03).contains(&more), "{policy} {more}");
         let memory = shared.filter_bytes / usual.filter_bytes;
         assert!((0.9..1.1).contains(&memory), "{policy} {memory}");
         let errors = shared.blocks_per_miss / usual.blocks_per_miss;

@@ -5,8 +5,9 @@ use compaction_sim::history::{RecordedHistory, parse};
 use compaction_sim::model::sim;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::run_in_memory;
-use compaction_sim::workload::{Pattern, SimOpKind, SimWorkload};
+use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::{Compression, Policy, TreeOptions};
+use firn_workload::Distribution;
 
 const KEYS: u64 = 8_000;
 const OPS: u64 = 50_000;
@@ -27,7 +28,7 @@ fn workload(kind: SimOpKind, has_load: bool) -> SimWorkload {
     let (keys, mut phases) = kind.phases(OPS, KEYS);
     phases[1].ops += if has_load { 0 } else { KEYS };
     phases.drain(..usize::from(!has_load));
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let content = ContentSize::default();
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None }
 }
 
@@ -79,8 +80,8 @@ fn a_skewed_load_is_replayed_as_the_engine_does_it() {
             found.phases, found.keys
         );
         assert_eq!(found.phases.len(), 1 + usize::from(has_load), "{kind}");
-        let found_skew = match found.phases.last().unwrap().pattern {
-            Pattern::Zipfian(skew) => skew,
+        let found_skew = match found.phases.last().unwrap().order {
+            Distribution::Zipfian { theta } => theta,
             _ => 0.0,
         };
         assert!((found_skew - skew).abs() < 0.06, "{kind}: {found_skew}");

@@ -18,7 +18,7 @@ use firn_server::{DescriptorPlan, Options, Server, ServerError, StoreLocation, T
 use firn_tools::io::stdout;
 use firn_tools::options::{self, Durable};
 use firn_tools::output::{Done, Failure, bytes, count};
-use firn_workload::spec::parse_count;
+use firn_workload::phase::parse_count;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 

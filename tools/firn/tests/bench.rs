@@ -20,7 +20,7 @@ fn steps(bench: &Value) -> Vec<String> {
 #[test]
 fn a_bench_larger_than_memory_counts_device_io() {
     let t = Temp::new("bench", "ltm");
-    let small = ["--num", "3000", "--memtable-size", "1m", "--seconds", "1"];
+    let small = ["--keys", "3000", "--memtable-size", "1m", "--seconds", "1"];
     let all = t.json(&[&["bench", "ltm", "--limit", "0", "--json"][..], &small].concat());
     assert_eq!(
         steps(&all),
@@ -55,7 +55,7 @@ fn bench_measures_and_concludes() {
     let t = Temp::new("bench", "bench");
     let drawn = ["--series", "series.csv", "--html", "page.html"];
     let all = t.json(
-        &[&["bench", "--num", "2000", "--memtable-size", "1m", "--json"][..], &drawn].concat(),
+        &[&["bench", "--keys", "2000", "--memtable-size", "1m", "--json"][..], &drawn].concat(),
     );
     let names = steps(&all);
     assert!(
@@ -85,7 +85,7 @@ fn bench_measures_and_concludes() {
         "bench",
         "readrandom:2",
         "--keep",
-        "--num",
+        "--keys",
         "2000",
         "--memtable-size",
         "1m",
@@ -98,7 +98,7 @@ fn bench_measures_and_concludes() {
             "bench",
             "fillseq",
             "readseq",
-            "--num",
+            "--keys",
             "500",
             "--memtable-size",
             "1m",
@@ -112,7 +112,7 @@ fn bench_measures_and_concludes() {
     );
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
     fs::write(t.path("db/notes.txt"), "mine").unwrap();
-    t.firn(&["bench", "--num", "100"]).said(2, &["notes.txt", "left alone"]);
+    t.firn(&["bench", "--keys", "100"]).said(2, &["notes.txt", "left alone"]);
     assert_eq!(t.firn(&["scan", "--keys-only", "--hex"]).good().lines().count(), 500);
 }
 
@@ -122,7 +122,7 @@ fn bench_knows_ycsb_and_refuses_unknown_workloads() {
     let args = [
         "bench",
         "ycsb,mixgraph,deleterandom",
-        "--num",
+        "--keys",
         "1000",
         "--value-size",
         "50",
@@ -135,13 +135,13 @@ fn bench_knows_ycsb_and_refuses_unknown_workloads() {
     assert_eq!(steps(&ran).len(), 9);
     t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
     t.firn(&["bench", "--policy", "lazy-leveled:1"]).said(2, &["ratio"]);
-    t.firn(&["bench", "--num", "0"]).said(2, &["num"]);
+    t.firn(&["bench", "--keys", "0"]).said(2, &["num"]);
 }
 
 #[test]
 fn bench_merges_and_deletes_ranges() {
     let t = Temp::new("bench", "merges");
-    let small = ["--num", "3000", "--memtable-size", "1m", "--json"];
+    let small = ["--keys", "3000", "--memtable-size", "1m", "--json"];
     let ran = t.json(
         &[&["bench", "mergerandom,compact,readseq,fillseq,deleterange@5,readmissing"][..], &small]
             .concat(),
@@ -168,7 +168,7 @@ fn benches_of_shapes_measure_every_case() {
     // Each number of trees runs in its own process. Several numbers must not make each process
     // measure several.
     for (numbers, expected) in [("1,3,3", vec![1, 3, 3]), ("2", vec![2])] {
-        let all = t.json(&["bench", "trees", "--trees", numbers, "--num", "2000", "--json"]);
+        let all = t.json(&["bench", "trees", "--trees", numbers, "--keys", "2000", "--json"]);
         let made: Vec<u64> =
             all["cases"].as_array().unwrap().iter().map(|c| c["trees"].as_u64().unwrap()).collect();
         assert_eq!(made, expected);
@@ -181,7 +181,7 @@ fn benches_of_shapes_measure_every_case() {
             "{all}"
         );
     }
-    let text = t.firn(&["bench", "trees", "--trees", "1,2", "--num", "2k"]).good();
+    let text = t.firn(&["bench", "trees", "--trees", "1,2", "--keys", "2k"]).good();
     assert!(text.contains("2,000 puts of 116 bytes") && text.lines().count() >= 4, "{text}");
     let small = t.json(&["bench", "small", "--stores", "3", "--records", "5", "--json"]);
     assert!((small["stores"] == 3) && small["steps"].as_array().unwrap().len() >= 7, "{small}");
@@ -209,14 +209,14 @@ fn benches_of_shapes_measure_every_case() {
 fn bench_leaves_a_loaded_store_alone() {
     let t = Temp::new("bench", "loaded");
     t.firn(&["put", "a", "1"]).good();
-    t.firn(&["bench", "--num", "100"]).said(2, &["no bench has made", "--db"]);
+    t.firn(&["bench", "--keys", "100"]).said(2, &["no bench has made", "--db"]);
     assert_eq!(t.firn(&["scan"]).good(), "a\t1\n");
 }
 
 #[test]
 fn a_bench_does_not_delete_user_keys() {
     let t = Temp::new("bench", "mine");
-    let bench = ["bench", "fillseq", "--num", "100"];
+    let bench = ["bench", "fillseq", "--keys", "100"];
     t.firn(&bench).good();
     // Completes a removal that was interrupted.
     fs::remove_file(t.path("db/CURRENT")).unwrap();
@@ -261,7 +261,7 @@ fn unused_options_of_a_bench_are_refused() {
     t.firn(&["bench", "cliffs", "--bound", "0"]).said(2, &["a number above 0"]);
     t.firn(&["bench", "cliffs", "--bound", "nan"]).said(2, &["a number above 0"]);
     t.firn(&["bench", ""]).said(2, &["no workload is named"]);
-    t.firn(&["bench", "fillseq", "--num", "100", "--html", "nowhere/x.html"])
+    t.firn(&["bench", "fillseq", "--keys", "100", "--html", "nowhere/x.html"])
         .said(2, &["cannot create nowhere/x.html"]);
     // Each is refused before anything is created.
     assert!(!t.path("db").exists());

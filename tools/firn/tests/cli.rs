@@ -242,7 +242,7 @@ fn foreign_directories_are_left_alone() {
         &["load", &file][..],
         &["get", "k"],
         &["verify"],
-        &["bench", "--num", "100"],
+        &["bench", "--keys", "100"],
         &["delete", "k"],
     ] {
         t.firn_bytes(args).said(2, &["error:"]);

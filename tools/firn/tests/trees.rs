@@ -180,7 +180,7 @@ fn stats_are_looked_at_again() {
 fn advice_follows_from_the_recorded_load() {
     let t = Temp::new("trees", "advise");
     // Compacted to one run, the store is larger than the 16 memtables that the simulation needs.
-    let (num, memtable) = (["--num", "40k"], ["--memtable-size", "64k"]);
+    let (num, memtable) = (["--keys", "40k"], ["--memtable-size", "64k"]);
     let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
     t.firn(&fill.concat()).good();
     let output = t.json(&["advise", "--tree", "bench", "--reads", "100/s", "--json"]);

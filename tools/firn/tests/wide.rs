@@ -500,7 +500,7 @@ fn a_small_bench_of_rows_measures_everything() {
     let (code, _, err) = temp.firn_parts("db2", &["bench", "--model", "wide", "--rows", "5"]);
     assert_eq!(code, 2, "{err}");
     // The next bench replaces its store, unless it has a user's keyspace.
-    let next = ["bench", "fillseq", "--num", "100"];
+    let next = ["bench", "fillseq", "--keys", "100"];
     temp.good("db", &["cli", "-e", "create keyspace Music;"]);
     let (code, _, err) = temp.firn_parts("db", &next);
     assert!(

@@ -18,7 +18,8 @@ use crate::model::sim::Setup;
 use crate::model::size::{ContentSize, check_entry};
 use crate::model::ssd::SsdShape;
 use crate::policy::NamedPolicy;
-use crate::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
+use crate::workload::{SimOpKind, SimPhase, SimWorkload};
+use firn_workload::{Distribution, ValueSize};
 
 /// Maximum number of memtables of a simulated store.
 const MEMTABLES: f64 = 2048.0;
@@ -162,9 +163,9 @@ impl StoreProfile {
         };
         let content = ContentSize {
             key_len: self.entry.0,
-            value_len: (self.entry.1, self.entry.1),
+            value: ValueSize::Fixed(self.entry.1),
             random: 1.0,
-            sample: vec![],
+            ..ContentSize::default()
         };
         let held = (self.held * scale / self.bytes()).max(1.0);
         let (keys, phases) = if self.is_series() {
@@ -173,21 +174,16 @@ impl StoreProfile {
         } else {
             let (keys, mut phases) = self.kind.phases((held * (1.0 + TURNS)) as u64, held as u64);
             // The load is in order and at full speed: the following part matters.
-            if let Some(SimPhase { pattern, .. }) = phases.first_mut()
-                && *pattern == Pattern::Unique
+            if let Some(SimPhase { order, .. }) = phases.first_mut()
+                && *order == Distribution::Unique
             {
-                *pattern = Pattern::Series(1);
+                *order = Distribution::Series(1);
             }
             (keys, phases)
         };
-        let workload = SimWorkload {
-            keys,
-            phases,
-            content,
-            ttl_micros: (self.ttl * 1e6) as u64,
-            seed: 1,
-            per_memtable: None,
-        };
+        let workload =
+            SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+                .expiring((self.ttl * 1e6) as u64);
         let machine = self.machine_at(scale);
         Ok(Setup { custom: named.custom, ..Setup::new(options, workload, machine) })
     }
@@ -233,7 +229,7 @@ impl AdviseArgs {
     /// # Errors
     /// Missing or out-of-bounds options.
     pub fn profile(&self, known: Option<RecordedStore>) -> Done<StoreProfile> {
-        let machine = self.machine.machine();
+        let machine = self.machine.machine(self.background_threads);
         let known = known.unwrap_or_default();
         let ssd = self.machine.ssd();
         if let Some(ssd) = &ssd {

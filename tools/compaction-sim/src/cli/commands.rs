@@ -9,7 +9,7 @@ use firn_tools::install;
 use firn_tools::output::{Done, Failure};
 
 use crate::cli::batch::{simulate, simulate_all};
-use crate::cli::{CostModel, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
+use crate::cli::{RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs, filter_named};
 use crate::history::replay;
 use crate::model::machine::JITTER;
 use crate::model::meter::SimOutcome;
@@ -59,15 +59,13 @@ fn trace(args: &TraceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
 }
 
 fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let options = args.model.options();
-    let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
-    let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
+    let (policy, setup) = args.setup()?;
     if args.seeds > 1 {
-        return run_seeds(args, &setup, cli, out);
+        return run_seeds(args, &policy, &setup, cli, out);
     }
-    let mut outcome = simulate(&args.policy, &setup)?;
-    (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.words());
-    let all = vec![(args.policy.clone(), outcome)];
+    let mut outcome = simulate(&policy, &setup)?;
+    (outcome.policy, outcome.workload) = (policy.clone(), args.model.words());
+    let all = vec![(policy, outcome)];
     write_outcomes(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
@@ -85,8 +83,14 @@ fn with_seeds(name: &str, setup: &Setup, seeds: u64) -> Vec<(String, Setup)> {
 }
 
 /// Simulates with several seeds: prints an interval for each figure.
-fn run_seeds(args: &RunArgs, setup: &Setup, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let cases = with_seeds(&args.policy, setup, args.seeds);
+fn run_seeds(
+    args: &RunArgs,
+    policy: &str,
+    setup: &Setup,
+    cli: &SimCli,
+    out: &mut dyn Write,
+) -> Done {
+    let cases = with_seeds(policy, setup, args.seeds);
     let outcomes = simulate_all("seeds", &cases)?;
     let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
         (o.policy, o.workload) = (name.clone(), args.model.words());
@@ -121,12 +125,13 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
             given.iter().map(|g| (g.clone(), given.len() > 1)).collect()
         }
     }
-    let base = args.model.options();
+    let d = args.model.description()?;
+    let base = args.model.options(&d.store)?;
     let mut cases = vec![];
     for policy in &args.policies {
         let ratios = if policy::has_ratio(policy) { &args.ratios[..] } else { &[] };
         for (ratio, _) in or(ratios, 0) {
-            for (memtable, shown) in or(&args.memtable_sizes, args.model.memtable_size) {
+            for (memtable, shown) in or(&args.memtable_sizes, d.store.memtable_size) {
                 let mut name = if ratio > 0 {
                     policy::at_ratio(policy, ratio).map_err(Failure::new)?
                 } else {
@@ -138,23 +143,23 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
                 } else {
                     String::new()
                 };
-                for (table, shown) in or(&args.table_sizes, args.model.table_size) {
+                for (table, shown) in or(&args.table_sizes, d.store.table_size) {
                     let part = if shown {
                         format!(" t={}", firn_tools::output::bytes(table))
                     } else {
                         String::new()
                     };
-                    for (filter, shown) in or(&args.filters, args.model.filter.clone()) {
+                    for (filter, shown) in or(&args.filters, d.store.filter.clone()) {
                         let options = TreeOptions {
                             memtable_size: memtable as usize,
                             table_size: table,
-                            filter: vec![CostModel::filter(&filter)],
+                            filter: vec![filter_named(&filter)],
                             ..base.clone()
                         };
                         let named = policy::parse(&text, &options).map_err(Failure::new)?;
                         let last = if shown { format!(" {filter}") } else { String::new() };
                         let setup =
-                            args.model.setup(&named, &options, args.pictures.html.is_some())?;
+                            args.model.setup(&d, &named, &options, args.pictures.html.is_some())?;
                         cases.push((format!("{name}{part}{last}"), setup));
                     }
                 }

@@ -7,21 +7,26 @@ pub mod commands;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use clap::builder::{ArgPredicate, RangedU64ValueParser};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
-use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
+use firn_kv::{FilterKind, Policy, TreeOptions};
 use firn_tools::install;
-use firn_tools::options::{Allocation, size, size_per_second};
+use firn_tools::options::{size, size_per_second};
 use firn_tools::output::{Color, Done, Failure, Style};
+use firn_tools::workload::{self, WorkloadArgs, standard_phases, standard_workloads};
+use firn_workload::{Description, Step, StoreSettings, ValueSize};
 
 use crate::model::machine::{Load, Machine, MergeCost};
 use crate::model::sim::Setup;
-use crate::model::size::{ContentSize, MOST_VALUE, check_entry};
+use crate::model::size::check_entry;
 use crate::model::ssd::SsdShape;
 use crate::policy::{self, NamedPolicy, number};
 use crate::workload::sketch::TraceSketch;
 use crate::workload::trace;
-use crate::workload::{SimOpKind, SimPhase, SimWorkload};
+use crate::workload::{SimOpKind, SimWorkload};
+
+/// Bytes that named workloads write by default.
+const USUAL_DATA: u64 = 10 << 30;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 success, 1 findings (a wrong prediction), 2 the command could not run.
@@ -47,8 +52,11 @@ Examples:
 
 fn help() -> String {
     let policies = "Policies of the engine, with their parameters, given after colons in order or by name, as in tiered:4:max_runs=8:";
-    let workloads = SimOpKind::help();
-    format!("{EXAMPLES}\n\nWorkloads:\n{workloads}\n{policies}\n{}", Policy::help())
+    let (workloads, phases) = (standard_workloads(), standard_phases());
+    format!(
+        "{EXAMPLES}\n\nWorkloads:\n{workloads}\nPhases for --steps:\n{phases}\n{policies}\n{}",
+        Policy::help()
+    )
 }
 
 /// Predict the cost of a compaction policy: bytes written, space, time and stalls, with the
@@ -131,78 +139,29 @@ pub enum SimCommand {
 /// The tree, the workload and the machine.
 #[derive(Args, Debug, Clone)]
 pub struct CostModel {
-    /// Workload
-    #[arg(long, default_value = "uniform")]
-    pub workload: SimOpKind,
+    /// The workload and the store, as in `firn bench`. The default workload is uniform
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
     /// Use a trace of another store instead (`compaction-sim trace --help`): its keys, skew, sizes,
     /// deletes, and its rate if it has one and --ingest is not given
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "data", "live", "keys", "key_size", "value_size"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "steps", "data", "live", "keys", "key_size", "value_size"])]
     pub trace: Option<PathBuf>,
     /// Content of the trace, once it was read.
     #[arg(skip)]
     pub sketch: OnceLock<TraceSketch>,
-    /// Bytes of keys and values to write, including overwrites
-    #[arg(long, value_parser = size, default_value = "10g", default_value_if("live", ArgPredicate::IsPresent, "0"), value_name = "SIZE")]
-    pub data: u64,
-    /// Bytes of live keys and values: one copy of every key. Overwriting workloads write 4 times as
-    /// much, if --data is not given
+    /// Bytes of keys and values to write, including overwrites [default: 10g, or as a description
+    /// file says]
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub data: Option<u64>,
+    /// Bytes of live keys and values: one copy of every key
     #[arg(long, value_parser = size, value_name = "SIZE", conflicts_with = "keys")]
     pub live: Option<u64>,
-    /// Number of keys; a quarter of the operations if neither this nor --live is given
-    #[arg(long, value_parser = number, value_name = "N")]
-    pub keys: Option<u64>,
-    /// Bytes of a key, 8 to 524287
-    #[arg(long, default_value_t = 16, value_name = "BYTES")]
-    pub key_size: usize,
-    /// Bytes of a value: a number, or FROM-TO
-    #[arg(long, value_parser = span, default_value = "100", value_name = "BYTES")]
-    pub value_size: (usize, usize),
-    /// Compression of tables
-    #[arg(long, default_value = "none", value_parser = ["none", "lz4"])]
-    pub compression: String,
-    /// Incompressible share of the bytes of values, 0 to 1
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within(0.0, 1.0))]
-    pub random: f64,
-    /// Take the bytes of values from this file instead
+    /// Take the bytes of values from this file
     #[arg(long, value_name = "FILE")]
     pub sample: Option<PathBuf>,
-    /// Filter of tables
-    #[arg(long, default_value = "fuse8", value_parser = ["none", "fuse8", "fuse16"])]
-    pub filter: String,
-    /// Allocation of filter memory to runs
-    #[arg(long, value_enum, default_value = "by-level")]
-    pub filter_allocation: Allocation,
-    /// Size of a memtable
-    #[arg(long, value_parser = size, default_value = "64m", value_name = "SIZE")]
-    pub memtable_size: u64,
-    /// Target size of tables
-    #[arg(long, value_parser = size, default_value = "64m", value_name = "SIZE")]
-    pub table_size: u64,
-    /// Write values of at least this many bytes to blob files, which compactions do not rewrite; 0
-    /// disables it. Not with --ttl
-    #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
-    pub blob_threshold: u64,
-    /// Percent of garbage in blob files at which the worst of them are collected, 1 to 90
-    #[arg(long, default_value_t = 30, value_name = "PERCENT")]
-    pub blob_gc_percent: u8,
-    /// Maximum age of a delete in seconds; 0 for no bound. If it is 0, the strategy tsa uses a
-    /// tenth of the run's time
-    #[arg(
-        long = "tombstone-age-secs",
-        alias = "tombstone-age",
-        default_value_t = 0,
-        value_name = "SECONDS"
-    )]
-    pub tombstone_age: u64,
-    /// Age in seconds at which puts expire; 0 for never
-    #[arg(long, default_value_t = 0, value_name = "SECS")]
-    pub ttl: u64,
     /// Simulate every key: byte for byte the engine's writes, for small runs
     #[arg(long)]
     pub exact: bool,
-    /// Random seed
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
     /// The machine
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -212,9 +171,6 @@ pub struct CostModel {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
-    /// Background threads, at most 64
-    #[arg(long = "background-threads", alias = "threads", default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
-    pub threads: usize,
     /// Processor cores
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
@@ -278,9 +234,9 @@ pub struct Pictures {
 /// Arguments of `run`.
 #[derive(Args, Debug, Clone)]
 pub struct RunArgs {
-    /// Policy
-    #[arg(long, default_value = "tiered")]
-    pub policy: String,
+    /// Policy [default: tiered, or as a description file says]
+    #[arg(long)]
+    pub policy: Option<String>,
     /// Number of simulations with different random seeds, 1 to 100. With more than 1, job times
     /// vary as they do beside other work, and the minimum, the median and the maximum are printed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -339,8 +295,8 @@ pub struct ReplayArgs {
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
     /// Background threads, at most 64 [default: as recorded]
-    #[arg(long = "background-threads", alias = "threads", value_name = "N", value_parser = count_within(0, 64))]
-    pub threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = count_within(0, 64))]
+    pub background_threads: Option<usize>,
     /// Output
     #[command(flatten)]
     pub pictures: Pictures,
@@ -435,6 +391,9 @@ pub struct AdviseArgs {
     /// Size of a memtable [default: that of the log, else 64M]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub memtable_size: Option<u64>,
+    /// Background threads, at most 64
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
+    pub background_threads: usize,
     /// The machine
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -490,18 +449,6 @@ fn span_of_time(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("{text:?} is no time, as 30d, 12h, 5min, 90s, 10ms or 100us"))
 }
 
-/// Parses a length, or FROM-TO.
-fn span(text: &str) -> Result<(usize, usize), String> {
-    let one = |t: &str| t.parse::<usize>().map_err(|_| format!("{t:?} is no length"));
-    let (lo, hi) = text.split_once('-').unwrap_or((text, text));
-    let (lo, hi) = (one(lo)?, one(hi)?);
-    if lo <= hi && hi <= MOST_VALUE {
-        Ok((lo, hi))
-    } else {
-        Err(format!("{text:?} must be FROM-TO, at most {MOST_VALUE}"))
-    }
-}
-
 impl MachineArgs {
     /// Returns the SSD, if one is given.
     pub fn ssd(&self) -> Option<SsdShape> {
@@ -513,8 +460,8 @@ impl MachineArgs {
         })
     }
 
-    /// Returns the machine.
-    pub fn machine(&self) -> Machine {
+    /// Returns the machine with this many background threads.
+    pub fn machine(&self, threads: usize) -> Machine {
         let d = Machine::default();
         Machine {
             read_bandwidth: self.read_bandwidth.max(1) as f64,
@@ -522,7 +469,7 @@ impl MachineArgs {
             block_seconds: self.block_time,
             cache: self.cache as f64,
             cores: self.cores,
-            threads: self.threads,
+            threads,
             max_sealed: self.max_sealed,
             write_op: self.write_cpu,
             merge: MergeCost { byte: self.merge_cpu, ..d.merge },
@@ -532,40 +479,77 @@ impl MachineArgs {
     }
 }
 
+impl RunArgs {
+    /// Returns the policy of the run, as text, and its simulation.
+    ///
+    /// # Errors
+    /// Options that do not fit together.
+    pub fn setup(&self) -> Done<(String, Setup)> {
+        let d = self.model.description()?;
+        let policy = self.policy.clone().unwrap_or_else(|| d.store.policy.clone());
+        let options = self.model.options(&d.store)?;
+        let named = policy::parse(&policy, &options).map_err(Failure::new)?;
+        let setup = self.model.setup(&d, &named, &options, self.pictures.html.is_some())?;
+        Ok((policy, setup))
+    }
+}
+
 impl CostModel {
-    /// Returns the filter with this name.
-    pub fn filter(name: &str) -> FilterKind {
-        match name {
-            "none" => FilterKind::None,
-            "fuse16" => FilterKind::Fuse16,
-            _ => FilterKind::Fuse8,
+    /// Returns the description of the workload and the store.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and options that do not fit together.
+    pub fn description(&self) -> Done<Description> {
+        let usual = Description::standard("uniform").map_err(Failure::new)?;
+        let mut d = self.workload.description(&usual)?;
+        let refuse = |why: String| Failure::with_next(why, "give --keys instead");
+        if let Some(live) = self.live {
+            let put = d.key_size as f64 + self.value_size(&d).mean();
+            d.keys = ((live as f64 / put) as u64).max(1);
         }
+        let is_sized = self.live.is_some() || self.workload.keys.is_some();
+        match self.data {
+            Some(bytes) if is_sized => d.stretch_to(bytes).map_err(refuse)?,
+            Some(bytes) => d.scale_to(bytes).map_err(refuse)?,
+            None if is_sized || self.workload.is_file() => {}
+            None => d.scale_to(USUAL_DATA).map_err(refuse)?,
+        }
+        Ok(d)
+    }
+
+    /// Returns the size of the values that the first writing phase has.
+    fn value_size(&self, d: &Description) -> ValueSize {
+        let steps = d.steps().unwrap_or_default();
+        let mix = steps.iter().find_map(|step| match step {
+            Step::Run(phase) if !phase.mix.only_reads() => Some(&phase.mix),
+            _ => None,
+        });
+        mix.map_or(ValueSize::Fixed(100), |mix| mix.value_size(d.value_size))
     }
 
     /// Returns the tree's options, without the policy.
-    pub fn options(&self) -> TreeOptions {
-        TreeOptions {
-            compression: vec![if self.compression == "lz4" {
-                Compression::Lz4
-            } else {
-                Compression::None
-            }],
-            filter: vec![CostModel::filter(&self.filter)],
-            filter_allocation: self.filter_allocation.into(),
-            memtable_size: self.memtable_size as usize,
-            table_size: self.table_size,
-            blob_threshold: usize::try_from(self.blob_threshold).unwrap_or(usize::MAX),
-            blob_gc_percent: self.blob_gc_percent,
-            tombstone_age_secs: self.tombstone_age,
-            ..TreeOptions::default()
+    ///
+    /// # Errors
+    /// Values that are out of bounds, or that are not simulated.
+    pub fn options(&self, s: &StoreSettings) -> Done<TreeOptions> {
+        let refuse = |what: &str| Err(Failure::new(format!("{what} is not simulated")));
+        if s.background_rate.is_some() {
+            return refuse("a bound on the rate of compactions (background-rate)");
         }
+        if s.durability != "process" {
+            return refuse("a sync of each write (durability)");
+        }
+        workload::db_options(s)?;
+        workload::tree_options(s)
     }
 
     /// Returns the workload as text.
     pub fn words(&self) -> String {
-        self.trace
-            .as_ref()
-            .map_or_else(|| self.workload.to_string(), |path| format!("trace {}", path.display()))
+        match (&self.trace, &self.workload.workload, &self.workload.steps) {
+            (Some(path), ..) => format!("trace {}", path.display()),
+            (_, _, Some(steps)) => steps.clone(),
+            (_, name, None) => name.clone().unwrap_or_else(|| "uniform".to_owned()),
+        }
     }
 
     /// Returns the content of the trace, if there is one. Reads it once.
@@ -584,78 +568,57 @@ impl CostModel {
         Ok(self.sketch.get())
     }
 
-    /// Returns the number of keys and the phases of the workload, if a put has this many bytes.
-    fn phases(&self, put_bytes: f64) -> Done<(u64, Vec<SimPhase>)> {
-        let count = |bytes: u64| (bytes as f64 / put_bytes).max(1.0) as u64;
-        let (ops, keys) = match (self.live, self.workload.holds_all()) {
-            (None, _) => (count(self.data), self.keys.unwrap_or(count(self.data) / 4)),
-            (Some(live), Some(true)) if self.data == 0 => (count(live), count(live)),
-            (Some(live), Some(false)) => {
-                let data = if self.data == 0 { live.saturating_mul(4) } else { self.data };
-                (count(data), count(live))
-            }
-            (Some(_), _) => {
-                return Err(Failure::with_next(
-                    format!("the size of {} follows from the written data", self.workload),
-                    "give --data instead of --live",
-                ));
-            }
-        };
-        Ok(self.workload.phases(ops, keys.max(1)))
-    }
-
-    /// Returns the simulation of this policy.
+    /// Returns the simulation of a policy for this description, with these options of the tree.
     ///
     /// # Errors
     /// Options that do not fit together, as text.
-    pub fn setup(&self, named: &NamedPolicy, options: &TreeOptions, picture: bool) -> Done<Setup> {
-        if self.blob_threshold > 0 && self.ttl > 0 {
+    pub fn setup(
+        &self,
+        d: &Description,
+        named: &NamedPolicy,
+        options: &TreeOptions,
+        picture: bool,
+    ) -> Done<Setup> {
+        if d.store.blob_threshold > 0 && d.store.ttl_secs > 0 {
             return Err(Failure::with_next(
                 "values that expire cannot be in blob files",
-                "omit --blob-threshold or --ttl",
+                "omit --blob-threshold or --ttl-secs",
             ));
         }
-        let sample = match &self.sample {
-            Some(path) => read(path)?,
-            None => vec![],
-        };
-        let content = ContentSize {
-            key_len: self.key_size,
-            value_len: self.value_size,
-            random: self.random,
-            sample,
-        };
+        let sample = self.sample.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut workload = SimWorkload::described(d, sample).map_err(Failure::new)?;
         let sketch = self.sketch()?;
-        let content = match sketch {
-            Some(sketch) => sketch.content(content),
-            None => content,
-        };
-        check_entry(content.key_len, content.value_len.1).map_err(Failure::new)?;
-        let put_bytes = content.key_len as f64 + content.mean_value();
-        let (keys, phases) = match sketch {
-            Some(sketch) => sketch.phases(),
-            None => self.phases(put_bytes)?,
-        };
-        let ops: u64 = phases.iter().map(|p| p.ops).sum();
+        if let Some(sketch) = sketch {
+            workload.content = sketch.content(workload.content);
+            (workload.keys, workload.phases) = sketch.phases();
+        }
+        let content = &workload.content;
+        check_entry(content.key_len, content.value.max()).map_err(Failure::new)?;
+        let ops = workload.ops();
         if self.exact && ops > 200_000_000 {
             return Err(Failure::with_next(
                 format!("{ops} operations are too many to hold every key"),
                 "omit --exact, or reduce --data",
             ));
         }
-        let mut machine = self.machine.machine();
+        if self.exact && workload.phases.iter().any(|p| p.range_deletes > 0.0) {
+            return Err(Failure::with_next(
+                "range deletions are not simulated key by key",
+                "omit --exact",
+            ));
+        }
+        let mut machine = self.machine.machine(d.store.background_threads);
         if self.machine.ingest.is_none() {
             let recorded = sketch.and_then(TraceSketch::ingest);
-            machine.ingest = recorded.unwrap_or_else(|| machine.calm_rate(put_bytes));
+            let put_bytes = workload.put_bytes();
+            let of_rate = d.rate_of_all().map_err(Failure::new)?.map(|rate| rate * put_bytes);
+            machine.ingest = match recorded.or(of_rate) {
+                Some(ingest) => ingest,
+                // A description says everything: without a rate, writers are as fast as they can.
+                None if self.workload.is_file() => 0.0,
+                None => machine.calm_rate(put_bytes),
+            };
         }
-        let workload = SimWorkload {
-            keys,
-            phases,
-            content,
-            ttl_micros: self.ttl.saturating_mul(1_000_000),
-            seed: self.seed,
-            per_memtable: None,
-        };
         let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
         if named.ages && options.tombstone_age_secs == 0 {
             let nanos = ops as f64
@@ -673,6 +636,15 @@ impl CostModel {
             picture,
             ..Setup::new(options, workload, machine)
         })
+    }
+}
+
+/// Returns the filter with this name.
+pub fn filter_named(name: &str) -> FilterKind {
+    match name {
+        "none" => FilterKind::None,
+        "fuse16" => FilterKind::Fuse16,
+        _ => FilterKind::Fuse8,
     }
 }
 

@@ -25,9 +25,10 @@ use crate::history::course::CourseMoment;
 use crate::model::machine::{LogSpread, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::model::meter::SimOutcome;
 use crate::model::sim::{self, Setup};
-use crate::model::size::{ContentSize, KeySeries, Sizes};
+use crate::model::size::{ContentSize, KeySeries, Sizes, place};
 use crate::workload::choice::{FlushedVersions, KeyChoice, choice, loaded};
-use crate::workload::{Pattern, SimPhase, SimWorkload, place};
+use crate::workload::{SimPhase, SimWorkload};
+use firn_workload::{Distribution, ValueSize};
 
 /// Number of simulations that correct a machine's speeds.
 const FITS: usize = 8;
@@ -258,10 +259,9 @@ impl RecordedHistory {
         // compression was.
         let puts = (entries - deletes.min(entries)).max(1);
         let content = |len: usize| ContentSize {
-            key_len: 16,
-            value_len: (len, len),
+            value: ValueSize::Fixed(len),
             random: 0.0,
-            sample: vec![],
+            ..ContentSize::default()
         };
         let mut value = written as f64 / puts as f64;
         let in_order = self.is_ascending(self.ranges.len());
@@ -269,7 +269,8 @@ impl RecordedHistory {
         for _ in 0..3 {
             let content = content(value as usize);
             let size = Sizes::measure(&options, &content, per_flush, entries, series)?.flushed;
-            value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
+            let put = size.put + size.fixed / per_flush as f64;
+            value = (value + written as f64 / puts as f64 - put).clamp(0.0, 1e7);
         }
         let workload = SimWorkload {
             keys: 1,
@@ -293,21 +294,19 @@ impl RecordedHistory {
         // The last memtable stays as it is.
         let ops = self.versions().saturating_add(self.per_memtable() / 2);
         let unique = choice.keys >= entries as f64 * 1e3;
-        let pattern = match () {
-            () if self.is_ascending(self.ranges.len()) => Pattern::Series(1),
-            () if unique && deletes == 0 => Pattern::Unique,
-            () if choice.skew > 0.0 => Pattern::Zipfian(choice.skew),
-            () => Pattern::Uniform,
+        let order = match () {
+            () if self.is_ascending(self.ranges.len()) => Distribution::Series(1),
+            () if unique && deletes == 0 => Distribution::Unique,
+            () if choice.skew > 0.0 => Distribution::Zipfian { theta: choice.skew },
+            () => Distribution::Uniform,
         };
-        let drawn = matches!(pattern, Pattern::Uniform | Pattern::Zipfian(_));
+        let drawn = order.is_random();
         let load = if drawn { choice.load.min(ops - 1) } else { 0 };
         let in_order = self.is_ascending(loaded(&self.memtables));
-        let loading = if in_order { Pattern::Series(1) } else { Pattern::Unique };
+        let loading = if in_order { Distribution::Series(1) } else { Distribution::Unique };
         let share = deletes as f64 / entries.saturating_sub(load).max(1) as f64;
-        workload.phases = vec![
-            SimPhase { pattern: loading, ops: load, deletes: 0.0 },
-            SimPhase { pattern, ops: ops - load, deletes: share.min(1.0) },
-        ];
+        workload.phases =
+            vec![SimPhase::of(loading, load, 0.0), SimPhase::of(order, ops - load, share.min(1.0))];
         workload.phases.retain(|p| p.ops > 0);
         workload.keys = if drawn { choice.keys.max(load as f64) as u64 } else { ops }.max(1);
     }

@@ -41,7 +41,7 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let recorded = h.policy.clone().unwrap_or_default();
     let mut base = h.fitted(&recorded, args.cores)?;
     base.picture = args.pictures.html.is_some();
-    if let Some(threads) = args.threads {
+    if let Some(threads) = args.background_threads {
         base.machine.threads = threads;
     }
     let mut cases = vec![("as simulated".to_owned(), base.clone())];

@@ -15,7 +15,6 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::iter::Peekable;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::facts::TableFacts;
-use firn_kv::internals::base::key::{Kind, Seq, Trailer, head, successor};
+use firn_kv::internals::base::key::{Kind, Seq, Trailer, successor};
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::compaction::{
     CompactionJob, LsmShape, OutputSplits, RunShape, TableShape, piece_ends,
@@ -47,16 +46,21 @@ use firn_kv::{
 
 use crate::model::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 use crate::model::size::{ContentSize, Sizes, counted_table, counted_values};
-use crate::model::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
+use crate::model::store::{
+    LiveKeys, MadeRuns, PhaseCursor, PhaseTurn, SimClock, SimStore, Written,
+};
 use crate::workload::{SimOp, SimOps, SimWorkload};
+use firn_workload::values::ValuePool;
 
 /// A version of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ExactEntry {
     place: u64,
     trailer: u64,
-    /// Number of the operation, which determines its value.
+    /// Sequence number of the write.
     id: u64,
+    /// Number of the operation in its phase, which determines its value.
+    number: u64,
     /// Time of the write, in microseconds.
     stamp: u64,
     len: u32,
@@ -161,7 +165,11 @@ impl CompactionFilterPass for TtlPass {
 pub struct Exact {
     options: Arc<TreeOptions>,
     content: ContentSize,
-    ops: Peekable<SimOps>,
+    pool: Arc<ValuePool>,
+    ops: SimOps,
+    /// The phases, and the write that has no room yet.
+    phases: PhaseCursor,
+    next: Option<SimOp>,
     arenas: Arc<ArenaPool>,
     opener: Arc<TableOpener>,
     active: ExactBuffer,
@@ -202,12 +210,16 @@ impl Exact {
             content.random = 0.0;
             content.sample.clear();
         }
+        let pool = Arc::new(content.pool());
         let bottom = Sizes::measure(&options, &content, 1, 1, workload.series())?.bottom;
         let per_raw = (bottom.put + bottom.blob) / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,
             content,
-            ops: SimOps::new(workload).peekable(),
+            pool,
+            ops: SimOps::new(workload),
+            phases: PhaseCursor::new(&workload.phases),
+            next: None,
             arenas,
             opener: Arc::new(opener),
             active,
@@ -226,17 +238,14 @@ impl Exact {
     }
 
     /// Returns the memory that the next operation takes in a memtable.
-    fn next_cost(&mut self) -> usize {
-        let id = self.next_seq;
-        let Some(op) = self.ops.peek() else { return 0 };
-        let len = if op.delete { 0 } else { self.content.len_of(id) };
-        Memtable::cost(self.content.key_len.max(8), len)
+    fn next_cost(&self) -> usize {
+        let Some(op) = self.next else { return 0 };
+        Memtable::cost(self.content.key_len.max(8), op.len as usize)
     }
 
     /// Adds the operation to the memtable and returns its bytes; `None` if there is no space.
     fn add(&mut self, op: SimOp, stamp: u64) -> Option<f64> {
-        let id = self.next_seq;
-        let len = if op.delete { 0 } else { self.content.len_of(id) };
+        let (id, len) = (self.next_seq, op.len as usize);
         self.content.key(op.place, &mut self.key);
         if !self.active.mem.reserve(Memtable::cost(self.key.len(), len)) {
             return None;
@@ -249,8 +258,9 @@ impl Exact {
             place: op.place,
             trailer: trailer.0,
             id,
+            number: op.number,
             stamp,
-            len: len as u32,
+            len: op.len,
             blob: None,
         });
         self.next_seq += 1;
@@ -258,7 +268,7 @@ impl Exact {
         let before = if op.delete {
             self.live.remove(&op.place)
         } else {
-            self.live.insert(op.place, (len as u32, stamp))
+            self.live.insert(op.place, (op.len, stamp))
         };
         if self.ttl.is_some() && !op.delete {
             self.expiring.push_back((stamp, op.place));
@@ -300,7 +310,7 @@ impl Exact {
         let deletes: Vec<(u64, u64)> =
             entries.iter().filter(|e| e.is_delete()).map(|e| (e.id, e.stamp)).collect();
         let now = Rc::new(Cell::new(ExactEntry::default()));
-        let walk = ExactWalk::new(entries, self.content.clone(), now.clone());
+        let walk = ExactWalk::new(entries, self.content.clone(), self.pool.clone(), now.clone());
         let mut out = Counting {
             options: &self.options,
             place,
@@ -398,15 +408,38 @@ impl SimStore for Exact {
     fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written> {
         let mut done = Written::default();
         while done.ops < ops {
-            let Some(&op) = self.ops.peek() else {
-                done.ended = true;
-                break;
-            };
+            if self.next.is_none() {
+                let (phase, at) = self.ops.at();
+                match self.phases.enter(phase, at, &clock, done.ops) {
+                    PhaseTurn::Ended => {
+                        done.ended = true;
+                        break;
+                    }
+                    PhaseTurn::Paused => {
+                        done.paused = true;
+                        break;
+                    }
+                    PhaseTurn::Over => {
+                        self.ops.leave();
+                        continue;
+                    }
+                    PhaseTurn::Operations(_) => {}
+                }
+                match self.ops.step() {
+                    Some(Some(op)) => self.next = Some(op),
+                    Some(None) => {
+                        done.ops += 1;
+                        continue;
+                    }
+                    None => continue,
+                }
+            }
+            let Some(op) = self.next else { break };
             let Some(bytes) = self.add(op, clock.wall(done.ops + 1)) else {
                 done.full = true;
                 break;
             };
-            self.ops.next();
+            self.next = None;
             done.ops += 1;
             done.bytes += bytes;
         }
@@ -597,14 +630,20 @@ struct ExactWalk {
     entries: Vec<ExactEntry>,
     at: usize,
     content: ContentSize,
+    pool: Arc<ValuePool>,
     now: Rc<Cell<ExactEntry>>,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl ExactWalk {
-    fn new(entries: Vec<ExactEntry>, content: ContentSize, now: Rc<Cell<ExactEntry>>) -> ExactWalk {
-        ExactWalk { at: entries.len(), entries, content, now, key: vec![], value: vec![] }
+    fn new(
+        entries: Vec<ExactEntry>,
+        content: ContentSize,
+        pool: Arc<ValuePool>,
+        now: Rc<Cell<ExactEntry>>,
+    ) -> ExactWalk {
+        ExactWalk { at: entries.len(), entries, content, pool, now, key: vec![], value: vec![] }
     }
 
     fn go(&mut self, at: usize) -> Result<()> {
@@ -616,7 +655,10 @@ impl ExactWalk {
             match &e.blob {
                 _ if e.is_delete() => {}
                 Some(place) => place.encode(&mut self.value),
-                None => self.content.value(e.id, e.len as usize, e.stamp, &mut self.value),
+                None => {
+                    let len = e.len as usize;
+                    self.content.value(&self.pool, e.number, len, e.stamp, &mut self.value);
+                }
             }
         }
         Ok(())
@@ -642,18 +684,18 @@ impl Cursor for ExactWalk {
 
     fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(e) = self.entries.get(self.at) {
-            self.content.value(e.id, e.len as usize, e.stamp, out);
+            self.content.value(&self.pool, e.number, e.len as usize, e.stamp, out);
         }
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
-        let place = head(key);
+        let place = self.content.place(key);
         self.go(self.entries.partition_point(|e| e.order() < (place, Reverse(at.0))))
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let place = head(key);
+        let place = self.content.place(key);
         self.go(self.entries.partition_point(|e| e.place < place).wrapping_sub(1))
     }
 

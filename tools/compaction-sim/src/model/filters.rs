@@ -23,14 +23,21 @@ pub const OVERHEAD: f64 = 9.0 / 8.0;
 /// they were written.
 pub struct TableFilters {
     options: Arc<TreeOptions>,
+    /// Number of different first 8 bytes of keys.
+    span: f64,
     /// Bits of a fingerprint, by table, if runs share memory.
     shared: HashMap<u64, u8>,
 }
 
 impl TableFilters {
     /// Creates it without tables.
-    pub fn new(options: Arc<TreeOptions>) -> TableFilters {
-        TableFilters { options, shared: HashMap::new() }
+    pub fn new(options: Arc<TreeOptions>, span: f64) -> TableFilters {
+        TableFilters { options, span, shared: HashMap::new() }
+    }
+
+    /// Returns the position of a key in the key space, 0 to 1.
+    pub fn position(&self, key: &[u8]) -> f64 {
+        head(key) as f64 / self.span
     }
 
     fn usual(&self, level: u8) -> u8 {
@@ -86,7 +93,7 @@ impl TableFilters {
     pub fn read_run(&self, run: &RunShape) -> ReadRun {
         let none = ReadRun { entries: 0.0, covers: 0.0, errs: 0.0 };
         run.tables.iter().fold(none, |sum, t| {
-            let covers = (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64);
+            let covers = self.position(&t.last) - self.position(&t.first);
             let error = 0.5f64.powi(self.bits(run.level, t.id).into());
             ReadRun {
                 entries: sum.entries + t.entries as f64,
@@ -100,7 +107,7 @@ impl TableFilters {
 /// Returns the number of fingerprints of a binary fuse filter with this many keys (Graf and Lemire,
 /// "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022). Fewer keys need more per key,
 /// in segments whose length is a power of two.
-fn fingerprints(keys: u64) -> u64 {
+pub(crate) fn fingerprints(keys: u64) -> u64 {
     if keys == 0 {
         return 0;
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{Action, CompactionJob, LsmShape, RunShape, TableShape};
 use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
@@ -387,7 +386,7 @@ impl SimMeter {
         }
         let o = &self.outcome;
         let frame = || {
-            let runs = now.shape.runs.iter().map(|r| drawn(r)).collect();
+            let runs = now.shape.runs.iter().map(|r| drawn(r, now.filters)).collect();
             Ok::<_, Infallible>(PageFrame {
                 t: now.seconds,
                 ops: o.ops,
@@ -490,8 +489,8 @@ fn thin<T>(all: &mut Vec<T>) {
     });
 }
 
-fn drawn(run: &RunShape) -> DrawnRun {
-    let thousandth = |k: &[u8]| ((u128::from(head(k)) * 1000) >> 64) as u16;
+fn drawn(run: &RunShape, filters: &TableFilters) -> DrawnRun {
+    let thousandth = |k: &[u8]| (filters.position(k) * 1000.0) as u16;
     let bar =
         |t: &TableShape| (t.size, [thousandth(&t.first), thousandth(&t.last), u16::from(t.busy)]);
     DrawnRun::new(run.level, run.tables.iter().map(bar))

@@ -45,4 +45,13 @@ impl Setup {
             picture: false,
         }
     }
+
+    /// Returns the number of different first 8 bytes of keys: in the exact model keys are those of
+    /// the engine, otherwise positions.
+    pub fn key_span(&self) -> f64 {
+        match self.workload.content.numbers {
+            numbers if self.exact && numbers > 0 => numbers as f64,
+            _ => 2f64.powi(64),
+        }
+    }
 }

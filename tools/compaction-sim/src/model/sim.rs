@@ -127,7 +127,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(Sim {
             setup,
             ssd,
-            filters: TableFilters::new(options.clone()),
+            filters: TableFilters::new(options.clone(), setup.key_span()),
             values: SimBlobFiles::new(options.clone()),
             options,
             store,
@@ -294,12 +294,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
 
     /// Writes while background threads work. Returns the time of the last write.
     fn run_threaded(&mut self, progress: OnProgress<'_>) -> Result<f64> {
-        let (mut ended, mut stalled) = (None, None);
+        let (mut ended, mut stalled, mut paused) = (None, None, false);
         let arrival = self.machine().arrival(self.setup.workload.put_bytes());
         loop {
             self.start_work()?;
             self.running.assign_helpers();
-            let writing = ended.is_none() && stalled.is_none();
+            let writing = ended.is_none() && stalled.is_none() && !paused;
             let next = self.running.next_end(self.load(writing), self.now);
             if !writing {
                 let left = ended
@@ -311,6 +311,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     }
                     Some(nanos) => self.advance(nanos, false)?,
                     None if ended.is_some() => return Ok(ended.unwrap_or(self.now)),
+                    None if paused && stalled.is_none() => paused = false,
                     None => {
                         return Err(refused("writers wait and nobody works".to_owned()));
                     }
@@ -356,6 +357,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             if w.ended {
                 ended = Some(self.now);
             }
+            paused = w.paused;
         }
     }
 

@@ -9,13 +9,15 @@ use std::path::Path;
 use firn_kv::fs::WriteFile;
 use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::TableIdentity;
-use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, Trailer};
+use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, Trailer, head};
 use firn_kv::internals::compaction::whole_bits;
 use firn_kv::internals::sstable::{BlobOptions, BlobWriter, TableWriter, WriterOptions};
 use firn_kv::{FilterKind, Result, TreeOptions};
-use firn_workload::rng::{Rng, mix};
+use firn_workload::ValueSize;
+use firn_workload::rng::Rng;
+use firn_workload::values::ValuePool;
 
-use crate::model::filters::OVERHEAD;
+use crate::model::filters::{OVERHEAD, fingerprints};
 
 /// Name of the tree of a simulated store.
 pub const TREE: &str = "sim";
@@ -102,63 +104,87 @@ pub(crate) fn check_entry(key: usize, value: usize) -> Result<(), String> {
     ))
 }
 
+/// Returns the position of key `i` of `keys` in the 64-bit numbers.
+pub fn place(i: u64, keys: u64) -> u64 {
+    ((u128::from(i) << 64) / u128::from(keys.max(1))).min(u128::from(u64::MAX)) as u64
+}
+
 /// Returns the mean length of values between `least` and `most` bytes.
 pub(crate) fn mean_len((least, most): (usize, usize)) -> f64 {
     f64::midpoint(least as f64, most as f64)
 }
 
-/// Properties of keys and values.
+/// Properties of keys and values, which are those of `firn bench`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentSize {
     /// Bytes of a key, at least 8.
     pub key_len: usize,
-    /// Shortest and longest value in bytes; lengths are uniform between them.
-    pub value_len: (usize, usize),
-    /// Share of a value's bytes that are random, 0 to 1; the rest are zeros.
+    /// Bytes of a value.
+    pub value: ValueSize,
+    /// Share of a value's bytes that are random, 0 to 1; the rest repeats.
     pub random: f64,
     /// Real bytes of values, used cyclically instead of generated ones; empty for none.
     pub sample: Vec<u8>,
+    /// Number of keys, which contain the numbers below this; 0 if they contain their positions, as
+    /// hashes.
+    pub numbers: u64,
+    /// Whether a value begins with 8 more bytes, for the time of its write.
+    pub stamped: bool,
+}
+
+impl Default for ContentSize {
+    fn default() -> Self {
+        ContentSize {
+            key_len: 16,
+            value: ValueSize::Fixed(100),
+            random: 0.5,
+            sample: vec![],
+            numbers: 0,
+            stamped: false,
+        }
+    }
 }
 
 impl ContentSize {
     /// Returns the mean bytes of a value.
     pub fn mean_value(&self) -> f64 {
-        mean_len(self.value_len)
+        self.value.mean() + if self.stamped { 8.0 } else { 0.0 }
     }
 
-    /// Returns the length of the value of operation `id`.
-    pub fn len_of(&self, id: u64) -> usize {
-        let (lo, hi) = self.value_len;
-        if hi > lo { lo + (mix(id ^ 0x51_7c_c1_b7) % (hi - lo + 1) as u64) as usize } else { lo }
+    /// Returns the position of a key: the inverse of [`key`](Self::key).
+    pub fn place(&self, key: &[u8]) -> u64 {
+        if self.numbers > 0 { place(head(key), self.numbers) } else { head(key) }
     }
 
-    /// Writes the key with this number.
+    /// Returns the bytes of which values consist.
+    pub fn pool(&self) -> ValuePool {
+        if self.sample.is_empty() {
+            ValuePool::new(self.value.max(), self.random, 1)
+        } else {
+            ValuePool::of(&self.sample, self.value.max())
+        }
+    }
+
+    /// Writes the key at this position.
     pub fn key(&self, place: u64, out: &mut Vec<u8>) {
+        let number = match self.numbers {
+            0 => place,
+            // The least number at or above the position.
+            n => ((u128::from(place) * u128::from(n) + u128::from(u64::MAX)) >> 64) as u64,
+        };
         out.clear();
-        out.extend_from_slice(&place.to_be_bytes());
-        out.resize(self.key_len.max(8), b'.');
+        out.extend_from_slice(&number.to_be_bytes());
+        out.resize(self.key_len.max(8), b'0');
     }
 
-    /// Writes the value of operation `id`, written at `stamp` (microseconds): the stamp, then bytes
-    /// that depend on the operation's number.
-    pub fn value(&self, id: u64, len: usize, stamp: u64, out: &mut Vec<u8>) {
+    /// Writes the value of operation `number` of a phase, of `len` bytes, written at `stamp`
+    /// (microseconds). `pool` is that of [`pool`](Self::pool).
+    pub fn value(&self, pool: &ValuePool, number: u64, len: usize, stamp: u64, out: &mut Vec<u8>) {
         out.clear();
-        out.extend_from_slice(&stamp.to_le_bytes()[..len.min(8)]);
-        if !self.sample.is_empty() {
-            let from = (mix(id) % self.sample.len() as u64) as usize;
-            let turns = self.sample[from..].iter().chain(self.sample.iter().cycle());
-            out.extend(turns.take(len.saturating_sub(8)));
-            return;
+        if self.stamped {
+            out.extend_from_slice(&stamp.to_le_bytes()[..len.min(8)]);
         }
-        let random = ((len.saturating_sub(8)) as f64 * self.random) as usize;
-        let mut x = id;
-        while out.len() < 8 + random {
-            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            out.extend_from_slice(&mix(x).to_le_bytes());
-        }
-        out.truncate(8 + random);
-        out.resize(len.max(out.len().min(len)), 0);
-        out.truncate(len);
+        out.extend_from_slice(pool.value(number, self.value.max(), len - out.len()));
     }
 }
 
@@ -171,6 +197,8 @@ pub struct EntrySize {
     pub blob: f64,
     /// A delete.
     pub delete: f64,
+    /// Bytes of a table beyond those of its entries.
+    pub fixed: f64,
     /// Filter bits per key.
     pub filter_bits: f64,
     /// Bytes of the pinned index per put.
@@ -197,10 +225,15 @@ pub struct Sizes {
     pub bottom: EntrySize,
 }
 
+/// Returns the bytes of a filter with this many keys beyond those of a large filter.
+pub(crate) fn small_filter(keys: u64, bits: f64) -> f64 {
+    if bits > 0.0 { (fingerprints(keys) as f64 - OVERHEAD * keys as f64) * bits / 8.0 } else { 0.0 }
+}
+
 /// A file number as long as most blob files have in a store of some size.
 const FIRST_VALUES: u64 = 1000;
 
-/// Entries of a sample: enough to make the last block and the fixed parts negligible.
+/// Entries of a sample: enough to make the last block negligible.
 const SAMPLE: u64 = 20_000;
 
 impl Sizes {
@@ -220,13 +253,30 @@ impl Sizes {
         let per_block = (options.block_size as f64
             / (content.mean_value() + content.key_len as f64 + 4.0))
             .max(1.0);
-        let at = |level: u8, spread: u64| -> Result<EntrySize> {
-            let (put, blob) = sample(options, content, level, spread, series, Kind::Put)?;
-            let (delete, _) = sample(options, content, level, spread, series, Kind::Delete)?;
-            let filter_bits = options.filter_at(level.into()).bits().into();
-            Ok(EntrySize { put, blob, delete, filter_bits, index: 41.0 / per_block })
+        let pool = content.pool();
+        // A memtable has a part of the keys, and the last level all of them.
+        let space = if content.numbers > 0 { content.numbers as f64 } else { 2f64.powi(64) };
+        let dense = if content.numbers > 0 { 1.0 } else { space / total.max(1) as f64 };
+        let apart = (space / memtable.max(1) as f64).max(dense);
+        let at = |level: u8, spread: u64, gap: f64| -> Result<EntrySize> {
+            let keys = SampleKeys { level, spread, series, gap };
+            let many = keys.entries(content);
+            let few = (many / 4).max(1);
+            let of = |kind, n| sample(options, content, &pool, &keys, n, kind);
+            // Two tables give the bytes of an entry, and those that each table has besides. A small
+            // filter has more bits per key.
+            let bits = options.filter_at(level.into()).bits().into();
+            let line = |kind| -> Result<(f64, f64, f64)> {
+                let ((a, _), (b, blob)) = (of(kind, few)?, of(kind, many)?);
+                let (a, b) = (a - small_filter(few, bits), b - small_filter(many, bits));
+                let each = (b - a) / (many - few).max(1) as f64;
+                Ok((each, (b - each * many as f64).max(0.0), blob / many as f64))
+            };
+            let ((put, fixed, blob), (delete, ..)) = (line(Kind::Put)?, line(Kind::Delete)?);
+            Ok(EntrySize { put, blob, delete, fixed, filter_bits: bits, index: 41.0 / per_block })
         };
-        let (flushed, merged, bottom) = (at(0, memtable)?, at(1, total)?, at(2, 0)?);
+        let (flushed, merged, bottom) =
+            (at(0, memtable, apart)?, at(1, total, (apart * dense).sqrt())?, at(2, 0, dense)?);
         // If no other entries are between those of a block, compactions copy it.
         let is_copied = |s: KeySeries| memtable as f64 / s.series as f64 >= 2.0 * per_block;
         if options.summary.is_none() && series.is_some_and(is_copied) {
@@ -246,24 +296,60 @@ pub struct KeySeries {
     pub step: u64,
 }
 
-/// Returns the bytes of a table and of blob files per entry.
+/// The golden ratio: the fractions of its multiples are spread evenly.
+const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
+
+/// The keys of a sample.
+struct SampleKeys {
+    level: u8,
+    /// Spread of sequence numbers; 0 if they were dropped.
+    spread: u64,
+    series: Option<KeySeries>,
+    /// Mean distance between two keys that are numbers.
+    gap: f64,
+}
+
+impl SampleKeys {
+    /// Returns the number of entries of the sample.
+    fn entries(&self, content: &ContentSize) -> u64 {
+        let each = content.mean_value() + content.key_len.max(20) as f64;
+        let entries = (SAMPLE as f64 * 120.0 / each).clamp(200.0, SAMPLE as f64) as u64;
+        match content.numbers {
+            0 => entries,
+            // As many as there are at this distance.
+            numbers => entries.min((numbers as f64 / self.gap) as u64).max(200.min(numbers)),
+        }
+    }
+}
+
+/// Returns the bytes of a table of this many entries, and of its blob files.
 fn sample(
     options: &TreeOptions,
     content: &ContentSize,
-    level: u8,
-    spread: u64,
-    series: Option<KeySeries>,
+    pool: &ValuePool,
+    keys: &SampleKeys,
+    entries: u64,
     kind: Kind,
 ) -> Result<(f64, f64)> {
-    let entries = (SAMPLE as f64 * 120.0 / (content.mean_value() + content.key_len.max(20) as f64))
-        .clamp(200.0, SAMPLE as f64) as u64;
+    let SampleKeys { level, spread, series, gap } = *keys;
     let mut rng = Rng::new(7, u64::from(level));
     let filter_bits = options.filter_at(level.into()).bits().into();
     let mut writer = counted_table(options, level, 1, filter_bits, 0);
     let mut values = counted_values(options, level, FIRST_VALUES, 0);
     let (mut key, mut value) = (vec![], vec![]);
+    let numbers = content.numbers;
+    let space = if numbers > 0 { numbers as f64 } else { 2f64.powi(64) };
+    let gap = gap.min(space / entries as f64);
+    let mut next = (space - gap * entries as f64).max(0.0) as u64 / 2;
+    let first = next as f64;
     for i in 0..entries {
-        let anywhere = u64::MAX / entries * i + rng.below(u64::MAX / entries);
+        // Different numbers, which leave room for those that follow.
+        let number = (first + gap * (i as f64 + rng.unit())) as u64;
+        let anywhere = match numbers {
+            0 => number,
+            _ => place(number.clamp(next, (numbers - entries + i).max(next)), numbers),
+        };
+        next = number.max(next) + 1;
         let seq = match series {
             _ if spread == 0 => 0,
             None => 1 + rng.below(spread),
@@ -272,14 +358,14 @@ fn sample(
         };
         let in_series = |s: KeySeries| s.step.min(u64::MAX / entries) * i;
         content.key(series.map_or(anywhere, in_series), &mut key);
-        let id = rng.bits();
         match kind {
-            Kind::Put => content.value(
-                id,
-                content.len_of(id),
-                1_577_836_800_000_000 + rng.below(1 << 40),
-                &mut value,
-            ),
+            Kind::Put => {
+                let stamp = 1_577_836_800_000_000 + rng.below(1 << 40);
+                // Any number of entries has the mean length.
+                let len = content.value.quantile((i as f64 * GOLDEN_RATIO).fract())
+                    + if content.stamped { 8 } else { 0 };
+                content.value(pool, rng.below(1 << 40), len, stamp, &mut value);
+            }
             _ => value.clear(),
         }
         if kind == Kind::Put && value.len() >= options.blob_from() {
@@ -291,8 +377,8 @@ fn sample(
             writer.add(&key, Trailer::new(seq, kind), &value)?;
         }
     }
-    let blob = values.size() as f64 / entries as f64;
-    Ok((writer.finish()?.size as f64 / entries as f64, blob))
+    let blob = values.size() as f64;
+    Ok((writer.finish()?.size as f64, blob))
 }
 
 #[cfg(test)]
@@ -301,8 +387,7 @@ mod tests {
 
     #[test]
     fn an_entry_costs_its_bytes_and_a_little() {
-        let content =
-            ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+        let content = ContentSize { random: 1.0, ..ContentSize::default() };
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let sizes = Sizes::measure(&options, &content, 1000, 1 << 30, None).unwrap();
@@ -313,24 +398,79 @@ mod tests {
 
     #[test]
     fn keys_in_series_cost_less() {
-        let content = ContentSize { key_len: 16, value_len: (60, 60), random: 1.0, sample: vec![] };
+        let value = ValueSize::Fixed(60);
+        let content = ContentSize { value, random: 1.0, ..ContentSize::default() };
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let of = |series| Sizes::measure(&options, &content, 1 << 16, 1 << 30, series).unwrap();
         let [any, long, short] = [None, Some(100), Some(10_000)]
-            .map(|n| of(n.map(|series| KeySeries { series, step: 1 << 40 })));
+            .map(|n| of(n.map(|series| KeySeries { series, step: 1 << 20 })));
         assert!(short.bottom.put + 0.9 < any.bottom.put, "{any:?} {short:?}");
         assert!(long.flushed.put + 0.9 < any.flushed.put, "{any:?} {long:?}");
         assert_eq!((long.merged, long.bottom), (long.flushed, long.flushed), "copied");
     }
 
     #[test]
+    fn tables_of_any_size_have_the_bytes_of_their_entries() {
+        let options =
+            TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
+        let gap = 2f64.powi(44);
+        for (numbers, level, spread, gap) in
+            [(0, 0, 1 << 20, gap), (50_000, 2, 0, 1.0), (50_000, 0, 400, 125.0)]
+        {
+            let content = ContentSize { numbers, ..ContentSize::default() };
+            let memtable = if level == 0 { spread } else { 400 };
+            let sizes = Sizes::measure(&options, &content, memtable, 1 << 20, None).unwrap();
+            let size = if level == 0 { sizes.flushed } else { sizes.bottom };
+            for n in [300u64, 1000, 5000, 20_000] {
+                let keys = SampleKeys { level, spread, series: None, gap };
+                let pool = content.pool();
+                let (real, _) = sample(&options, &content, &pool, &keys, n, Kind::Put).unwrap();
+                let ours = size.put * n as f64 + size.fixed + small_filter(n, size.filter_bits);
+                let fits =
+                    n as f64 * gap <= if numbers > 0 { numbers as f64 } else { 2f64.powi(64) };
+                assert!(
+                    !fits || (ours / real - 1.0).abs() < 0.01,
+                    "{numbers}, level {level}, {n} entries: {ours}, not {real}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_value_has_its_length_and_its_stamp() {
-        let content = ContentSize { key_len: 16, value_len: (8, 500), random: 0.5, sample: vec![] };
-        let mut v = vec![];
+        let value = ValueSize::Uniform(8, 500);
+        let content = ContentSize { value, stamped: true, ..ContentSize::default() };
+        let (pool, mut v) = (content.pool(), vec![]);
         for len in [8, 9, 100, 500] {
-            content.value(3, len, 0x0102, &mut v);
+            content.value(&pool, 3, len, 0x0102, &mut v);
             assert_eq!((v.len(), v[0], v[1]), (len, 2, 1));
         }
+    }
+
+    #[test]
+    fn keys_are_the_numbers_of_their_positions() {
+        for numbers in [1, 7, 1000, 1_000_003] {
+            let content = ContentSize { numbers, ..ContentSize::default() };
+            let mut key = vec![];
+            for i in (0..numbers).step_by(1 + numbers as usize / 500) {
+                content.key(place(i, numbers), &mut key);
+                assert_eq!(key[..8], i.to_be_bytes(), "{i} of {numbers}");
+                assert_eq!(content.place(&key), place(i, numbers), "{i} of {numbers}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_are_close_cost_less() {
+        let options =
+            TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
+        let of = |numbers| {
+            let content = ContentSize { numbers, ..ContentSize::default() };
+            Sizes::measure(&options, &content, 10_000, 1 << 30, None).unwrap()
+        };
+        let (dense, sparse, hashed) = (of(10_000), of(1 << 40), of(0));
+        assert!(dense.flushed.put + 2.0 < sparse.flushed.put, "{dense:?} {sparse:?}");
+        assert!(sparse.flushed.put < hashed.flushed.put, "{sparse:?} {hashed:?}");
     }
 }

@@ -6,6 +6,7 @@ use firn_kv::Result;
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, TableShape};
 
 use crate::model::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
+use crate::workload::SimPhase;
 
 /// Times of operations: `nanos` before the first, and `interval` between two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +40,62 @@ pub struct Written {
     pub full: bool,
     /// Whether there is no next operation.
     pub ended: bool,
+    /// Whether the next phase waits for background work.
+    pub paused: bool,
+}
+
+/// The place of a store in the phases of its workload.
+#[derive(Clone, Debug)]
+pub struct PhaseCursor {
+    phases: Vec<SimPhase>,
+    /// The phase that has begun, and its first nanosecond.
+    begun: Option<(usize, f64)>,
+    /// The phase that has paused before its beginning.
+    paused: Option<usize>,
+}
+
+/// What a workload does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PhaseTurn {
+    /// This many operations of the phase.
+    Operations(u64),
+    /// The phase is over: the next one follows.
+    Over,
+    /// The phase waits until background work is done. It begins at the next call.
+    Paused,
+    /// There is no phase left.
+    Ended,
+}
+
+impl PhaseCursor {
+    /// Creates a cursor before the first phase.
+    pub fn new(phases: &[SimPhase]) -> PhaseCursor {
+        PhaseCursor { phases: phases.to_vec(), begun: None, paused: None }
+    }
+
+    /// Returns what comes next, after `done` operations of this phase, and `since` operations after
+    /// the clock's beginning.
+    pub fn enter(&mut self, phase: usize, done: u64, clock: &SimClock, since: u64) -> PhaseTurn {
+        let Some(p) = self.phases.get(phase) else { return PhaseTurn::Ended };
+        let now = clock.nanos + clock.interval * since as f64;
+        let began = match self.begun {
+            Some((begun, at)) if begun == phase => at,
+            _ if p.waits && self.paused != Some(phase) => {
+                self.paused = Some(phase);
+                return PhaseTurn::Paused;
+            }
+            _ => {
+                self.begun = Some((phase, now));
+                now
+            }
+        };
+        let mut left = p.ops.saturating_sub(done);
+        if p.seconds > 0.0 {
+            let nanos = (began + p.seconds * 1e9 - now).max(0.0);
+            left = left.min((nanos / clock.interval.max(1e-3)).ceil() as u64);
+        }
+        if left == 0 { PhaseTurn::Over } else { PhaseTurn::Operations(left) }
+    }
 }
 
 /// Output of a flush or a compaction.

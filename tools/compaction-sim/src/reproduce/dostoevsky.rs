@@ -24,7 +24,7 @@ pub(super) const PAPER: Paper = Paper {
     setup: "Lazy leveling, leveling and tiering as settings of the Fluid LSM-tree (section 4.2), \
             ratio 5, worst case: keys inserted or overwritten in random order. Sizes are ours: \
             2000 and 4000 memtables of 1 MiB.",
-    options: "--memtable-size 1M --table-size 2M --threads 0 --tombstone-age 0",
+    options: "--memtable-size 1M --table-size 2M --background-threads 0 --tombstone-age-secs 0",
     cases: &[
         ("leveling", "--workload insert --data 2G --policy fluid:5:1:1"),
         ("lazy", "--workload insert --data 2G --policy fluid:5:4:1"),

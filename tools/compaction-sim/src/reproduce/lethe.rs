@@ -16,8 +16,8 @@ pub(super) const PAPER: Paper = Paper {
               --table-size 1M --ingest 4M",
     cases: &[
         ("without", "--policy leveled:10:level0_runs=1:base=10m"),
-        ("FADE", "--policy fade:10:level0_runs=1:base=10m --tombstone-age 100"),
-        ("bound of the tree", "--policy leveled:10:level0_runs=1:base=10m --tombstone-age 100"),
+        ("FADE", "--policy fade:10:level0_runs=1:base=10m --tombstone-age-secs 100"),
+        ("bound of the tree", "--policy leveled:10:level0_runs=1:base=10m --tombstone-age-secs 100"),
     ],
     claims: &[
         claim("4.1", "Every delete is persistent by the threshold").figure("100 s", |o| {

@@ -30,7 +30,7 @@ pub(super) const PAPER: Paper = Paper {
     setup: "Leveling of ratio 2 with 5 bits of Bloom filter for each key, inserts in random \
             order; the trees that our policies leave, and filters over their runs by the paper's \
             own model (section 4). Memtables of 1 MiB and the amounts of data are ours.",
-    options: "--workload insert --memtable-size 1M --table-size 1M --threads 0 --value-size 1000",
+    options: "--workload insert --memtable-size 1M --table-size 1M --background-threads 0 --value-size 1000",
     cases: &[
         ("64 MiB", "--data 64M --policy fluid:2:1:1"),
         ("512 MiB", "--data 512M --policy fluid:2:1:1"),

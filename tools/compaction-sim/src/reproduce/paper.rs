@@ -10,7 +10,6 @@ use crate::cli::batch::simulate_all;
 use crate::cli::{SimCli, SimCommand};
 use crate::model::meter::SimOutcome;
 use crate::model::sim::Setup;
-use crate::policy;
 
 /// A paper and its simulated part.
 pub struct Paper {
@@ -123,7 +122,7 @@ pub struct ClaimFinding {
 impl Paper {
     /// Returns the command line of a case.
     pub fn command(&self, case: &str) -> String {
-        format!("compaction-sim run {} {case}", self.options)
+        format!("compaction-sim run --compression none {} {case}", self.options)
     }
 
     fn setup(&self, case: &str) -> Done<Setup> {
@@ -133,9 +132,7 @@ impl Paper {
         let SimCommand::Run(args) = cli.command else {
             return Err(Failure::new(format!("{line}: that is no run")));
         };
-        let options = args.model.options();
-        let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
-        args.model.setup(&named, &options, false)
+        Ok(args.setup()?.1)
     }
 
     /// Simulates all cases and evaluates each claim.

@@ -7,7 +7,7 @@ pub(super) const PAPER: Paper = Paper {
     title: "Unified compaction strategy (UnifiedCompactionStrategy.md, Apache Cassandra 5.0)",
     setup: "Scaling parameters −8 to 8, inserts in random order, as its arithmetic has it (no \
             overwrites). Memtables of 1 MiB and amounts of data are ours.",
-    options: "--workload insert --memtable-size 1M --table-size 1M --threads 0",
+    options: "--workload insert --memtable-size 1M --table-size 1M --background-threads 0",
     cases: &[
         ("L10", "--data 256M --policy unified:-8"),
         ("L4", "--data 256M --policy unified:-2"),

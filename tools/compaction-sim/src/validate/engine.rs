@@ -123,15 +123,16 @@ pub fn write(
     let options = if ttl.0 > 0 { ttl.hooked(options) } else { options.clone() };
     let tree = db.tree(crate::model::size::TREE, options)?;
     let clock = SimClock { nanos: 0.0, interval };
+    let (content, pool) = (&workload.content, workload.content.pool());
     let (mut key, mut value) = (vec![], vec![]);
     for (i, op) in SimOps::new(workload).enumerate() {
         let id = i as u64 + 1;
         before(id);
-        workload.content.key(op.place, &mut key);
+        content.key(op.place, &mut key);
         if op.delete {
             tree.delete(&key)?;
         } else {
-            workload.content.value(id, workload.content.len_of(id), clock.wall(id), &mut value);
+            content.value(&pool, op.number, op.len as usize, clock.wall(id), &mut value);
             tree.put(&key, &value)?;
         }
     }

@@ -9,6 +9,7 @@ use std::io::Write;
 use firn_kv::{Compression, TreeOptions};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, print_table, row, table};
+use firn_workload::ValueSize;
 use serde_json::json;
 
 use crate::cli::batch::simulate_all;
@@ -20,11 +21,6 @@ use crate::model::size::ContentSize;
 use crate::policy::{self, STRATEGIES};
 use crate::report::text::seconds;
 use crate::workload::{SimOpKind, SimWorkload};
-
-fn workload(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
-    let (keys, phases) = kind.phases(ops, keys);
-    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
-}
 
 /// Runs `validate`.
 ///
@@ -68,8 +64,8 @@ pub fn small_tree(
         ..TreeOptions::default()
     };
     let options = TreeOptions { policy: policy::parse(policy_name, &options)?.policy, ..options };
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
-    let workload = workload(workload_name.parse()?, ops, ops / 4, content);
+    let content = ContentSize::default();
+    let workload = SimWorkload::of(workload_name.parse()?, ops, ops / 4, content);
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
     Ok(Setup { exact, ..Setup::new(options, workload, machine) })
 }
@@ -159,13 +155,9 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             };
             options.policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
             let kind: SimOpKind = workload_name.parse().map_err(Failure::new)?;
-            let content = ContentSize {
-                key_len: 16,
-                value_len: (200, 200),
-                random: 0.5,
-                sample: sample.to_vec(),
-            };
-            let workload = workload(kind, 200_000, 60_000, content);
+            let value = ValueSize::Fixed(200);
+            let content = ContentSize { value, sample: sample.to_vec(), ..ContentSize::default() };
+            let workload = SimWorkload::of(kind, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
             let (o, _) = engine::simulated_in_memory(&options, &workload, 1000, false)?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
@@ -202,7 +194,7 @@ fn random_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<
 
 /// Simulates the ten strategies over 1 TiB.
 fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    let content = ContentSize::default();
     let ops = (1u64 << 40) / 116;
     let mut cases = vec![];
     for name in STRATEGIES {
@@ -214,7 +206,7 @@ fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             tombstone_age_secs: if named.ages { 3600 } else { 0 },
             ..options
         };
-        let workload = workload(SimOpKind::Deletes(0.1), ops, ops / 4, content.clone());
+        let workload = SimWorkload::of(SimOpKind::Deletes(0.1), ops, ops / 4, content.clone());
         cases.push((name.to_owned(), Setup::new(options, workload, Machine::default())));
     }
     let watch = Stopwatch::start();

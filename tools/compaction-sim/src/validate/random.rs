@@ -14,6 +14,7 @@ use std::time::Duration;
 use firn_kv::{Compression, Db, DbOptions, OsEnv, Policy, TreeOptions};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, Progress, Style, bytes, print_table, row, table};
+use firn_workload::ValueSize;
 use firn_workload::rng::Rng;
 use serde::Serialize;
 
@@ -132,9 +133,11 @@ pub fn draw(number: u64) -> Done<RandomCase> {
     };
     let from = any(&mut rng, &[30usize, 60, 100, 200, 400, 800]);
     let to = if rng.below(2) == 0 { from } else { from * 2 };
-    let content = ContentSize { key_len: 16, value_len: (from, to), random: 0.5, sample: vec![] };
+    let content = ContentSize { value: ValueSize::Uniform(from, to), ..ContentSize::default() };
     let ops = (DATA as f64 / (16.0 + content.mean_value())) as u64;
-    let (keys, phases) = kind.phases(ops, ops / (2 + rng.below(7)));
+    let all = ops / (2 + rng.below(7));
+    let workload = SimWorkload { seed: number, ..SimWorkload::of(kind, ops, all, content) };
+    let keys = workload.keys;
     let threads = 1 + rng.below(4) as usize;
     let ingest = any(&mut rng, &[0u64, 0, 10, 20]) << 20;
     let options = TreeOptions {
@@ -154,8 +157,6 @@ pub fn draw(number: u64) -> Done<RandomCase> {
         memtable >> 20,
         table >> 20
     );
-    let workload =
-        SimWorkload { keys, phases, content, ttl_micros: 0, seed: number, per_memtable: None };
     Ok(RandomCase { name, options, workload, threads, ingest })
 }
 
@@ -272,10 +273,8 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let mut found: Vec<(f64, Machine, (f64, f64))> = vec![];
     for value in [50usize, 600] {
-        let content =
-            ContentSize { key_len: 16, value_len: (value, value), random: 0.5, sample: vec![] };
+        let content = ContentSize { value: ValueSize::Fixed(value), ..ContentSize::default() };
         let ops = (DATA as f64 / (16.0 + value as f64)) as u64;
-        let (keys, phases) = SimOpKind::Uniform.phases(ops, ops / 2);
         let options = TreeOptions {
             compression: vec![Compression::None],
             memtable_size: 3 << 20,
@@ -286,14 +285,7 @@ pub fn calibrate(logs: Option<&Path>) -> Done<Machine> {
         let case = RandomCase {
             name: format!("values of {value}"),
             options: TreeOptions { policy: policy.clone(), ..options },
-            workload: SimWorkload {
-                keys,
-                phases,
-                content,
-                ttl_micros: 0,
-                seed: 1,
-                per_memtable: None,
-            },
+            workload: SimWorkload::of(SimOpKind::Uniform, ops, ops / 2, content),
             threads: 2,
             ingest: 0,
         };

@@ -1,9 +1,10 @@
 //! Workloads: streams of puts and deletes over a domain of keys, the same for the real engine and
 //! for both models.
 //!
-//! A workload is a sequence of [`SimPhase`]s over `keys` keys, spread evenly over the 64-bit
-//! numbers: key `i` is written as the number `i` × 2^64 / `keys`. Equal seeds give equal
-//! operations.
+//! A workload is a sequence of [`SimPhase`]s over `keys` keys. It is made of a
+//! [`Description`], as `firn bench` has it, and has the same operations, key by key. Inside the
+//! simulator a key is a position: keys that are numbers are spread evenly over the 64-bit numbers,
+//! so that key `i` has position `i` × 2^64 / `keys`; a hashed key is its own position.
 
 pub mod choice;
 mod rocksdb_trace;
@@ -13,43 +14,150 @@ pub mod trace;
 use std::fmt;
 use std::str::FromStr;
 
-use firn_workload::dist::Zipfian;
-use firn_workload::keys::Permutation;
-use firn_workload::rng::Rng;
+use firn_workload::dist::queue_length;
+use firn_workload::outcome::OpKind;
+use firn_workload::stream::{OperationStream, key_number, phase_seed};
+use firn_workload::{Description, Distribution, Extent, OperationMix, Phase, Step};
 
-use crate::model::size::{ContentSize, KeySeries};
+use crate::model::size::{ContentSize, KeySeries, place};
 
-/// Order in which keys are used.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pattern {
-    /// Every key once, in random order; again in another order if there are more operations than
-    /// keys.
-    Unique,
-    /// Interleaved series of ascending keys; 1 is one ascending load.
-    Series(u64),
-    /// Any key, uniformly.
-    Uniform,
-    /// Few keys often, most seldom; popular ones are scattered. The skew is above 0 and below 1.
-    Zipfian(f64),
-    /// Ascending puts; once there are this many keys, a delete of the oldest one follows each put.
-    Queue(u64),
-    /// Deletes of every key once, in random order.
-    Delete,
-}
-
-/// A part of a workload.
+/// A part of a workload: operations of one mix. The shares add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimPhase {
-    /// Order of keys.
-    pub pattern: Pattern,
+    /// Choice of keys.
+    pub order: Distribution,
     /// Number of operations.
     pub ops: u64,
-    /// Share of deletes among operations of [`Pattern::Uniform`] and [`Pattern::Zipfian`].
+    /// Seconds after which it ends, even with fewer operations; 0 for no bound.
+    pub seconds: f64,
+    /// Share of operations that write nothing.
+    pub reads: f64,
+    /// Share of puts of new keys.
+    pub inserts: f64,
+    /// Share of puts.
+    pub puts: f64,
+    /// Share of deletes. A queue has its own.
     pub deletes: f64,
+    /// Share of range deletions.
+    pub range_deletes: f64,
+    /// Keys of a range deletion.
+    pub range: u64,
+    /// Whether keys are hashes of their numbers.
+    pub hashed: bool,
+    /// Number of keys at its beginning to choose from; 0 for all.
+    pub items: u64,
+    /// Random seed, if it is not that of the workload and of the phase's number.
+    pub seed: Option<u64>,
+    /// Whether it begins only when all background work is done.
+    pub waits: bool,
+}
+
+impl SimPhase {
+    /// Creates a phase of puts and deletes; `deletes` is the share of the latter.
+    pub fn of(order: Distribution, ops: u64, deletes: f64) -> SimPhase {
+        SimPhase {
+            order,
+            ops,
+            seconds: 0.0,
+            reads: 0.0,
+            inserts: 0.0,
+            puts: 1.0 - deletes,
+            deletes,
+            range_deletes: 0.0,
+            range: 0,
+            hashed: false,
+            items: 0,
+            seed: None,
+            waits: false,
+        }
+    }
+
+    /// Returns the phase of a description that is at this place of its writing phases, with `items`
+    /// keys to choose from.
+    fn of_phase(
+        d: &Description,
+        phase: &Phase,
+        earlier: u64,
+        items: u64,
+        waits: bool,
+    ) -> Result<SimPhase, String> {
+        let mix = &phase.mix;
+        let refuse = |what: &str| Err(format!("phase {}: {what}", phase.name));
+        if mix.merges > 0.0 {
+            return refuse("merges are not simulated");
+        }
+        if mix.inserts > 0.0 && !mix.hashed {
+            return refuse("inserts are simulated only with hashed keys: set hashed = true");
+        }
+        if mix.writer {
+            return refuse("a writer beside readers is not simulated");
+        }
+        let rate = mix.rate.or(d.rate);
+        let (ops, seconds) = match phase.extent() {
+            Extent::Seconds(seconds) => match rate {
+                Some(rate) => (((rate * seconds) as u64).max(1), 0.0),
+                None => (u64::MAX / 4, seconds),
+            },
+            _ => (phase.total_ops(d.keys), 0.0),
+        };
+        let order = d.distribution.filter(|_| mix.distribution.is_random());
+        // Each thread writes its own stretch.
+        let order = match order.unwrap_or(mix.distribution) {
+            Distribution::Sequential => Distribution::Series(phase.threads as u64),
+            other => other,
+        };
+        let share = |kinds: &[OpKind]| mix.share_of(kinds);
+        Ok(SimPhase {
+            order,
+            ops,
+            seconds,
+            reads: share(&[OpKind::Read, OpKind::MissingRead, OpKind::Scan]),
+            inserts: share(&[OpKind::Insert]),
+            puts: share(&[OpKind::Write, OpKind::ReadModifyWrite]),
+            deletes: share(&[OpKind::Delete]),
+            range_deletes: share(&[OpKind::DeleteRange]),
+            range: mix.range,
+            hashed: mix.hashed,
+            items: if items == d.keys { 0 } else { items },
+            seed: Some(phase_seed(d.seed, &phase.name, earlier)),
+            waits,
+        })
+    }
+
+    /// Returns the mix of its operations, as the stream of them needs it.
+    fn mix(&self) -> OperationMix {
+        OperationMix {
+            distribution: self.order,
+            gets: self.reads,
+            inserts: self.inserts,
+            puts: self.puts,
+            deletes: self.deletes,
+            range_deletes: self.range_deletes,
+            ..OperationMix::default()
+        }
+    }
+
+    /// Returns the share of puts and inserts, of deletes, and of range deletions at operation
+    /// `done`, over `keys` keys.
+    pub(crate) fn written(&self, done: u64, keys: u64) -> [f64; 3] {
+        match self.queue(keys) {
+            Some(live) if done < live => [1.0, 0.0, 0.0],
+            Some(_) => [0.5, 0.5, 0.0],
+            None => [self.puts + self.inserts, self.deletes, self.range_deletes],
+        }
+    }
+
+    /// Returns the length of the queue, if it is one, over `keys` keys.
+    pub(crate) fn queue(&self, keys: u64) -> Option<u64> {
+        match self.order {
+            Distribution::Queue { share } => Some(queue_length(keys, share)),
+            _ => None,
+        }
+    }
 }
 
 /// Operations on a tree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SimWorkload {
     /// Number of keys in the domain.
     pub keys: u64,
@@ -165,52 +273,54 @@ macro_rules! workloads {
 workloads! {
     /// Unique keys in random order.
     "insert" Insert, holds Some(true),
-    |ops, _| (ops, vec![phase(Pattern::Unique, ops, 0.0)]);
+    |ops, _| (ops, vec![phase(Distribution::Unique, ops, 0.0)]);
 
     /// Unique keys, ascending.
     "sequential" Sequential, holds Some(true),
-    |ops, _| (ops, vec![phase(Pattern::Series(1), ops, 0.0)]);
+    |ops, _| (ops, vec![phase(Distribution::Series(1), ops, 0.0)]);
 
     /// A load of all keys, then overwrites of any.
     "uniform" Uniform, holds Some(false),
-    |ops, keys| loaded(ops, keys, Pattern::Uniform, 0.0);
+    |ops, keys| loaded(ops, keys, Distribution::Uniform, 0.0);
 
     /// A load of all keys, then overwrites of popular ones; the parameter is the skew.
     "zipfian" Zipfian(skew: f64 = 0.99, below 1.0), holds Some(false),
-    |ops, keys| loaded(ops, keys, Pattern::Zipfian(skew), 0.0);
+    |ops, keys| loaded(ops, keys, Distribution::Zipfian { theta: skew }, 0.0);
 
     /// As `uniform`, but a share of the overwrites are deletes.
     "deletes" Deletes(share: f64 = 0.2, below 1.0), holds Some(false),
-    |ops, keys| loaded(ops, keys, Pattern::Uniform, share);
+    |ops, keys| loaded(ops, keys, Distribution::Uniform, share);
 
     /// Several interleaved series in time order; the parameter is their number.
     "timeseries" TimeSeries(series: u64 = 1000.0, below 1e12), holds Some(true),
-    |ops, _| (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)]);
+    |ops, _| (ops, vec![phase(Distribution::Series(series.max(1)), ops, 0.0)]);
 
     /// Ascending puts and deletes of the oldest; the parameter is the live share of all keys.
     "queue" Queue(share: f64 = 0.1, below 1.0), holds None,
     |ops, _| {
         let live = ((ops as f64 * share) as u64).clamp(1, ops);
-        (live + (ops - live).div_ceil(2), vec![phase(Pattern::Queue(live), ops, 0.0)])
+        let keys = live + (ops - live).div_ceil(2);
+        let share = live as f64 / keys as f64;
+        (keys, vec![phase(Distribution::Queue { share }, ops, 0.0)])
     };
 
     /// A load, then deletes of a share of all keys.
     "massdelete" MassDelete(share: f64 = 0.5, below 1.0), holds None,
     |ops, _| {
         let puts = (ops as f64 / (1.0 + share)) as u64;
-        let deletes = phase(Pattern::Delete, ops - puts, 0.0);
-        (puts, vec![phase(Pattern::Unique, puts, 0.0), deletes])
+        let deletes = phase(Distribution::Unique, ops - puts, 1.0);
+        (puts, vec![phase(Distribution::Unique, puts, 0.0), deletes])
     };
 }
 
-fn phase(pattern: Pattern, ops: u64, deletes: f64) -> SimPhase {
-    SimPhase { pattern, ops, deletes }
+fn phase(order: Distribution, ops: u64, deletes: f64) -> SimPhase {
+    SimPhase::of(order, ops, deletes)
 }
 
 /// Returns a load of all keys, and the rest of the operations in a pattern.
-fn loaded(ops: u64, keys: u64, then: Pattern, deletes: f64) -> (u64, Vec<SimPhase>) {
+fn loaded(ops: u64, keys: u64, then: Distribution, deletes: f64) -> (u64, Vec<SimPhase>) {
     let load = keys.min(ops);
-    (keys, vec![phase(Pattern::Unique, load, 0.0), phase(then, ops - load, deletes)])
+    (keys, vec![phase(Distribution::Unique, load, 0.0), phase(then, ops - load, deletes)])
 }
 
 /// Parses the parameter after the name of a workload.
@@ -231,7 +341,77 @@ impl SimWorkload {
     /// of keys), whose puts never expire.
     pub fn of(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
         let (keys, phases) = kind.phases(ops, keys);
+        let content = ContentSize { numbers: keys, ..content };
         SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+    }
+
+    /// Creates the workload of a description. Its values have the bytes of `sample`, if that is not
+    /// empty.
+    ///
+    /// # Errors
+    /// A step that is not simulated.
+    pub fn described(d: &Description, sample: Vec<u8>) -> Result<SimWorkload, String> {
+        let (mut phases, mut sizes) = (vec![], vec![]);
+        let (mut earlier, mut items, mut waits) = (0, d.keys, false);
+        for step in d.steps()? {
+            let phase = match step {
+                Step::Run(phase) => phase,
+                Step::Wait => {
+                    waits = !phases.is_empty();
+                    continue;
+                }
+                Step::Flush | Step::Compact => {
+                    return Err(format!("the step {step} is not simulated"));
+                }
+            };
+            // What only reads changes no table: read-triggered compactions are not simulated.
+            if phase.mix.only_reads() {
+                continue;
+            }
+            let known = if phase.mix.hashed { items } else { d.keys };
+            let sim = SimPhase::of_phase(d, &phase, earlier, known, std::mem::take(&mut waits))?;
+            if sim.inserts > 0.0 {
+                let own = OperationStream::new(&sim.mix(), None, known, 0);
+                items = known.saturating_add(own.inserts_before(sim.ops));
+            }
+            sizes.push((phase.name.clone(), phase.mix.value_size(d.value_size)));
+            phases.push(sim);
+            earlier += 1;
+        }
+        let Some((_, value)) = sizes.first().cloned() else {
+            return Err("no phase writes: there is nothing to compact".into());
+        };
+        if let Some((name, other)) = sizes.iter().find(|(_, size)| *size != value) {
+            return Err(format!(
+                "phase {name} has values of {other} bytes, earlier ones of {value}: give one value-size for all"
+            ));
+        }
+        let hashed = phases.iter().any(|p: &SimPhase| p.hashed);
+        if hashed && phases.iter().any(|p| !p.hashed) {
+            return Err("phases with hashed and with plain keys are not simulated together".into());
+        }
+        let content = ContentSize {
+            key_len: d.key_size,
+            value,
+            random: d.random_share,
+            sample,
+            numbers: if hashed { 0 } else { d.keys },
+            stamped: d.store.ttl_secs > 0,
+        };
+        Ok(SimWorkload {
+            keys: items,
+            phases,
+            content,
+            ttl_micros: d.store.ttl_secs.saturating_mul(1_000_000),
+            seed: d.seed,
+            per_memtable: None,
+        })
+    }
+
+    /// Returns the same with puts that expire at this age in microseconds; 0 for never.
+    pub fn expiring(self, ttl_micros: u64) -> SimWorkload {
+        let content = ContentSize { stamped: ttl_micros > 0, ..self.content };
+        SimWorkload { ttl_micros, content, ..self }
     }
 
     /// Returns the number of operations.
@@ -241,8 +421,10 @@ impl SimWorkload {
 
     /// Returns the series in which its keys ascend, if all do.
     pub fn series(&self) -> Option<KeySeries> {
-        let of = |p: &SimPhase| match p.pattern {
-            Pattern::Series(series) => Some(KeySeries { series, step: place(1, self.keys) }),
+        let of = |p: &SimPhase| match p.order {
+            Distribution::Series(series) if p.deletes == 0.0 && !p.hashed => {
+                Some(KeySeries { series, step: place(1, self.keys) })
+            }
             _ => None,
         };
         self.phases.iter().map(of).reduce(|a, b| a.and(b)).flatten()
@@ -254,76 +436,83 @@ impl SimWorkload {
     }
 }
 
-/// An operation.
+/// A write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimOp {
     /// Position of the key in the key space.
     pub place: u64,
     /// Whether it is a delete.
     pub delete: bool,
+    /// Bytes of the value; 0 for a delete.
+    pub len: u32,
+    /// Number of the operation in its phase, which determines the value.
+    pub number: u64,
 }
 
-/// The operations of a workload, one by one.
+/// The writes of a workload, one by one. Range deletions are left out.
 pub struct SimOps {
     workload: SimWorkload,
     phase: usize,
     done: u64,
-    rng: Rng,
-    order: Permutation,
-    zipf: Zipfian,
+    stream: OperationStream,
 }
 
 impl SimOps {
     /// Creates it at the beginning.
     pub fn new(workload: &SimWorkload) -> SimOps {
-        let mut ops = SimOps {
-            workload: workload.clone(),
-            phase: 0,
-            done: 0,
-            rng: Rng::new(workload.seed, 0),
-            order: Permutation::new(1, 0),
-            zipf: Zipfian::new(1, 0.5),
-        };
+        let stream = OperationStream::new(&OperationMix::default(), None, 1, 0);
+        let mut ops = SimOps { workload: workload.clone(), phase: 0, done: 0, stream };
         ops.enter();
         ops
     }
 
     fn enter(&mut self) {
-        let keys = self.workload.keys.max(1);
-        self.order = Permutation::new(
-            keys,
-            self.workload.seed.wrapping_mul(31).wrapping_add(self.phase as u64),
-        );
-        if let Some(SimPhase { pattern: Pattern::Zipfian(skew), .. }) =
-            self.workload.phases.get(self.phase)
-        {
-            self.zipf = Zipfian::new(keys, *skew);
-        }
+        let Some(p) = self.workload.phases.get(self.phase) else { return };
+        let earlier = self.phase as u64;
+        let seed = p.seed.unwrap_or_else(|| phase_seed(self.workload.seed, "", earlier));
+        self.stream = OperationStream::new(&p.mix(), None, self.items(p), seed);
     }
 
-    fn next_in(&mut self, phase: SimPhase) -> (u64, bool) {
-        let keys = self.workload.keys.max(1);
-        let j = self.done;
-        match phase.pattern {
-            Pattern::Unique => {
-                if j > 0 && j.is_multiple_of(keys) {
-                    self.order = Permutation::new(keys, self.rng.bits());
-                }
-                (self.order.at(j % keys), false)
-            }
-            Pattern::Series(n) => ((j % n) * (keys / n) + (j / n) % (keys / n).max(1), false),
-            Pattern::Uniform => (self.rng.below(keys), self.rng.unit() < phase.deletes),
-            Pattern::Zipfian(_) => {
-                let rank = self.zipf.sample(&mut self.rng);
-                (self.order.at(rank), self.rng.unit() < phase.deletes)
-            }
-            Pattern::Queue(live) if j < live => (j, false),
-            Pattern::Queue(live) => {
-                let turn = j - live;
-                if turn.is_multiple_of(2) { (live + turn / 2, false) } else { (turn / 2, true) }
-            }
-            Pattern::Delete => (self.order.at(j % keys), true),
+    fn items(&self, p: &SimPhase) -> u64 {
+        if p.items > 0 { p.items } else { self.workload.keys }.max(1)
+    }
+
+    /// Returns the number of the current phase, and of its operations so far.
+    pub(crate) fn at(&self) -> (usize, u64) {
+        (self.phase, self.done)
+    }
+
+    /// Continues with the next phase.
+    pub(crate) fn leave(&mut self) {
+        self.phase += 1;
+        self.done = 0;
+        self.enter();
+    }
+
+    /// Returns the next operation of the current phase, which may write nothing; `None` at the
+    /// phase's end.
+    pub(crate) fn step(&mut self) -> Option<Option<SimOp>> {
+        let p = *self.workload.phases.get(self.phase)?;
+        if self.done >= p.ops {
+            return None;
         }
+        let number = self.done;
+        self.done += 1;
+        let items = self.items(&p).saturating_add(self.stream.inserts_before(number));
+        let mut op = self.stream.at(number, items);
+        let delete = match op.kind {
+            OpKind::Write | OpKind::Insert => false,
+            OpKind::Delete => true,
+            _ => return Some(None),
+        };
+        let place = match p.hashed {
+            true => key_number(op.item, true),
+            false => place(op.item, self.workload.keys),
+        };
+        let size = &self.workload.content.value;
+        let len = if delete { 0 } else { size.sample(&mut op.draws) };
+        let stamp = if self.workload.content.stamped && !delete { 8 } else { 0 };
+        Some(Some(SimOp { place, delete, len: (len + stamp) as u32, number }))
     }
 }
 
@@ -332,36 +521,27 @@ impl Iterator for SimOps {
 
     fn next(&mut self) -> Option<SimOp> {
         loop {
-            let phase = *self.workload.phases.get(self.phase)?;
-            if self.done < phase.ops {
-                let (key, delete) = self.next_in(phase);
-                self.done += 1;
-                return Some(SimOp { place: place(key, self.workload.keys), delete });
+            match self.step() {
+                Some(Some(op)) => return Some(op),
+                Some(None) => {}
+                None if self.phase + 1 >= self.workload.phases.len() => return None,
+                None => self.leave(),
             }
-            self.phase += 1;
-            self.done = 0;
-            self.enter();
         }
     }
-}
-
-/// Returns the position of key `i` of `keys` in the 64-bit numbers.
-pub fn place(i: u64, keys: u64) -> u64 {
-    ((u128::from(i) << 64) / u128::from(keys.max(1))).min(u128::from(u64::MAX)) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use firn_workload::ValueSize;
     use std::collections::HashSet;
 
     fn ops(kind: SimOpKind, n: u64, keys: u64) -> (u64, Vec<SimOp>) {
-        let (keys, phases) = kind.phases(n, keys);
-        let content = ContentSize { key_len: 16, value_len: (10, 10), random: 1.0, sample: vec![] };
-        let workload =
-            SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+        let content = ContentSize { value: ValueSize::Fixed(10), ..ContentSize::default() };
+        let workload = SimWorkload::of(kind, n, keys, content);
         assert_eq!(workload.ops(), n);
-        (keys, SimOps::new(&workload).collect())
+        (workload.keys, SimOps::new(&workload).collect())
     }
 
     #[test]

@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use crate::model::size::{ContentSize, mean_len};
 use crate::report::text::seconds;
-use crate::workload::{Pattern, SimOpKind, SimPhase};
+use crate::workload::{SimOpKind, SimPhase};
+use firn_workload::{Distribution, ValueSize};
 
 /// Maximum number of watched keys.
 const MOST_KEYS: usize = 1 << 18;
@@ -24,7 +25,7 @@ const MOST_KEYS: usize = 1 << 18;
 const REPEATS: (u32, u32) = (64, 256);
 /// A smaller skew has no noticeable effect.
 pub(crate) const LEAST_SKEW: f64 = 0.2;
-/// The largest skew: a [`Pattern::Zipfian`]'s is below 1.
+/// The largest skew: that of [`Distribution::Zipfian`] is below 1.
 pub(crate) const MOST_SKEW: f64 = 0.999;
 /// Maximum ratio of all keys to hit keys: a larger one has no noticeable effect.
 const MOST_UNHIT: f64 = 1e4;
@@ -316,26 +317,30 @@ impl Ranks {
 impl TraceSketch {
     /// Returns the number of keys and the phases of an equivalent workload.
     pub fn phases(&self) -> (u64, Vec<SimPhase>) {
-        let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
+        let phase = SimPhase::of;
         if self.ascending {
-            return (self.writes, vec![phase(Pattern::Series(1), self.writes, 0.0)]);
+            return (self.writes, vec![phase(Distribution::Series(1), self.writes, 0.0)]);
         }
         let keys = (self.keys.max(self.written_keys).round() as u64).max(1);
         let later = self.writes - self.load;
-        let mut phases = vec![phase(Pattern::Unique, self.load, 0.0)];
+        let mut phases = vec![phase(Distribution::Unique, self.load, 0.0)];
         if later > 0 {
-            let pattern =
-                if self.skew > 0.0 { Pattern::Zipfian(self.skew) } else { Pattern::Uniform };
-            phases.push(phase(pattern, later, self.deletes as f64 / later as f64));
+            let order = match self.skew {
+                skew if skew > 0.0 => Distribution::Zipfian { theta: skew },
+                _ => Distribution::Uniform,
+            };
+            let share = (self.deletes as f64 / later as f64).min(1.0);
+            phases.push(phase(order, later, share));
         }
         phases.retain(|p| p.ops > 0);
-        phases.iter_mut().for_each(|p| p.deletes = p.deletes.min(1.0));
         (keys, phases)
     }
 
     /// Returns the properties of its keys and values; those that a trace lacks come from `other`.
     pub fn content(&self, other: ContentSize) -> ContentSize {
-        ContentSize { key_len: self.key_len.max(8), value_len: self.value_len, ..other }
+        let (lo, hi) = self.value_len;
+        let value = ValueSize::Uniform(lo, hi);
+        ContentSize { key_len: self.key_len.max(8), value, ..other }
     }
 
     /// Returns the bytes of keys and values written per second, if it has times.
@@ -422,8 +427,7 @@ mod tests {
         s.take(&line(1.0));
         let s = s.end();
         assert!(s.options().contains("--ingest") && s.ingest().unwrap() > 1e19, "{s:?}");
-        let plain = ContentSize { key_len: 8, value_len: (0, 0), random: 0.0, sample: vec![] };
-        assert!(s.content(plain).mean_value() > 1e19);
+        assert!(s.content(ContentSize::default()).mean_value() > 1e19);
     }
 
     #[test]

@@ -249,17 +249,17 @@ fn read_lines(
 mod tests {
     use super::*;
     use crate::model::size::ContentSize;
-    use crate::workload::{Pattern, SimOp, SimOps, SimPhase, SimWorkload};
+    use crate::workload::{SimOp, SimOps, SimPhase, SimWorkload};
+    use firn_workload::{Distribution, ValueSize};
+
+    const ZIPF: Distribution = Distribution::Zipfian { theta: 0.8 };
 
     fn ops(keys: u64, phases: Vec<SimPhase>) -> Vec<SimOp> {
-        let content = ContentSize { key_len: 8, value_len: (9, 9), random: 0.0, sample: vec![] };
+        let value = ValueSize::Fixed(9);
+        let content = ContentSize { key_len: 8, value, ..ContentSize::default() };
         let workload =
             SimWorkload { keys, phases, content, ttl_micros: 0, seed: 5, per_memtable: None };
         SimOps::new(&workload).collect()
-    }
-
-    fn phase(pattern: Pattern, ops: u64, deletes: f64) -> SimPhase {
-        SimPhase { pattern, ops, deletes }
     }
 
     fn sketch(text: &str) -> Done<TraceSketch> {
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn every_form_tells_load_keys_skew_and_deletes() {
-        let load = phase(Pattern::Unique, 20_000, 0.0);
-        let all = ops(20_000, vec![load, phase(Pattern::Zipfian(0.8), 60_000, 0.1)]);
+        let load = SimPhase::of(Distribution::Unique, 20_000, 0.0);
+        let all = ops(20_000, vec![load, SimPhase::of(ZIPF, 60_000, 0.1)]);
         for (text, what) in forms(&all).iter().zip(["csv", "rocksdb", "ycsb"]) {
             let s = sketch(text).unwrap();
             assert_eq!((s.writes, s.value_len), (80_000, (100, 100)), "{what}");
@@ -330,15 +330,22 @@ mod tests {
 
     #[test]
     fn without_a_load_the_keys_are_found_that_were_not_all_written() {
-        for (skew, pattern) in [(0.9, Pattern::Zipfian(0.9)), (0.0, Pattern::Uniform)] {
-            let all = ops(50_000, vec![phase(pattern, 60_000, 0.0)]);
+        for skew in [0.9, 0.0] {
+            let order = match skew {
+                0.0 => Distribution::Uniform,
+                theta => Distribution::Zipfian { theta },
+            };
+            let all = ops(50_000, vec![SimPhase::of(order, 60_000, 0.0)]);
             let s = sketch(&forms(&all)[0]).unwrap();
             near(s.skew, skew, 0.06, "skew");
             near(s.keys / 50_000.0, 1.0, 0.25, "keys");
         }
-        let s = sketch(&forms(&ops(9000, vec![phase(Pattern::Series(1), 9000, 0.0)]))[0]).unwrap();
+        let s =
+            sketch(&forms(&ops(9000, vec![SimPhase::of(Distribution::Series(1), 9000, 0.0)]))[0])
+                .unwrap();
         assert!(s.ascending && s.options().contains("sequential"), "{s:?}");
-        let s = sketch(&forms(&ops(9000, vec![phase(Pattern::Unique, 9000, 0.0)]))[1]).unwrap();
+        let s = sketch(&forms(&ops(9000, vec![SimPhase::of(Distribution::Unique, 9000, 0.0)]))[1])
+            .unwrap();
         assert_eq!((s.load, s.ascending), (9000, false));
         assert!(s.options().contains("--workload insert"), "{s:?}");
     }

@@ -7,7 +7,7 @@ use firn_bench::BenchArgs;
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 use firn_wide::{Options, StoreOptions, Wide};
-use firn_workload::spec::parse_count;
+use firn_workload::phase::parse_count;
 
 use crate::shell::connect::ConnectArgs;
 
@@ -37,7 +37,7 @@ impl ModelBenchArgs {
     pub fn open_wide(&self, dir: &Path, budget: u64) -> Done<Wide> {
         let db = DbOptions {
             memory_budget: usize::try_from(budget).unwrap_or(usize::MAX),
-            durability: self.engine.durability.into(),
+            durability: self.engine.durability(),
             ..DbOptions::default()
         };
         db.check()?;

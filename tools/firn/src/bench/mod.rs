@@ -28,7 +28,7 @@ const MODEL_EXAMPLES: &str = "
 
 /// Returns the examples of the help text.
 pub fn examples() -> String {
-    format!("{}{MODEL_EXAMPLES}", firn_bench::EXAMPLES)
+    format!("{}{MODEL_EXAMPLES}", firn_bench::examples())
 }
 
 /// Benchmark of a model above the engine.

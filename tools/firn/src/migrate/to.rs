@@ -31,7 +31,7 @@ use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::options;
 use firn_tools::output::{self, Done, Failure, Progress, things};
-use firn_workload::spec::parse_count;
+use firn_workload::phase::parse_count;
 use serde_json::json;
 
 use crate::shell::connect::not_connected;

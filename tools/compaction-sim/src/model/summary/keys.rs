@@ -7,13 +7,16 @@ use firn_kv::TreeOptions;
 use super::part::{NARROW, SummaryPart, note_ages};
 use super::population::Population;
 use crate::model::size::{EntrySize, Sizes};
-use crate::workload::{Pattern, SimPhase, SimWorkload};
+use crate::workload::SimWorkload;
+use firn_workload::Distribution;
 
 /// The constant properties of a simulated tree: its options, workload and entry sizes.
 pub(super) struct KeyModel {
     pub(super) options: Arc<TreeOptions>,
     pub(super) workload: SimWorkload,
     pub(super) populations: Vec<Population>,
+    /// The zones of each phase: their ranges and their shares of the choices.
+    pub(super) zones: Vec<Vec<(f64, f64, f64)>>,
     pub(super) sizes: Sizes,
 }
 
@@ -30,13 +33,12 @@ impl KeyModel {
         to: u64,
         at: (f64, f64),
     ) -> Vec<SummaryPart> {
-        let SimPhase { pattern, deletes, .. } = self.workload.phases[phase];
+        let p = self.workload.phases[phase];
         let (n, keys) = ((to - from) as f64, self.keys());
         let part = |lo: f64, hi: f64, draws: f64, deletes: f64| {
             let hi = hi.max(lo + NARROW);
             SummaryPart {
                 phase,
-                run: 0,
                 lo,
                 hi,
                 draws,
@@ -44,34 +46,55 @@ impl KeyModel {
                 deletes,
                 put_at: at,
                 deleted_at: at,
+                ..SummaryPart::default()
             }
         };
-        match pattern {
-            Pattern::Series(1) => vec![part(from as f64 / keys, to as f64 / keys, n, 0.0)],
-            Pattern::Delete => vec![part(0.0, 1.0, n, n)],
-            Pattern::Queue(live) => {
-                // Puts at the head, first one per operation, then one per two; deletes of the tail.
-                let head = |j: u64| if j <= live { j } else { live + (j - live).div_ceil(2) };
-                let tail = |j: u64| j.saturating_sub(live) / 2;
-                let (h, t) = ((head(from), head(to)), (tail(from), tail(to)));
-                let mut parts = vec![];
-                if h.1 > h.0 {
-                    parts.push(part(h.0 as f64 / keys, h.1 as f64 / keys, (h.1 - h.0) as f64, 0.0));
-                }
-                if t.1 > t.0 {
-                    let gone = (t.1 - t.0) as f64;
-                    parts.push(part(t.0 as f64 / keys, t.1 as f64 / keys, gone, gone));
-                }
-                parts
+        if let Some(live) = p.queue(self.workload.keys) {
+            // Puts at the head, first one per operation, then one per two; deletes of the tail.
+            let head = |j: u64| if j <= live { j } else { live + (j - live).div_ceil(2) };
+            let tail = |j: u64| j.saturating_sub(live) / 2;
+            let (h, t) = ((head(from), head(to)), (tail(from), tail(to)));
+            let mut parts = vec![];
+            if h.1 > h.0 {
+                parts.push(part(h.0 as f64 / keys, h.1 as f64 / keys, (h.1 - h.0) as f64, 0.0));
             }
-            Pattern::Unique | Pattern::Series(_) => vec![part(0.0, 1.0, n, 0.0)],
-            Pattern::Uniform | Pattern::Zipfian(_) => {
-                let different = self.populations[phase].distinct(n, 1.0);
-                let mut p = part(0.0, 1.0, n, 0.0);
-                (p.puts, p.deletes) = (different * (1.0 - deletes), different * deletes);
-                vec![p]
+            if t.1 > t.0 {
+                let gone = (t.1 - t.0) as f64;
+                parts.push(part(t.0 as f64 / keys, t.1 as f64 / keys, gone, gone));
+            }
+            return parts;
+        }
+        let [puts, deletes, ranges] = p.written(from, self.workload.keys);
+        let ranged = ranges * p.range as f64;
+        let writes = puts + deletes + ranged;
+        if writes <= 0.0 {
+            return vec![];
+        }
+        match p.order {
+            Distribution::Series(1) if !p.hashed => {
+                let mut one = part(from as f64 / keys, to as f64 / keys, n * writes, n * deletes);
+                (one.puts, one.ranged) = (n * puts, n * ranged);
+                vec![one]
+            }
+            _ => {
+                let zoned = |(zone, &(lo, hi, share)): (usize, &(f64, f64, f64))| {
+                    let draws = n * writes * share;
+                    let different = self.populations[phase].distinct(draws, hi - lo) / writes;
+                    SummaryPart {
+                        zone,
+                        puts: different * puts,
+                        deletes: different * deletes,
+                        ranged: different * ranged,
+                        ..part(lo, hi, draws, 0.0)
+                    }
+                };
+                self.zones[phase].iter().enumerate().map(zoned).collect()
             }
         }
+    }
+
+    pub(super) fn is_queue(&self, phase: usize) -> bool {
+        matches!(self.workload.phases[phase].order, Distribution::Queue { .. })
     }
 
     /// Returns the share of the keys of an older part that `newer` runs leave unchanged, in a piece
@@ -87,7 +110,7 @@ impl KeyModel {
         let mut share = 1.0;
         for n in newer {
             let population = &self.populations[n.phase];
-            let queue = matches!(self.workload.phases[n.phase].pattern, Pattern::Queue(_));
+            let queue = self.is_queue(n.phase);
             if n.phase == older.phase && !queue {
                 let (one, both) = (
                     population.distinct(n.draws, width),
@@ -95,6 +118,8 @@ impl KeyModel {
                 );
                 let alone = population.distinct(older.draws, width);
                 share *= if alone > 0.0 { ((both - one) / alone).clamp(0.0, 1.0) } else { 1.0 };
+            } else if matches!(population, Population::New) {
+                // New keys hide no others.
             } else if n.phase > older.phase || (queue && n.deletes > 0.0) {
                 let before: f64 = beside
                     .iter()
@@ -126,9 +151,14 @@ impl KeyModel {
             let newer = merged.clone();
             for p in run {
                 let share = self.survives(p, run, &newer, width);
-                let kept = SummaryPart { puts: p.puts * share, deletes: p.deletes * share, ..*p };
+                let kept = SummaryPart {
+                    puts: p.puts * share,
+                    deletes: p.deletes * share,
+                    ranged: p.ranged * share,
+                    ..*p
+                };
                 keeps(&kept);
-                let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
+                let queue = self.is_queue(p.phase);
                 let same = |m: &&mut SummaryPart| {
                     m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0))
                 };
@@ -143,9 +173,9 @@ impl KeyModel {
 
     /// Recalculates the distinct keys of a part that was drawn in portions.
     pub(super) fn recount(&self, p: &mut SummaryPart) {
-        let share = p.deletes / (p.puts + p.deletes).max(1e-9);
-        let all = self.populations[p.phase].distinct(p.draws, p.width());
-        (p.puts, p.deletes) = (all * (1.0 - share), all * share);
+        let sum = (p.puts + p.deletes + p.ranged).max(1e-9);
+        let all = self.populations[p.phase].distinct(p.draws, p.width()) / sum;
+        (p.puts, p.deletes, p.ranged) = (all * p.puts, all * p.deletes, all * p.ranged);
     }
 
     pub(super) fn part_bytes(&self, p: &SummaryPart, size: &EntrySize) -> f64 {
@@ -154,10 +184,9 @@ impl KeyModel {
 
     /// Returns the average bytes of a value in a blob file.
     pub(super) fn stored_value(&self) -> f64 {
-        let (lo, hi) = self.workload.content.value_len;
-        let lengths = (hi - lo + 1) as f64;
-        let blob = (hi + 1).saturating_sub(self.options.blob_from().max(lo)) as f64;
-        (self.sizes.flushed.blob * lengths / blob.max(1.0)).max(1.0)
+        let content = &self.workload.content;
+        let share = content.value.share_from(self.options.blob_from());
+        (self.sizes.flushed.blob / share.max(1e-9)).max(1.0)
     }
 
     /// Drops entries that a compaction may drop if no older run is below: deletes, and expired
@@ -169,6 +198,7 @@ impl KeyModel {
         vanished: &mut Vec<(f64, u64)>,
     ) {
         for p in parts {
+            p.ranged = 0.0;
             if p.deletes > 0.0 {
                 note_ages(vanished, p.deletes, p.deleted_at, now);
                 p.deletes = 0.0;

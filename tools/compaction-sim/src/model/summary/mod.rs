@@ -31,15 +31,18 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::compaction::{CompactionJob, LsmShape, OutputSplits, RunShape, TableShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
+use firn_workload::Distribution;
 
 use self::keys::KeyModel;
 use self::part::{RunPiece, SummaryPart, key_pieces, key_range, note_ages, remember, union};
-use self::population::Population;
+use self::population::{Population, zones};
 use self::tables::{SummaryPlace, SummaryTables};
 use crate::model::blobs::{BlobShare, SimBlobFiles};
 use crate::model::size::{EntrySize, Sizes};
-use crate::model::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
-use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
+use crate::model::store::{
+    LiveKeys, MadeRuns, PhaseCursor, PhaseTurn, SimClock, SimStore, Written,
+};
+use crate::workload::{SimOps, SimPhase, SimWorkload};
 
 /// A memtable.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +58,7 @@ pub struct RunSummary {
     cost: Vec<(f64, f64)>,
     phase: usize,
     done: u64,
+    phases: PhaseCursor,
     active: SummaryBuffer,
     sealed: VecDeque<SummaryBuffer>,
     /// Everything written so far, merged, by phase.
@@ -91,12 +95,14 @@ impl RunSummary {
         )?;
         let keys = workload.keys.max(1) as f64;
         let populations = workload.phases.iter().map(|p| Population::of(p, keys)).collect();
-        let model = KeyModel { options, workload: workload.clone(), populations, sizes };
+        let zones = workload.phases.iter().map(|p| zones(p, keys)).collect();
+        let model = KeyModel { options, workload: workload.clone(), populations, zones, sizes };
         Ok(RunSummary {
             tables: SummaryTables::new(model),
             cost,
             phase: 0,
             done: 0,
+            phases: PhaseCursor::new(&workload.phases),
             active: SummaryBuffer::default(),
             sealed: VecDeque::new(),
             whole: vec![],
@@ -128,39 +134,49 @@ impl RunSummary {
     }
 }
 
-/// Measures the memtable bytes of an operation of a phase, by filling a small one.
-fn memtable_cost(workload: &SimWorkload, pattern: SimPhase, size: usize) -> Result<f64> {
+/// Measures the memtable bytes of a write of a phase, by filling a small one.
+fn memtable_cost(workload: &SimWorkload, phase: SimPhase, size: usize) -> Result<f64> {
     let capacity = size.min(4 << 20);
-    let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
+    let fills = ((4 << 20) / capacity).clamp(1, 16);
     let alone =
-        SimWorkload { phases: vec![SimPhase { ops: u64::MAX, ..pattern }], ..workload.clone() };
+        SimWorkload { phases: vec![SimPhase { ops: u64::MAX / 4, ..phase }], ..workload.clone() };
     let (mut key, mut value, mut n) = (vec![], vec![], 0u64);
-    for op in SimOps::new(&alone) {
-        let len = if op.delete { 0 } else { workload.content.len_of(n + 1) };
-        workload.content.key(op.place, &mut key);
-        if !mem.reserve(Memtable::cost(key.len(), len)) {
-            break;
+    let mut ops = SimOps::new(&alone);
+    // The order of the keys changes how full nodes are, so small memtables are filled several
+    // times.
+    for _ in 0..fills {
+        let mem = Memtable::new(&ArenaPool::new(0), capacity)?;
+        // A phase may write very seldom, or never.
+        for _ in 0..capacity.saturating_mul(64) {
+            let Some(Some(op)) = ops.step() else { continue };
+            workload.content.key(op.place, &mut key);
+            if !mem.reserve(Memtable::cost(key.len(), op.len as usize)) {
+                break;
+            }
+            value.resize(op.len as usize, 0);
+            n += 1;
+            let kind = if op.delete { Kind::Delete } else { Kind::Put };
+            mem.add(&key, Trailer::new(n, kind), &value);
         }
-        value.resize(len, 0);
-        n += 1;
-        mem.add(&key, Trailer::new(n, if op.delete { Kind::Delete } else { Kind::Put }), &value);
     }
-    Ok(capacity as f64 / n.max(1) as f64)
+    Ok((capacity * fills) as f64 / n.max(1) as f64)
 }
 
 /// Returns the cost of each phase's operations; for a queue the cost before it has its length, and
 /// after.
 fn costs(workload: &SimWorkload, size: usize) -> Result<Vec<(f64, f64)>> {
-    let of = |p: &SimPhase| match p.pattern {
-        Pattern::Queue(_) => {
-            let grown =
-                memtable_cost(workload, SimPhase { pattern: Pattern::Queue(1), ..*p }, size)?;
-            Ok((
-                memtable_cost(workload, SimPhase { pattern: Pattern::Series(1), ..*p }, size)?,
-                grown,
-            ))
+    let of = |p: &SimPhase| {
+        if p.queue(workload.keys).is_some() {
+            let short = Distribution::Queue { share: f64::MIN_POSITIVE };
+            let grown = memtable_cost(workload, SimPhase { order: short, ..*p }, size)?;
+            let only_puts = SimPhase::of(Distribution::Series(1), p.ops, 0.0);
+            return Ok((memtable_cost(workload, only_puts, size)?, grown));
         }
-        _ => memtable_cost(workload, *p, size).map(|c| (c, c)),
+        let writes = p.puts + p.inserts + p.deletes;
+        if writes <= 0.0 {
+            return Ok((0.0, 0.0));
+        }
+        memtable_cost(workload, *p, size).map(|cost| (cost * writes, cost * writes))
     };
     workload.phases.iter().map(of).collect()
 }
@@ -169,32 +185,33 @@ impl SimStore for RunSummary {
     fn write(&mut self, ops: u64, clock: SimClock) -> Result<Written> {
         let mut done = Written::default();
         while done.ops < ops {
-            let Some(phase) = self.model().workload.phases.get(self.phase).copied() else {
-                done.ended = true;
-                break;
+            let left = match self.phases.enter(self.phase, self.done, &clock, done.ops) {
+                PhaseTurn::Operations(left) => left,
+                PhaseTurn::Over => {
+                    self.phase += 1;
+                    self.done = 0;
+                    continue;
+                }
+                PhaseTurn::Paused => {
+                    done.paused = true;
+                    break;
+                }
+                PhaseTurn::Ended => {
+                    done.ended = true;
+                    break;
+                }
             };
-            if self.done >= phase.ops {
-                self.phase += 1;
-                self.done = 0;
-                continue;
-            }
-            let deletes = match phase.pattern {
-                Pattern::Delete => 1.0,
-                Pattern::Queue(live) if self.done >= live => 0.5,
-                Pattern::Uniform | Pattern::Zipfian(_) => phase.deletes,
-                _ => 0.0,
-            };
-            let cost = match phase.pattern {
-                Pattern::Queue(live) if self.done >= live => self.cost[self.phase].1,
-                _ => self.cost[self.phase].0,
-            };
-            let room = ((self.model().options.memtable_size as f64 - self.active.used) / cost)
-                .max(0.0) as u64;
-            let change = match phase.pattern {
-                Pattern::Queue(live) if self.done < live => live - self.done,
-                _ => u64::MAX,
-            };
-            let n = room.min(ops - done.ops).min(phase.ops - self.done).min(change);
+            let workload = &self.model().workload;
+            let (phase, keys) = (workload.phases[self.phase], workload.keys);
+            let live = phase.queue(keys);
+            let [puts, deletes, _] = phase.written(self.done, keys);
+            let (puts_only, grown) = self.cost[self.phase];
+            let is_grown = live.is_some_and(|live| self.done >= live);
+            let cost = if is_grown { grown } else { puts_only };
+            let free = (self.model().options.memtable_size as f64 - self.active.used).max(0.0);
+            let room = if cost > 0.0 { (free / cost) as u64 } else { u64::MAX };
+            let change = live.filter(|_| !is_grown).map_or(u64::MAX, |live| live - self.done);
+            let n = room.min(ops - done.ops).min(left).min(change);
             if n == 0 {
                 done.full = true;
                 break;
@@ -207,8 +224,8 @@ impl SimStore for RunSummary {
             self.active.used += n as f64 * cost;
             self.done += n;
             done.ops += n;
-            let per_op = self.model().workload.content.key_len as f64
-                + (1.0 - deletes) * self.model().workload.content.mean_value();
+            let content = &self.model().workload.content;
+            let per_op = (puts + deletes) * content.key_len as f64 + puts * content.mean_value();
             done.bytes += n as f64 * per_op;
         }
         Ok(done)
@@ -294,8 +311,8 @@ impl SimStore for RunSummary {
         }
         older_runs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let covered = union(older_runs.into_iter());
-        let may_drop =
-            self.model().workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
+        let may_drop = self.model().workload.ttl_micros > 0
+            || runs.iter().flatten().any(|p| p.deletes + p.ranged > 0.0);
         let [bottom, above] = [self.model().sizes.bottom, self.model().sizes.merged]
             .map(|size| size.with_filter(filter_bits));
         let mut vanished = vec![];

@@ -23,6 +23,10 @@ pub(super) struct SummaryPart {
     pub(super) draws: f64,
     pub(super) puts: f64,
     pub(super) deletes: f64,
+    /// Keys that range deletions have deleted. They have no entries.
+    pub(super) ranged: f64,
+    /// Number of its zone in a distribution whose popularity changes along the keys.
+    pub(super) zone: usize,
     /// Times of its first and last put, in microseconds.
     pub(super) put_at: (f64, f64),
     /// Times of its first and last delete.
@@ -44,6 +48,7 @@ impl SummaryPart {
             draws: self.draws * share,
             puts: self.puts * share,
             deletes: self.deletes * share,
+            ranged: self.ranged * share,
             ..*self
         }
     }
@@ -56,6 +61,7 @@ impl SummaryPart {
             draws: self.draws * share,
             puts: self.puts * share,
             deletes: self.deletes * share,
+            ranged: self.ranged * share,
             put_at: (from.max(micros), to),
             ..*self
         }
@@ -75,6 +81,7 @@ impl SummaryPart {
         self.draws += other.draws;
         self.puts += other.puts;
         self.deletes += other.deletes;
+        self.ranged += other.ranged;
     }
 }
 
@@ -111,7 +118,7 @@ pub(super) fn remember(parts: &mut Vec<SummaryPart>, p: SummaryPart) {
     match parts
         .iter_mut()
         .rev()
-        .find(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0))
+        .find(|q| q.zone == p.zone && q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0))
     {
         Some(q) => q.join(&p),
         None => parts.push(p),

@@ -11,8 +11,8 @@ use super::part::{NARROW, PiecedEntries, SummaryPart, from_key, key_span, to_key
 use crate::model::blobs::{BlobShare, SimBlobOutput};
 use crate::model::division::flush_starts;
 use crate::model::exact::ExactTtl;
+use crate::model::size::small_filter;
 use crate::model::store::MadeRuns;
-use crate::workload::Pattern;
 
 /// Random stream for the times of the first and last entry of a table, separate from other streams.
 const SEQUENCE: u64 = 0x5e90;
@@ -90,9 +90,7 @@ impl SummaryTables {
                     (until, false)
                 };
                 // Parts without entries still show the effect on older parts.
-                let queue = |p: &&SummaryPart| {
-                    matches!(self.model.workload.phases[p.phase].pattern, Pattern::Queue(_))
-                };
+                let queue = |p: &&SummaryPart| self.model.is_queue(p.phase);
                 let kept = parts
                     .iter()
                     .filter(|p| p.puts + p.deletes > 0.0 || !queue(p))
@@ -100,6 +98,7 @@ impl SummaryTables {
                 let stretch = KeyStretch { lo: from, hi: to, parts: kept.collect() };
                 open.bytes +=
                     stretch.parts.iter().map(|p| self.model.part_bytes(p, &size)).sum::<f64>();
+                open.filter_bits = size.filter_bits;
                 open.zeroed = (open.zeroed.0 || alone, open.zeroed.1 && alone);
                 open.stretches.push(stretch);
                 if open.stretches.len() > 2 * STRETCHES {
@@ -156,7 +155,10 @@ impl SummaryTables {
         let seqs = seqs(&parts, &mut Rng::new(self.model.workload.seed ^ SEQUENCE, id));
         let shape = TableShape {
             id,
-            size: done.bytes.max(1.0) as u64,
+            size: (done.bytes
+                + self.model.sizes.flushed.fixed
+                + small_filter(entries, done.filter_bits))
+            .max(1.0) as u64,
             entries,
             deletes: counted,
             range_deletes: 0,
@@ -239,11 +241,9 @@ impl SummaryTables {
             |p: &SummaryPart| self.model.populations[p.phase].distinct(p.draws, p.width());
         let mut counts: Vec<f64> = into.parts.iter().map(distinct).collect();
         for p in next.parts {
-            match into
-                .parts
-                .iter()
-                .position(|q| q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0))
-            {
+            match into.parts.iter().position(|q| {
+                q.zone == p.zone && q.phase == p.phase && (q.deletes > 0.0) == (p.deletes > 0.0)
+            }) {
                 Some(i) => {
                     counts[i] += distinct(&p);
                     into.parts[i].join(&p);
@@ -288,13 +288,14 @@ impl KeyStretch {
 struct OpenRun {
     stretches: Vec<KeyStretch>,
     bytes: f64,
+    filter_bits: f64,
     /// Whether some of it, and whether all of it, has no older run below.
     zeroed: (bool, bool),
 }
 
 impl Default for OpenRun {
     fn default() -> OpenRun {
-        OpenRun { stretches: vec![], bytes: 0.0, zeroed: (false, true) }
+        OpenRun { stretches: vec![], bytes: 0.0, filter_bits: 0.0, zeroed: (false, true) }
     }
 }
 

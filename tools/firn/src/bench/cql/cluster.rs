@@ -96,7 +96,7 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs, url: ClusterUrl) -> Don
     let nodes = url.nodes().join(", ");
     let cluster = Session::connect_to(url).map_err(|e| not_connected(&e))?;
     setting.make_room(&setting.store.db)?;
-    let wide = args.open_wide(&setting.store.db, args.engine.budget)?;
+    let wide = args.open_wide(&setting.store.db, args.engine.budget())?;
     let folder = firn_cql::Session::new(wide).map_err(refused)?.into();
     firn_bench::mark(&setting.store.db)?;
     let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -119,10 +119,10 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs, url: ClusterUrl) -> Don
     let rows = count(args.rows);
     let head = format!(
         "{rows} rows of 4 columns at {nodes}, compared with a local store; its memory {}",
-        bytes(args.engine.budget)
+        bytes(args.engine.budget())
     );
     let options = json!({
-        "rows": args.rows, "budget": args.engine.budget, "nodes": nodes,
+        "rows": args.rows, "budget": args.engine.budget(), "nodes": nodes,
         "consistency": consistency, "replication": args.replication,
     });
     report.print(setting, "cql", &head, options)

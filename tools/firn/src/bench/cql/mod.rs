@@ -51,6 +51,11 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     bench.scans(&mut report)?;
     bench.derived(&mut report)?;
     let head =
-        format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget));
-    report.print(setting, "cql", &head, json!({ "rows": args.rows, "budget": args.engine.budget }))
+        format!("{} rows of 4 columns; memory {}", count(args.rows), bytes(args.engine.budget()));
+    report.print(
+        setting,
+        "cql",
+        &head,
+        json!({ "rows": args.rows, "budget": args.engine.budget() }),
+    )
 }

@@ -33,7 +33,7 @@ pub fn any(n: u64, below: u64) -> u64 {
 
 impl CqlBench {
     pub fn open(dir: &Path, args: &ModelBenchArgs) -> Done<CqlBench> {
-        let wide = args.open_wide(dir, args.engine.budget)?;
+        let wide = args.open_wide(dir, args.engine.budget())?;
         let keyspace = KsDef { cf_defs: vec![CfDef::new(BESIDE, "Rows")], ..KsDef::new(BESIDE) };
         wide.system_add_keyspace(&keyspace).map_err(refused)?;
         let keyspace = wide.keyspace(BESIDE).map_err(refused)?;

@@ -31,7 +31,7 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     }
     setting.make_room(&setting.store.db)?;
     let mut report = DuelReport::default();
-    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget)?;
+    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget())?;
     firn_bench::mark(&setting.store.db)?;
     steps::inserts(&bench, &mut report)?;
     steps::row_reads(&bench, "as loaded", &mut report)?;
@@ -49,13 +49,13 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     let small = store::WideBench::open(&setting.store.db, args, SMALL_BUDGET)?;
     steps::walk(&small, "the same in 16 MiB of memory", &mut report)?;
     drop(small);
-    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget)?;
+    let bench = store::WideBench::open(&setting.store.db, args, args.engine.budget())?;
     steps::deletion(&bench, &mut report)?;
     let (rows, columns) = (count(args.rows), count(args.columns));
     let head = format!(
         "{rows} rows of 10 columns, one row of {columns}; memory {}",
-        bytes(args.engine.budget)
+        bytes(args.engine.budget())
     );
-    let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.engine.budget, "seed": args.engine.seed });
+    let options = json!({ "rows": args.rows, "columns": args.columns, "budget": args.engine.budget(), "seed": args.engine.seed() });
     report.print(setting, "wide", &head, options)
 }

@@ -65,7 +65,7 @@ impl WideBench {
         }
         let keyspace = wide.keyspace(KEYSPACE).map_err(failure)?;
         let store = wide.store().clone();
-        let (rows, columns, seed) = (args.rows, args.columns, args.engine.seed);
+        let (rows, columns, seed) = (args.rows, args.columns, args.engine.seed());
         Ok(WideBench { rows, columns, seed, keyspace, store, dir: dir.to_owned() })
     }
 
