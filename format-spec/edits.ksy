@@ -69,7 +69,7 @@ types:
         value: tag.value
         enum: state_tag
   log_writer:
-    doc: 'Who wrote the segments of the log from one on, up to the first of the next writer.'
+    doc: 'The writer of the segments of the log from one on and before the first of the next writer.'
     seq:
       - id: fields
         type: log_writer_field

@@ -1,5 +1,7 @@
 """The write-ahead log (README.md, "Operations" and "Write-ahead log")."""
 
+import zlib
+
 from read_base import *
 
 
@@ -78,8 +80,65 @@ def own(segments, writers, start):
         need(first, "the segment in which the newest writer began is lost")
 
 
-def read_log(segments, start, writers=None):
-    """Records of (seq, operations, position after it) from a position on: steps 0 to 3 of the page."""
+TABLE = [zlib.crc32(bytes([i])) ^ zlib.crc32(b"\0") for i in range(256)]
+
+
+def is_one_bit(difference, length):
+    """Whether one bit of a checksum, or of the `length` bytes that it covers, makes this difference of checksums."""
+    if difference & (difference - 1) == 0:
+        return True
+    for bit in range(8):
+        x = TABLE[1 << bit]
+        for _ in range(length):
+            if x == difference:
+                return True
+            x = TABLE[x & 0xFF] ^ x >> 8
+    return False
+
+
+def is_flipped(s, at):
+    """Whether the bytes at an offset of a segment become a sound record if one bit is inverted."""
+    b = s.file
+    if at + 32 > len(b):
+        return False
+    for turned in [0] + [1 << bit for bit in range(32)]:
+        length = u32(b, at + 4) ^ turned
+        if length > 16 << 10 or at + 32 + length > len(b):
+            continue
+        head = length.to_bytes(4, "little") + b[at + 8 : at + 32 + length]
+        difference = crc(s.number, at, head) ^ u32(b, at)
+        if turned and difference == 0 or not turned and is_one_bit(difference, 28 + length):
+            return True
+    return False
+
+
+def damage(segments, stop, ends, position):
+    """Why the end of a log is damage, and not what a crash leaves; None where nothing proves that."""
+    first = next((i for i, s in enumerate(segments) if s.number == stop[0]), None)
+    lost, beyond, sector = [], False, False
+    for s in segments[first or 0 :]:
+        here = first is not None and s is segments[first]
+        for at, r in s.records_from(stop[1] + 8 if here else 80):
+            lsn = s.header and s.header["base"] + at - 80
+            if lsn is None or lsn >= position and (ends.get(s.number, 0) is None or lsn < ends.get(s.number, 0)):
+                beyond |= r[1] == 1
+                sector |= here and at // 512 == stop[1] // 512
+        if not here and s.header is None and len(s.file) >= 80 and (first is None or any(s.records_from(80))):
+            lost.append(s)
+    if not beyond:
+        return None
+    if sector:
+        return "a sound record behind the end begins in its sector"
+    if first is not None and is_flipped(segments[first], stop[1]):
+        return "the record at the end is sound but for one bit"
+    for s in lost[:1]:
+        if is_one_bit(crc(s.number, 0, s.file[:76]) ^ u32(s.file, 76), 76):
+            return f"the header of segment {s.number} is sound but for one bit"
+    return None
+
+
+def read_log(segments, start, writers=None, notices=None):
+    """Records of (seq, operations, position after it) from a position on: steps 0 to 3 of the page. `notices` gets what proves damage."""
     segments = sorted(segments, key=lambda s: s.number)
     if writers is not None:
         own(segments, writers, start)
@@ -98,7 +157,8 @@ def read_log(segments, start, writers=None):
             offset = 80 + at - s.header["base"]
             r = s.record(offset)
             need(r or not s.is_foreign(offset), "a record of another writer")
-            if r is None or (ends[s.number] is not None and at + r[0] > ends[s.number]):
+            is_close = r and r[1] == 2 and r[3] == at and offset + 32 == len(s.file) and ends[s.number] is None
+            if r is None or is_close or (ends[s.number] is not None and at + r[0] > ends[s.number]):
                 stop = (s.number, offset)
                 break
             size, kind, seq, _, payload = r
@@ -114,4 +174,7 @@ def read_log(segments, start, writers=None):
         if s.header and s.number != stop[0]:
             known.append(s.header["synced"])
         need(all(k <= at for k in known), f"the log breaks off at position {at}, which had been durable")
+    why = damage(segments, stop, ends, at)
+    if why and notices is not None:
+        notices.append(f"the log is damaged at position {at}: {why}")
     return out

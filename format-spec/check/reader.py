@@ -70,8 +70,8 @@ def successor(key):
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
-def store_content(folder):
-    """What the trees of a store hold, with a merge operator that appends."""
+def store_content(folder, notices=None):
+    """What the trees of a store hold, with a merge operator that appends. `notices` gets what is damaged at the end of the log."""
     manifest = open_manifest(folder)
     state, trees = manifest.state, {}
     for tree in state["trees"]:
@@ -102,7 +102,9 @@ def store_content(folder):
                 entries.append((k, lift or seq, kind, v))
             ranges += [(start, end, seq) for start, end, seqs in table.tombstones for seq in seqs]
         trees[tree["id"]] = (tree, entries, ranges)
-    for first, ops, end in read_log(log_folder(folder), state["wal_floor"], state["writers"]):
+    segments = log_folder(folder)
+    need(segments or manifest.number == 1 and len(manifest.frames) == 1, "a store that has lost its log")
+    for first, ops, end in read_log(segments, state["wal_floor"], state["writers"], notices):
         for seq, (op, tree, key, value) in enumerate(ops, first):
             if tree in trees and end > trees[tree][0]["flushed"]:
                 trees[tree][2 if op == DELETE_RANGE else 1].append((key, value, seq) if op == DELETE_RANGE else (key, seq, op, value))
@@ -128,7 +130,10 @@ def main():
     path = sys.argv[1]
     kind = "table" if os.path.isfile(path) else "store" if os.path.exists(os.path.join(path, "CURRENT")) else "log"
     try:
-        print(json.dumps(content(path, kind), indent=1))
+        notices = []
+        print(json.dumps(store_content(path, notices) if kind == "store" else content(path, kind), indent=1))
+        for notice in notices:
+            print(f"{path}: {notice}", file=sys.stderr)
     except (Damaged, Newer) as e:
         sys.exit(f"{path}: {type(e).__name__.lower()}: {e}")
 
