@@ -5,7 +5,7 @@ meta:
   ks-version: "0.11"
   encoding: UTF-8
 doc: |
-  Three lines of text. See "Manifest" in README.md. Only the first line stays the same in every version.
+  Three lines of text. See "Manifest" in README.md. The first and the last line have the same form in every version.
 seq:
   - id: intro
     contents: "firn format "
