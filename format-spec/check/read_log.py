@@ -137,8 +137,9 @@ def damage(segments, stop, ends, position):
     return None
 
 
-def read_log(segments, start, writers=None, notices=None):
-    """Records of (seq, operations, position after it) from a position on: steps 0 to 3 of the page. `notices` gets what proves damage."""
+def read_log(segments, start, writers=None, flushed=0, notices=None):
+    """Records of (seq, operations, position after it) from a position on: steps 0 to 3 of the page. `flushed` is the highest position up to
+    which a tree was flushed. `notices` gets what proves damage."""
     segments = sorted(segments, key=lambda s: s.number)
     if writers is not None:
         own(segments, writers, start)
@@ -167,6 +168,7 @@ def read_log(segments, start, writers=None, notices=None):
                 ops = operations(payload)
                 need(seq + max(len(ops) - 1, 0) <= MAX_SEQ, "a sequence number out of bounds")
                 out.append((seq, ops, at))
+    need(flushed <= at, f"the log breaks off at position {at}, and a tree was flushed up to {flushed}")
     for s in segments:
         if s.number < stop[0]:
             continue

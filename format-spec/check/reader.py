@@ -104,7 +104,8 @@ def store_content(folder, notices=None):
         trees[tree["id"]] = (tree, entries, ranges)
     segments = log_folder(folder)
     need(segments or manifest.number == 1 and len(manifest.frames) == 1, "a store that has lost its log")
-    for first, ops, end in read_log(segments, state["wal_floor"], state["writers"], notices):
+    flushed = max((t["flushed"] for t in state["trees"]), default=0)
+    for first, ops, end in read_log(segments, state["wal_floor"], state["writers"], flushed if segments else 0, notices):
         for seq, (op, tree, key, value) in enumerate(ops, first):
             if tree in trees and end > trees[tree][0]["flushed"]:
                 trees[tree][2 if op == DELETE_RANGE else 1].append((key, value, seq) if op == DELETE_RANGE else (key, seq, op, value))
