@@ -31,8 +31,6 @@
 //! summary              bytes of the Summary hook
 //! tree                 tree id
 //! tree.name            name of the tree (UTF-8)
-//! blob.uses         bytes: for each blob file that entries refer to, by number:
-//!                      varints number ‖ blobs ‖ bytes of their blocks
 //! writer               name and version of the writing program
 //! ```
 //! Invariant: [`Properties::decode`] inverts [`Properties::encode`].

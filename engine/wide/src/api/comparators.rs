@@ -60,7 +60,7 @@ impl Wide {
         let mut registry = Registry::clone(&self.registry());
         registry.register(Arc::new(comparator));
         let mut batch = Batch::new();
-        batch.put(self.store.schema_tree(), &key, &record.to_bytes())?;
+        self.store.put_record(&mut batch, &key, Some(&record.to_bytes()))?;
         self.store.db().with_durability(Durability::Power).write(batch)?;
         let registry = Arc::new(registry);
         *self.shared.registry.write() = registry.clone();

@@ -10,7 +10,7 @@
 //! | 2 | expiring cell | ttl u32 LE, second of expiry i64 LE, value (cut by compactions once it has expired) |
 //! | 3 | tombstone of a cell | second of deletion i64 LE |
 //! | 4 | deletion of a partition, row or complex column | second of deletion i64 LE |
-//! | 5 | deletion of a range of rows | second of deletion i64 LE, length of the start bound u32 LE |
+//! | 5 | deletion of a range of rows | second of deletion i64 LE, the bound that it ends before |
 //! | 6 | counter | sum i64 LE |
 //!
 //! Invariants: the result of [`reconcile`] does not depend on the order and grouping of
