@@ -235,6 +235,13 @@ impl FromStr for Description {
     }
 }
 
+impl fmt::Display for Description {
+    /// Writes the text of a description file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&toml::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
 /// Standard workloads: name and description.
 pub const STANDARD: &[(&str, &str)] = &[
     ("insert", include_str!("../workloads/insert.toml")),

@@ -27,7 +27,10 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
         SimCommand::Run(args) => run(args, cli, out),
         SimCommand::Sweep(args) => sweep(args, cli, out),
         SimCommand::Replay(args) => replay::replay(args, cli, out),
-        SimCommand::Compare(args) => replay::compare(args, cli, out),
+        SimCommand::Compare(args) => match &args.events {
+            Some(events) => replay::compare(args, events, cli, out),
+            None => validate::measured::compare(args, cli, out),
+        },
         SimCommand::Trace(args) => trace(args, cli, out),
         SimCommand::Validate(args) => validate::run(args, cli, out),
         SimCommand::Advise(args) => {

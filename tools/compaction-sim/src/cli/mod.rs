@@ -100,9 +100,9 @@ pub enum SimCommand {
         after_help = "The first line is the record, the second its simulation on the machine that the log shows. Their difference is the prediction error for this store. Compare the other lines with the second.\n\nExamples:\n  compaction-sim replay firn-data --policy lazy-leveled:4\n  compaction-sim replay firn-data/EVENTS.jsonl --policies tiered:3,leveled:10"
     )]
     Replay(ReplayArgs),
-    /// Compare the record of a real store with a simulation of the same flushes and policy
+    /// Compare the record of a real store, or a workload on the engine, with its simulation
     #[command(
-        after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10"
+        after_help = "Examples:\n  compaction-sim compare firn-data\n  compaction-sim compare firn-data/EVENTS.jsonl --tolerance 10\n  compaction-sim compare --workload churn.toml                  three runs of the engine beside nine simulations\n  compaction-sim compare --workload zipfian:0.9 --data 100m --memtable-size 1m --policy leveled:8:base=4m"
     )]
     Compare(CompareArgs),
     /// Print the write workload in a trace of another store, and the closest options
@@ -314,7 +314,20 @@ pub struct TraceArgs {
 #[derive(Args, Debug, Clone)]
 pub struct CompareArgs {
     /// A store's directory, or its EVENTS.jsonl
-    pub events: PathBuf,
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub events: Option<PathBuf>,
+    /// Run this workload on the engine and in the simulator, and compare both
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Policy, instead of that of the description
+    #[arg(long, requires = "workload")]
+    pub policy: Option<String>,
+    /// Runs of the engine, with different seeds
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub runs: u64,
+    /// Write about this many bytes of keys and values
+    #[arg(long, value_parser = size, value_name = "SIZE", requires = "workload", conflicts_with = "keys")]
+    pub data: Option<u64>,
     /// Tree; required if the log has several
     #[arg(long)]
     pub tree: Option<String>,

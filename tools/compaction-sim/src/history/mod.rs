@@ -81,6 +81,8 @@ pub struct RecordedHistory {
     pub after: u64,
     /// Its course; empty if the log lacks it.
     pub course: Vec<CourseMoment>,
+    /// Number of runs after the last event.
+    pub last_runs: u64,
 }
 
 /// A compaction in a log.
@@ -158,6 +160,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                 h.tombstone_age_secs = n("tombstone_age_secs");
             }
             "flush" => {
+                h.last_runs = n("runs");
                 h.flushes += 1;
                 for (sum, field) in
                     h.flushed.iter_mut().zip(["entries", "deletes", "bytes_out", "raw_bytes"])
@@ -185,6 +188,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                 h.after = 0;
             }
             "compaction" => {
+                h.last_runs = n("runs");
                 let job = e["job"].as_str().unwrap_or_default();
                 let kind =
                     ["merge", "move", "drop"].iter().position(|k| job.starts_with(k)).unwrap_or(0);

@@ -73,8 +73,8 @@ const PHASES: u64 = 4;
 /// # Errors
 /// A log that cannot be read or has too little information. [`Failure::Found`] if the bytes written
 /// differ by more than the tolerance.
-pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let h = load(&args.events, args.tree.as_deref())?;
+pub fn compare(args: &CompareArgs, events: &Path, cli: &SimCli, out: &mut dyn Write) -> Done {
+    let h = load(events, args.tree.as_deref())?;
     let Some(recorded) = h.policy.clone() else {
         return Err(Failure::with_next(
             "the log does not say which policy the tree has",

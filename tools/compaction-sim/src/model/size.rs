@@ -364,7 +364,9 @@ fn sample(
                 // Any number of entries has the mean length.
                 let len = content.value.quantile((i as f64 * GOLDEN_RATIO).fract())
                     + if content.stamped { 8 } else { 0 };
-                content.value(pool, rng.below(1 << 40), len, stamp, &mut value);
+                // Values of ascending keys follow each other.
+                let number = series.map_or_else(|| rng.below(1 << 40), |s| s.series * i);
+                content.value(pool, number, len, stamp, &mut value);
             }
             _ => value.clear(),
         }

@@ -2,6 +2,7 @@
 //! and closed forms are tested in `tests/`.
 
 pub mod engine;
+pub mod measured;
 mod random;
 
 use std::io::Write;
@@ -181,13 +182,14 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
 /// Compares the engine's figures for random configurations with the predictions. The machine
 /// determines how long writers are held up, so it should do nothing else.
 fn random_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
-    let (machine, all) = random::results(args.seed, args.draws, args.logs.as_deref())?;
+    let all = random::results(args.seed, args.draws, args.logs.as_deref())?;
     let (text, good) = random::table_of(&all, cli.style());
     if cli.json {
-        writeln!(out, "{}", json!({"machine": machine, "drawn": all}))?;
+        let case =
+            |(about, m): &(String, measured::Measured)| json!({"about": about, "measured": m});
+        writeln!(out, "{}", json!(all.iter().map(case).collect::<Vec<_>>()))?;
     } else {
         write!(out, "{text}")?;
-        writeln!(out, "the machine's speeds, measured before: {machine:?}")?;
     }
     Ok(good)
 }
