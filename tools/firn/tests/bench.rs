@@ -133,9 +133,9 @@ fn bench_knows_ycsb_and_refuses_unknown_workloads() {
     let ran = t.json(&args);
     assert_eq!(steps(&ran)[..3], ["ycsb-load:2", "ycsb-a:2", "ycsb-b:2"]);
     assert_eq!(steps(&ran).len(), 9);
-    t.firn(&["bench", "fillrand"]).said(2, &["no workload is called \"fillrand\"", "fillrandom"]);
+    t.firn(&["bench", "fillrand"]).said(2, &["no phase is called \"fillrand\"", "fillrandom"]);
     t.firn(&["bench", "--policy", "lazy-leveled:1"]).said(2, &["ratio"]);
-    t.firn(&["bench", "--keys", "0"]).said(2, &["num"]);
+    t.firn(&["bench", "--keys", "0"]).said(2, &["number of keys"]);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_bench_does_not_delete_user_keys() {
 fn unused_options_of_a_bench_are_refused() {
     let t = Temp::new("bench", "options");
     for (args, takes) in [
-        (&["trees", "--html", "x.html"][..], "--trees, --num"),
+        (&["trees", "--html", "x.html"][..], "--trees, --keys"),
         (&["small", "--keep"], "--stores, --records"),
         (&["queue", "--series", "x.csv"], "--deletions"),
         (&["cliffs", "--stores", "1"], "--bound, --history"),
