@@ -7,6 +7,7 @@ use firn_kv::policy::{
 };
 
 use crate::advise::profile::StoreProfile;
+use crate::policy::NamedPolicy;
 
 /// A candidate policy with its notations.
 #[derive(Clone, Debug)]
@@ -109,6 +110,12 @@ pub fn candidates(q: &StoreProfile) -> Vec<PolicyCandidate> {
                  'compaction_window_size': {size}"
             ),
         ));
+        // CQL has no shorter window than a minute.
+        let secs = (q.ttl / 30.0).round().max(1.0) as u64;
+        if secs < 60 {
+            let windows = TimeWindow { window_secs: secs, min_runs: 4, ..TimeWindow::default() };
+            all.push(PolicyCandidate::new(windows, TABLE));
+        }
     }
     if let Some((policy, table)) = &q.present
         && all.iter().all(|c| c.policy != *policy)
@@ -119,6 +126,12 @@ pub fn candidates(q: &StoreProfile) -> Vec<PolicyCandidate> {
 }
 
 impl PolicyCandidate {
+    /// Returns its policy for a simulation.
+    pub fn named(&self) -> NamedPolicy {
+        let (name, policy) = (self.policy.to_string(), self.policy.clone());
+        NamedPolicy { name, policy, custom: None, ages: false }
+    }
+
     /// Returns the options of a tree as program text.
     pub fn options(&self, memtable: u64) -> String {
         format!(

@@ -8,7 +8,7 @@ use crate::advise::candidates::PolicyCandidate;
 use crate::advise::profile::{ExtrapolatedOutcome, HELD_UP, StoreProfile};
 use crate::model::latency::{CountOdds, Percentiles, ReadCosts, ReadRun};
 use crate::model::meter::READ_CPU;
-use crate::report::text::seconds;
+use crate::report::text::time;
 
 /// False positive rate of a filter: that of the engine's default.
 const FILTER_ERROR: f64 = 1.0 / 256.0;
@@ -19,6 +19,86 @@ const BLOCK: f64 = 4096.0;
 const ROOM: f64 = 3.0;
 /// Weight of the sum of all shares relative to the largest one.
 const REST: f64 = 0.1;
+
+/// A resource that policies use, or a latency with a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdvisedResource {
+    /// Time of the device.
+    Device,
+    /// Processor cores.
+    Cores,
+    /// Space on the disk.
+    Space,
+    /// The bound of latency, for lookups.
+    Lookups,
+    /// The bound of latency, for the beginning of scans.
+    Scans,
+    /// The time that writers may be held up.
+    Writers,
+}
+
+impl AdvisedResource {
+    /// Returns its name in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            AdvisedResource::Device => "device",
+            AdvisedResource::Cores => "cores",
+            AdvisedResource::Space => "disk",
+            AdvisedResource::Lookups => "lookups",
+            AdvisedResource::Scans => "scans",
+            AdvisedResource::Writers => "stalls",
+        }
+    }
+
+    /// Returns its name in a sentence.
+    pub fn subject(self) -> &'static str {
+        match self {
+            AdvisedResource::Device => "device time",
+            AdvisedResource::Cores => "processor cores",
+            AdvisedResource::Space => "space",
+            AdvisedResource::Lookups => "the latency of lookups",
+            AdvisedResource::Scans => "the latency of scans",
+            AdvisedResource::Writers => "the stalls of writers",
+        }
+    }
+}
+
+/// Use of a resource by a policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResourceUse {
+    /// The resource.
+    pub resource: AdvisedResource,
+    /// The used share of it.
+    pub share: f64,
+    /// The used amount, with the digits of the table.
+    pub amount: String,
+}
+
+impl ResourceUse {
+    /// Returns its name and share, as in the table.
+    pub(super) fn in_table(&self) -> String {
+        format!("{} {}", self.resource.name(), percent(self.share))
+    }
+
+    /// Returns the sentence about a limit, at the end of which the use is a finding.
+    fn limit(&self, q: &StoreProfile) -> String {
+        let amount = &self.amount;
+        match self.resource {
+            AdvisedResource::Device => format!("the device is busy for {amount} of its time"),
+            AdvisedResource::Cores => format!("{amount} of {:.0} cores are busy", q.machine.cores),
+            AdvisedResource::Space => {
+                let disk = bytes(q.disk.unwrap_or(0.0) as u64);
+                format!("{amount} of tables, of {disk} of disk")
+            }
+            AdvisedResource::Lookups => format!("a lookup takes {amount} in the 99th percentile"),
+            AdvisedResource::Scans => {
+                format!("a scan takes {amount} to begin, in the 99th percentile")
+            }
+            AdvisedResource::Writers => format!("writers are held up for {amount} of the time"),
+        }
+    }
+}
 
 /// Predicted cost of a candidate.
 #[derive(Clone, Debug, Serialize)]
@@ -62,17 +142,29 @@ pub struct PolicyCost {
     pub cql: Option<String>,
     /// Limits that it exceeds, as text; empty if it fits.
     pub unfit: Vec<String>,
+    /// The resource with the largest used share.
+    pub scarcest: ResourceUse,
+    /// Value by which the policies that fit are ranked, the lowest first: the share of the scarcest
+    /// resource, and a tenth of the shares of device, processor and space together.
+    pub strain: f64,
 }
 
 impl PolicyCost {
+    /// Returns the cost of a candidate with this outcome.
     pub(super) fn of(
         q: &StoreProfile,
         candidate: &PolicyCandidate,
         o: &ExtrapolatedOutcome,
     ) -> PolicyCost {
         let cost = PolicyCost::at(q, candidate, o, 1.0);
-        let unfit = cost.limits(q, 1.0).into_iter().filter(|(_, used)| *used > 1.0);
-        PolicyCost { unfit: unfit.map(|(what, _)| what).collect(), ..cost }
+        let limits = cost.limits(q, 1.0);
+        let unfit = limits.iter().filter(|used| used.share > 1.0).map(|used| used.limit(q));
+        let unfit = unfit.collect();
+        let most = limits.into_iter().max_by(|a, b| a.share.total_cmp(&b.share));
+        let scarcest = most.unwrap_or_else(|| cost.scarcest.clone());
+        let shares = cost.shares(q).iter().map(|used| used.share).sum::<f64>();
+        let strain = scarcest.share + REST * shares;
+        PolicyCost { unfit, scarcest, strain, ..cost }
     }
 
     /// Calculates the cost at this multiple of the load.
@@ -122,54 +214,48 @@ impl PolicyCost {
             options: candidate.options(q.memtable as u64),
             cql: candidate.cql.clone(),
             unfit: vec![],
+            scarcest: ResourceUse {
+                resource: AdvisedResource::Device,
+                share: device,
+                amount: percent(device),
+            },
+            strain: 0.0,
         }
     }
 
-    /// Returns the used share of each resource, with a sentence that states it. Figures have the
-    /// digits of the table.
-    pub(super) fn limits(&self, q: &StoreProfile, load: f64) -> Vec<(String, f64)> {
-        let mut all = vec![
-            (format!("the device is busy for {} of its time", percent(self.device)), self.device),
-            (
-                format!("{:.2} of {:.0} cores are busy", self.cores, q.machine.cores),
-                self.cores / q.machine.cores,
-            ),
-        ];
-        if let Some(disk) = q.disk {
-            let words = format!(
-                "{} of tables, of {} of disk",
-                bytes(self.peak_bytes as u64),
-                bytes(disk as u64)
-            );
-            all.push((words, self.peak_bytes / disk));
+    /// Returns the use of each limited resource at this multiple of the load.
+    pub(super) fn limits(&self, q: &StoreProfile, load: f64) -> Vec<ResourceUse> {
+        let [device, cores, space] = self.shares(q);
+        let mut all = vec![device, cores];
+        if q.disk.is_some() {
+            all.push(space);
         }
         if let Some(bound) = q.p99 {
+            let mut latency = |resource, p99: f64| {
+                all.push(ResourceUse { resource, share: p99 / bound, amount: time(p99) });
+            };
             if q.reads > 0.0 {
-                all.push((
-                    format!(
-                        "a lookup takes {} in the 99th percentile",
-                        seconds(self.read_latency.p99)
-                    ),
-                    self.read_latency.p99 / bound,
-                ));
+                latency(AdvisedResource::Lookups, self.read_latency.p99);
             }
             if q.scans > 0.0 {
-                all.push((
-                    format!(
-                        "a scan takes {} to begin, in the 99th percentile",
-                        seconds(self.scan_latency.p99)
-                    ),
-                    self.scan_latency.p99 / bound,
-                ));
+                latency(AdvisedResource::Scans, self.scan_latency.p99);
             }
         }
         if load == 1.0 && self.held_up > HELD_UP {
-            all.push((
-                format!("writers are held up for {} of the time", percent(self.held_up)),
-                self.held_up / HELD_UP,
-            ));
+            all.push(ResourceUse {
+                resource: AdvisedResource::Writers,
+                share: self.held_up / HELD_UP,
+                amount: percent(self.held_up),
+            });
         }
         all
+    }
+
+    /// Returns the largest use at this multiple of the load, and the sentence about its limit.
+    pub(super) fn first_limit(&self, q: &StoreProfile, load: f64) -> Option<(f64, String)> {
+        let limits = self.limits(q, load).into_iter();
+        let most = limits.max_by(|a, b| a.share.total_cmp(&b.share))?;
+        Some((most.share, most.limit(q)))
     }
 
     /// Returns the costs that a policy trades; less is better.
@@ -183,34 +269,71 @@ impl PolicyCost {
         [self.write_amplification, self.peak_bytes, blocks]
     }
 
-    /// Returns the resource with the largest used share: the words of
-    /// [`limits`](PolicyCost::limits), and the share.
-    pub(super) fn scarcest(&self, q: &StoreProfile) -> (String, f64) {
-        let all = self.limits(q, 1.0).into_iter();
-        all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
-    }
-
-    /// Returns the shares that decide between policies with equally used resources: device,
-    /// processor, and space. There is enough space if no disk size is given.
-    pub(super) fn shares(&self, q: &StoreProfile) -> [(String, f64); 3] {
+    /// Returns the use of device, processor, and space. Without a disk size, the space is compared
+    /// with a multiple of the live data.
+    fn shares(&self, q: &StoreProfile) -> [ResourceUse; 3] {
+        let of = |resource, share, amount| ResourceUse { resource, share, amount };
         let room = self.peak_bytes / q.disk.unwrap_or(ROOM * q.held);
+        let cores = self.cores / q.machine.cores;
         [
-            (
-                format!("keeps the device busy for {} of its time", percent(self.device)),
-                self.device,
-            ),
-            (format!("uses {:.2} cores", self.cores), self.cores / q.machine.cores),
-            (format!("takes {} at most", bytes(self.peak_bytes as u64)), room),
+            of(AdvisedResource::Device, self.device, percent(self.device)),
+            of(AdvisedResource::Cores, cores, format!("{:.2}", self.cores)),
+            of(AdvisedResource::Space, room, bytes(self.peak_bytes as u64)),
         ]
     }
 
-    /// Returns the share of the most used resource. Among equals, less total use gives a lower
-    /// value.
-    pub(super) fn strain(&self, q: &StoreProfile) -> f64 {
-        self.scarcest(q).1 + REST * self.shares(q).iter().map(|s| s.1).sum::<f64>()
+    /// Returns the use of one resource; `None` if the question does not limit it.
+    pub fn used(&self, q: &StoreProfile, resource: AdvisedResource) -> Option<ResourceUse> {
+        let all = self.limits(q, 1.0).into_iter().chain(self.shares(q));
+        all.into_iter().find(|used| used.resource == resource)
+    }
+
+    /// Returns the use of each resource that decides against another policy: the strain of the
+    /// other policy less that of this one is the sum of their differences.
+    pub(super) fn gains(&self, other: &PolicyCost, q: &StoreProfile) -> Vec<Gain> {
+        let pairs = self.shares(q).into_iter().zip(other.shares(q));
+        let mut gains: Vec<Gain> = pairs
+            .map(|(mine, theirs)| Gain { by: REST * (theirs.share - mine.share), mine, theirs })
+            .collect();
+        let (mine, theirs) = (self.scarcest.clone(), other.scarcest.clone());
+        let by = theirs.share - mine.share;
+        let is_same = mine.resource == theirs.resource;
+        match gains.iter_mut().find(|gain| is_same && gain.mine.resource == mine.resource) {
+            Some(gain) => gain.by += by,
+            None => gains.push(Gain { by, mine, theirs }),
+        }
+        gains
     }
 }
 
+/// Difference of a policy to another one in the use of a resource.
+#[derive(Clone, Debug)]
+pub(super) struct Gain {
+    /// How much less the strain is.
+    pub by: f64,
+    /// The use of the policy.
+    pub mine: ResourceUse,
+    /// The use of the other policy: of the same resource, or of its scarcest one.
+    pub theirs: ResourceUse,
+}
+
+impl Gain {
+    /// Reports whether both policies use the same resource.
+    pub fn is_of_one(&self) -> bool {
+        self.mine.resource == self.theirs.resource
+    }
+
+    /// Reports whether the table shows the difference.
+    pub fn is_shown(&self) -> bool {
+        if self.is_of_one() {
+            self.mine.amount != self.theirs.amount
+        } else {
+            percent(self.mine.share) != percent(self.theirs.share)
+        }
+    }
+}
+
+/// Returns a share in percent, with the digits of the table.
 pub(super) fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    format!("{:.1} %", 100.0 * share)
 }

@@ -8,9 +8,10 @@
 //! the real store. The ratio of space to live data does not depend on the factor.
 
 use firn_kv::{Policy, TreeOptions};
-use firn_tools::output::{Done, Failure, bytes};
+use firn_tools::output::{Done, Failure};
 
 use crate::cli::AdviseArgs;
+use crate::history::course::{self, CourseMoment};
 use crate::model::latency::Percentiles;
 use crate::model::machine::Machine;
 use crate::model::meter::SimOutcome;
@@ -30,10 +31,12 @@ const TURNS: f64 = 1.5;
 /// Multiple of the live data that is written if everything expires.
 const LIVES: f64 = 2.2;
 
-/// Minimum number of memtables of a simulated store: with fewer nothing is compacted.
-const LEAST_MEMTABLES: f64 = 16.0;
-/// Bytes of the engine's smallest memtable.
-const LEAST_MEMTABLE: u64 = 64 << 10;
+/// Number of memtables of live data below which a store is small: it has few compactions, and
+/// policies differ little.
+pub(super) const LEAST_MEMTABLES: f64 = 16.0;
+/// Minimum number of memtables that are written to a simulated store, however small it is, so that
+/// its figures are those of a long time.
+const LEAST_WRITTEN: f64 = 64.0;
 /// Bytes of the largest store that is simulated.
 const MOST_HELD: f64 = 1e18;
 
@@ -115,13 +118,24 @@ pub struct ExtrapolatedOutcome {
 }
 
 impl StoreProfile {
-    fn bytes(&self) -> f64 {
+    /// Returns the bytes of a key and its value.
+    pub fn bytes(&self) -> f64 {
         (self.entry.0 + self.entry.1) as f64
     }
 
     /// Reports whether data is never overwritten, and expires by age.
     pub fn is_series(&self) -> bool {
         self.kind.holds_all() == Some(true)
+    }
+
+    /// Reports whether the store has so few memtables of live data that policies differ little.
+    pub fn is_small(&self) -> bool {
+        self.held < LEAST_MEMTABLES * self.memtable
+    }
+
+    /// Returns the policy of a store that needs no other: the present one, or the default.
+    pub fn usual_policy(&self) -> Policy {
+        self.present.as_ref().map_or_else(Policy::default, |(policy, _)| policy.clone())
     }
 
     /// Returns the sizes of the simulated stores, relative to that of the question, the largest
@@ -168,11 +182,15 @@ impl StoreProfile {
             ..ContentSize::default()
         };
         let held = (self.held * scale / self.bytes()).max(1.0);
+        let least = LEAST_WRITTEN * self.memtable / self.bytes();
         let (keys, phases) = if self.is_series() {
-            let lives = if self.ttl > 0.0 { LIVES } else { 1.0 };
-            self.kind.phases((held * lives) as u64, held as u64)
+            let ops = if self.ttl > 0.0 { (held * LIVES).max(least) } else { held };
+            self.kind.phases(ops as u64, held as u64)
         } else {
-            let (keys, mut phases) = self.kind.phases((held * (1.0 + TURNS)) as u64, held as u64);
+            // The live data of other workloads is a share of the written data.
+            let overwrites = self.kind.holds_all() == Some(false);
+            let ops = (held * (1.0 + TURNS)).max(if overwrites { least } else { 0.0 });
+            let (keys, mut phases) = self.kind.phases(ops as u64, held as u64);
             // The load is in order and at full speed: the following part matters.
             if let Some(SimPhase { order, .. }) = phases.first_mut()
                 && *order == Distribution::Unique
@@ -211,7 +229,10 @@ impl StoreProfile {
         };
         let bytes = (fine.flush_bytes + fine.merge_written) as f64;
         ExtrapolatedOutcome {
-            written: extrapolated(&|o| late_writes(o, self.bytes())),
+            written: extrapolated(&|o| {
+                let late = late_writes(&course::of_outcome(o), self.bytes());
+                late.unwrap_or(o.write_amplification)
+            }),
             runs: extrapolated(&|o| o.mean_runs),
             peak: fine.peak_bytes as f64 / (self.held * scale),
             cpu_per_byte: scale * (fine.flush_cpu_seconds + fine.merge_cpu_seconds)
@@ -271,7 +292,7 @@ impl AdviseArgs {
             (None, None) => SimOpKind::Uniform,
         };
         check_entry(entry.0, entry.1).map_err(Failure::new)?;
-        check_held(held, memtable)?;
+        check_held(held, entry, is_series && ttl > 0.0)?;
         Ok(StoreProfile {
             held,
             ingest,
@@ -291,48 +312,33 @@ impl AdviseArgs {
     }
 }
 
-/// Checks whether a store of this size can be simulated with these memtables.
+/// Checks whether a store of this size can be simulated.
 ///
 /// # Errors
 /// A sentence with options that work.
-fn check_held(held: f64, memtable: f64) -> Done {
-    let least = LEAST_MEMTABLES * memtable;
-    if (least..=MOST_HELD).contains(&held) {
-        return Ok(());
-    }
-    let (what, next) = if held > MOST_HELD {
-        (format!("{held:.1e} bytes are more than 1e18"), "give a smaller --live".to_owned())
+fn check_held(held: f64, (key, value): (usize, usize), is_series: bool) -> Done {
+    let entry = (key + value) as f64;
+    let (more, less) = if is_series {
+        ("give a larger --ingest or --ttl".to_owned(), "give a smaller --ingest or --ttl")
     } else {
-        let what = format!(
-            "{} of live data are less than the {} memtables of {} from which on policies differ",
-            bytes(held as u64),
-            LEAST_MEMTABLES,
-            bytes(memtable as u64)
-        );
-        // Whole KiB; the engine's minimum is 64.
-        let fits = (held / LEAST_MEMTABLES / 1024.0).floor() as u64;
-        let live = format!("--live {}m", (least / 1048576.0).ceil() as u64);
-        let next = if fits * 1024 >= LEAST_MEMTABLE {
-            format!(
-                "give --memtable-size {fits}k to see it with smaller ones, or what it will hold: {live}"
-            )
-        } else {
-            format!("give what it will hold, at least {live}")
-        };
-        (what, next)
+        (format!("give --live {entry:.0} or more"), "give a smaller --live")
     };
-    Err(Failure::with_next(what, next))
+    if held > MOST_HELD {
+        let what = format!("{held:.1e} bytes of live data are more than 1e18");
+        return Err(Failure::with_next(what, less));
+    }
+    if held < entry {
+        let what = format!("{held:.0} bytes of live data are less than one entry of {entry:.0}");
+        return Err(Failure::with_next(what, more));
+    }
+    Ok(())
 }
 
-/// Returns the bytes written to tables for each byte of the user, in the second half of a
-/// simulation: the first half fills the store.
-fn late_writes(o: &SimOutcome, bytes_per_op: f64) -> f64 {
-    let half = o.points.iter().find(|p| p.ops * 2 >= o.ops);
-    let (Some(from), Some(to)) = (half, o.points.last()) else { return o.write_amplification };
-    let written = (to.flushed + to.merged) as f64 - (from.flushed + from.merged) as f64;
-    if to.ops > from.ops {
-        written / ((to.ops - from.ops) as f64 * bytes_per_op)
-    } else {
-        o.write_amplification
-    }
+/// Returns the bytes written to tables for each byte of the user, in the second half of a history:
+/// the first half fills the store. `None` if nothing was put in it.
+pub fn late_writes(course: &[CourseMoment], bytes_per_op: f64) -> Option<f64> {
+    let to = course.last()?;
+    let from = course.iter().find(|m| m.done * 2 >= to.done)?;
+    let put = (to.done - from.done) as f64 * bytes_per_op;
+    (put > 0.0).then(|| (to.written - from.written) as f64 / put)
 }

@@ -6,10 +6,9 @@ use serde::Serialize;
 use crate::advise::candidates::{PolicyCandidate, candidates};
 use crate::advise::cost::PolicyCost;
 use crate::advise::profile::{ExtrapolatedOutcome, StoreProfile};
-use crate::advise::reason::{because, doubled_text};
+use crate::advise::reason::{DecidingUse, Ranked, doubled_text, rank};
 use crate::cli::batch::{simulate_all, simulate_each};
 use crate::model::sim::Setup;
-use crate::policy::NamedPolicy;
 
 /// A candidate that is better by less does not count as better.
 const TOLERANCE: f64 = 0.02;
@@ -23,10 +22,32 @@ pub struct Advice {
     pub front: usize,
     /// Index of the recommended candidate in `costs`.
     pub chosen: usize,
+    /// Index of the second best candidate, if both fit.
+    pub second: Option<usize>,
+    /// The comparison of these two that decided; `None` if the table shows no difference.
+    pub decided: Option<DecidingUse>,
     /// Reason, as text.
     pub because: String,
     /// First limit that breaks at twice the load.
     pub doubled: String,
+    /// The candidates with their simulated outcomes, in the order of `costs`.
+    #[serde(skip)]
+    pub simulated: Vec<(PolicyCandidate, ExtrapolatedOutcome)>,
+}
+
+impl Advice {
+    /// Returns the cost of a candidate if the store measured these figures: bytes written for each
+    /// byte put, number of runs, and peak bytes.
+    pub fn cost_of_measured(
+        &self,
+        q: &StoreProfile,
+        candidate: usize,
+        [written, runs, peak]: [f64; 3],
+    ) -> PolicyCost {
+        let (of, o) = &self.simulated[candidate];
+        let o = ExtrapolatedOutcome { written, runs, peak: peak / q.held, ..o.clone() };
+        PolicyCost::of(q, of, &o)
+    }
 }
 
 /// Recommends a policy for a store.
@@ -39,58 +60,45 @@ pub fn recommend(q: &StoreProfile) -> Done<Advice> {
     let mut cases: Vec<(String, Setup)> = vec![];
     for c in &candidates {
         for &scale in &scales {
-            cases.push((c.policy.to_string(), q.setup(named(c), c.table, scale)?));
+            cases.push((c.policy.to_string(), q.setup(c.named(), c.table, scale)?));
         }
     }
     let found = simulate_all("advise", &cases)?;
-    let extrapolated: Vec<ExtrapolatedOutcome> =
-        found.chunks(scales.len()).map(|all| q.extrapolate(all)).collect();
-    let mut costs: Vec<(usize, PolicyCost)> = candidates
-        .iter()
-        .zip(&extrapolated)
-        .map(|(c, o)| PolicyCost::of(q, c, o))
-        .enumerate()
-        .collect();
-    simulate_wear(q, &candidates, scales[0], &mut costs)?;
-    let beaten: Vec<bool> = costs.iter().map(|(_, c)| is_beaten(c, &costs, q)).collect();
-    costs.sort_by(|(i, a), (j, b)| {
-        let key = |i: usize, c: &PolicyCost| (beaten[i], c.write_amplification);
-        let (a, b) = (key(*i, a), key(*j, b));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-    });
+    let outcomes = found.chunks(scales.len()).map(|all| q.extrapolate(all));
+    let simulated: Vec<(PolicyCandidate, ExtrapolatedOutcome)> =
+        candidates.into_iter().zip(outcomes).collect();
+    let mut costs: Vec<PolicyCost> =
+        simulated.iter().map(|(c, o)| PolicyCost::of(q, c, o)).collect();
+    simulate_wear(q, &simulated, scales[0], &mut costs)?;
+    let beaten: Vec<bool> = costs.iter().map(|c| is_beaten(c, &costs, q)).collect();
     let front = beaten.iter().filter(|b| !**b).count();
-    let best = (0..costs.len()).min_by(|&a, &b| {
-        let key = |i: usize| (costs[i].1.unfit.len(), costs[i].1.strain(q));
-        let (a, b) = (key(a), key(b));
-        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    let mut all: Vec<_> = beaten.into_iter().zip(costs.into_iter().zip(simulated)).collect();
+    all.sort_by(|(is_beaten, (a, _)), (other, (b, _))| {
+        let written = a.write_amplification.total_cmp(&b.write_amplification);
+        is_beaten.cmp(other).then(written)
     });
-    let chosen = best.ok_or_else(|| Failure::new("there is no candidate"))?;
-    let of = costs[chosen].0;
-    let doubled = PolicyCost::at(q, &candidates[of], &extrapolated[of], 2.0);
-    let doubled = doubled_text(&doubled, q);
-    let costs: Vec<PolicyCost> = costs.into_iter().map(|(_, c)| c).collect();
-    let because = because(&costs, chosen, q);
-    Ok(Advice { costs, front, chosen, because, doubled })
-}
-
-fn named(c: &PolicyCandidate) -> NamedPolicy {
-    NamedPolicy { name: c.policy.to_string(), policy: c.policy.clone(), custom: None, ages: false }
+    let (costs, simulated): (Vec<PolicyCost>, Vec<_>) = all.into_iter().map(|(_, c)| c).unzip();
+    let ranked = rank(&costs, q).ok_or_else(|| Failure::new("there is no candidate"))?;
+    let Ranked { chosen, second, decided, because } = ranked;
+    let (candidate, outcome) = &simulated[chosen];
+    let doubled = doubled_text(&PolicyCost::at(q, candidate, outcome, 2.0), q);
+    Ok(Advice { costs, front, chosen, second, decided, because, doubled, simulated })
 }
 
 /// Simulates the candidates once more with the device, if one is given. A policy whose tables
 /// exceed the device at any time does not fit.
 fn simulate_wear(
     q: &StoreProfile,
-    candidates: &[PolicyCandidate],
+    simulated: &[(PolicyCandidate, ExtrapolatedOutcome)],
     scale: f64,
-    costs: &mut [(usize, PolicyCost)],
+    costs: &mut [PolicyCost],
 ) -> Done {
     let Some(ssd) = q.ssd else { return Ok(()) };
-    let case = |c: &PolicyCandidate| {
-        Ok((c.policy.to_string(), q.setup_on_device(named(c), c.table, scale)?))
+    let case = |(c, _): &(PolicyCandidate, ExtrapolatedOutcome)| {
+        Ok((c.policy.to_string(), q.setup_on_device(c.named(), c.table, scale)?))
     };
-    let cases = candidates.iter().map(case).collect::<Done<Vec<_>>>()?;
-    for ((_, cost), found) in costs.iter_mut().zip(simulate_each("device", &cases)?) {
+    let cases = simulated.iter().map(case).collect::<Done<Vec<_>>>()?;
+    for (cost, found) in costs.iter_mut().zip(simulate_each("device", &cases)?) {
         match found {
             Ok(o) => {
                 cost.device_write_amplification = o.wear.map(|w| w.device_write_amplification);
@@ -104,9 +112,9 @@ fn simulate_wear(
 }
 
 /// Reports whether another candidate is no worse in all traded costs, and better in one.
-fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreProfile) -> bool {
+fn is_beaten(c: &PolicyCost, all: &[PolicyCost], q: &StoreProfile) -> bool {
     let mine = c.traded(q);
-    all.iter().any(|(_, other)| {
+    all.iter().any(|other| {
         let theirs = other.traded(q);
         let no_worse = mine.iter().zip(&theirs).all(|(m, t)| *t <= *m);
         let better = mine.iter().zip(&theirs).any(|(m, t)| *t < *m * (1.0 - TOLERANCE));

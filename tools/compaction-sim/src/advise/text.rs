@@ -4,7 +4,7 @@ use firn_tools::output::{Style, bytes, print_table, row, table};
 
 use crate::advise::cost::{PolicyCost, percent};
 use crate::advise::profile::StoreProfile;
-use crate::advise::reason::short;
+use crate::advise::reason::names;
 use crate::advise::recommend::Advice;
 use crate::report::text::{HeadedLines, percentiles, seconds, time};
 
@@ -26,7 +26,7 @@ fn wear(c: &PolicyCost, q: &StoreProfile) -> String {
     };
     let room = q.disk.unwrap_or(1.2 * c.peak_bytes);
     let by_day = q.seconds.is_none_or(|s| s >= DAY_FROM);
-    if by_day && (q.disk.is_some() || room >= LEAST_DISK) {
+    if by_day && room >= LEAST_DISK {
         let times = c.written_per_second * 86_400.0 / room;
         text += &format!(", {times:.2} times a disk of {}", bytes(room as u64));
     }
@@ -40,7 +40,7 @@ fn wear(c: &PolicyCost, q: &StoreProfile) -> String {
 }
 
 /// Returns an answer as text.
-pub(super) fn advice_text(advice: &Advice, q: &StoreProfile, style: Style) -> String {
+pub fn advice_text(advice: &Advice, q: &StoreProfile, style: Style) -> String {
     let c = &advice.costs[advice.chosen];
     let mut out = HeadedLines::new(style);
     let ttl =
@@ -72,8 +72,8 @@ pub(super) fn advice_text(advice: &Advice, q: &StoreProfile, style: Style) -> St
     out.line(
         "device",
         format!(
-            "{:.0} % busy: {}/s written, {:.1} bytes for each byte put",
-            100.0 * c.device,
+            "{} busy: {}/s written, {:.1} bytes for each byte put",
+            percent(c.device),
             bytes(c.written_per_second as u64),
             c.write_amplification
         ),
@@ -83,12 +83,14 @@ pub(super) fn advice_text(advice: &Advice, q: &StoreProfile, style: Style) -> St
     read_lines(c, q, &mut out);
     out.line("doubled", &advice.doubled);
     out.line("in Rust", &c.options);
-    if let Some(cql) = cql_text(advice, q) {
+    if let Some(cql) = cql_text(advice) {
         out.line("in CQL", cql);
     }
-    let costs = cost_table(advice, style);
+    let costs = cost_table(advice, q, style);
     let mut text = out.text;
-    text += &format!("\n{costs}\n* chosen, - another is no worse in anything, ! does not fit\n");
+    text += &format!(
+        "\n{costs}\n* chosen, 2 second best, - another is no worse in all costs, ! does not fit\n"
+    );
     text
 }
 
@@ -125,13 +127,13 @@ fn read_lines(c: &PolicyCost, q: &StoreProfile, out: &mut HeadedLines) {
 }
 
 /// Returns the CQL of the chosen policy, or else of the best one that CQL has.
-fn cql_text(advice: &Advice, q: &StoreProfile) -> Option<String> {
+fn cql_text(advice: &Advice) -> Option<String> {
     if let Some(cql) = &advice.costs[advice.chosen].cql {
         return Some(format!("WITH {cql}"));
     }
     let has_cql = |c: &&PolicyCost| c.cql.is_some();
     let other = advice.costs.iter().filter(has_cql).min_by(|a, b| {
-        let key = |c: &PolicyCost| (c.unfit.len(), c.strain(q));
+        let key = |c: &PolicyCost| (c.unfit.len(), c.strain);
         let (a, b) = (key(a), key(b));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
     });
@@ -139,8 +141,8 @@ fn cql_text(advice: &Advice, q: &StoreProfile) -> Option<String> {
     Some(format!("no equivalent; the best policy that CQL has: WITH {cql}"))
 }
 
-/// Returns the table of all candidates.
-fn cost_table(advice: &Advice, style: Style) -> String {
+/// Returns the table of all candidates. It has every figure of the reason.
+fn cost_table(advice: &Advice, q: &StoreProfile, style: Style) -> String {
     let header = [
         "",
         "write amp",
@@ -150,30 +152,44 @@ fn cost_table(advice: &Advice, style: Style) -> String {
         "blocks/scan",
         "device",
         "cores",
+        "get p99",
         "scan p99",
+        "stalls",
+        "scarcest",
     ];
-    let mut t = table(&header);
-    for (i, c) in advice.costs.iter().enumerate() {
+    // Latencies of reads that the question has, and stalls if there are any.
+    let has_stalls = advice.costs.iter().any(|c| percent(c.held_up) != percent(0.0));
+    let is_shown = |column: &str| match column {
+        "get p99" => q.reads > 0.0,
+        "scan p99" => q.scans > 0.0,
+        "stalls" => has_stalls,
+        _ => true,
+    };
+    let mut t = table(&header.into_iter().filter(|c| is_shown(c)).collect::<Vec<_>>());
+    for (i, (c, name)) in advice.costs.iter().zip(names(&advice.costs)).enumerate() {
         let mark = match i {
             i if i == advice.chosen => "*",
             _ if !c.unfit.is_empty() => "!",
+            i if Some(i) == advice.second => "2",
             i if i >= advice.front => "-",
             _ => " ",
         };
-        row(
-            &mut t,
-            [
-                format!("{mark} {}", short(&c.policy)),
-                format!("{:.1}", c.write_amplification),
-                bytes(c.peak_bytes as u64),
-                format!("{:.1}", c.runs),
-                format!("{:.2}", c.blocks_per_read),
-                format!("{:.2}", c.blocks_per_scan),
-                percent(c.device),
-                format!("{:.2}", c.cores),
-                time(c.scan_latency.p99),
-            ],
-        );
+        let cells = [
+            format!("{mark} {name}"),
+            format!("{:.1}", c.write_amplification),
+            bytes(c.peak_bytes as u64),
+            format!("{:.1}", c.runs),
+            format!("{:.2}", c.blocks_per_read),
+            format!("{:.2}", c.blocks_per_scan),
+            percent(c.device),
+            format!("{:.2}", c.cores),
+            time(c.read_latency.p99),
+            time(c.scan_latency.p99),
+            percent(c.held_up),
+            c.scarcest.in_table(),
+        ];
+        let shown = header.into_iter().zip(cells).filter(|(column, _)| is_shown(column));
+        row(&mut t, shown.map(|(_, cell)| cell));
     }
     print_table(&t, style)
 }
