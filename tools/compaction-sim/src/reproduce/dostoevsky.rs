@@ -1,7 +1,7 @@
 //! Dayan, Idreos: Dostoevsky: Better Space-Time Trade-Offs for LSM-Tree Based Key-Value Stores via
 //! Adaptive Removal of Superfluous Merging.
 
-use super::paper::{Paper, PaperOutcomes, claim, excess, runs, writes};
+use super::paper::{Paper, PaperOutcomes, claim, excess, rounded, runs, writes};
 use crate::model::filters::allocate;
 use crate::model::meter::SimOutcome;
 
@@ -32,6 +32,8 @@ pub(super) const PAPER: Paper = Paper {
         ("tiering", "--workload insert --data 2G --policy fluid:5:4:4"),
         ("K = 2", "--workload insert --data 2G --policy fluid:5:2:1"),
         ("Z = 2", "--workload insert --data 2G --policy fluid:5:4:2"),
+        ("lazy, small", "--workload insert --data 256M --policy fluid:5:4:1"),
+        ("tiering, small", "--workload insert --data 256M --policy fluid:5:4:4"),
         ("leveling, over", "--workload uniform --data 4G --policy fluid:5:1:1"),
         ("lazy, over", "--workload uniform --data 4G --policy fluid:5:4:1"),
         ("tiering, over", "--workload uniform --data 4G --policy fluid:5:4:4"),
@@ -49,12 +51,14 @@ pub(super) const PAPER: Paper = Paper {
         }),
         claim(
             "4.1",
-            "Lazy leveling writes more than tiering by the merges of the last level only, \
-                   about T/2",
+            "Lazy leveling writes more than tiering by the merges of the last level only, O(T) for \
+             any amount of data",
         )
-        .figure("2.5", |o| {
-            let more = o["lazy"].write_amplification - o["tiering"].write_amplification;
-            (format!("{more:.1}"), (2.0..=3.0).contains(&more))
+        .figure("at most T = 5", |o| {
+            let more = |lazy: &str, tiering: &str| writes(&o[lazy]) - writes(&o[tiering]);
+            let (small, large) = (more("lazy, small", "tiering, small"), more("lazy", "tiering"));
+            let ours = format!("{small:.1} more for 256 MiB, {large:.1} more for 2 GiB");
+            (ours, [small, large].iter().all(|more| *more > 0.0 && *more <= 5.0))
         }),
         claim("4.1", "Space: lazy leveling's is leveling's, O(1/T); tiering's is O(T)").figure(
             "1/T = 0.2 and less than T",
@@ -64,7 +68,8 @@ pub(super) const PAPER: Paper = Paper {
                 let ours = format!(
                     "over one copy: leveling {level:.2}, lazy {lazy:.2}, tiering {tier:.2}"
                 );
-                (ours, level < 0.25 && lazy < 0.25 && tier > lazy && tier < 5.0)
+                let few = [level, lazy].iter().all(|space| rounded(*space, 2) <= 0.2);
+                (ours, few && tier > lazy && tier < 5.0)
             },
         ),
         claim(
@@ -72,7 +77,7 @@ pub(super) const PAPER: Paper = Paper {
             "Lookups of keys that are not there cost lazy leveling about what they cost \
                    leveling, with filters by level",
         )
-        .figure("the same order", |o| {
+        .figure("the same order, here within 2 times", |o| {
             let [tier, lazy, level] = o.each(["tiering", "lazy", "leveling"], best_miss);
             let ours = format!("leveling {level:.4}, lazy {lazy:.4}, tiering {tier:.4} runs read");
             (ours, lazy < 2.0 * level && lazy < tier)

@@ -1,6 +1,6 @@
 //! Sarkar, Papon, Staratzis, Athanassoulis: Lethe: A Tunable Delete-Aware LSM Engine.
 
-use super::paper::{Paper, claim, excess, writes};
+use super::paper::{Paper, claim, excess, excess_at_end, rounded, writes};
 
 /// All cases.
 const ALL: [&str; 3] = ["without", "FADE", "bound of the tree"];
@@ -30,18 +30,27 @@ let ours = format!(
         }),
         claim("abstract", "For a modest increase of the bytes written").figure("4 to 25 %", |o| {
             let [without, fade, bound] = o.each(ALL, writes);
-let [more, bound] = [fade, bound].map(|with| 100.0 * (with / without - 1.0));
+let percent = |with: f64| rounded(100.0 * (with / without - 1.0), 0);
+let [more, bound] = [fade, bound].map(percent);
 let ours = format!("{more:.0} %; with the bound that all policies have {bound:.0} %");
-(ours, (3.5..25.5).contains(&more))
+(ours, (4.0..=25.0).contains(&more))
         }),
         claim("abstract", "Space amplification is lower")
             .figure("2.1 to 9.8 times", |o| {
                 let [without, fade, _] = o.each(ALL, excess);
-(format!("{fade:.3} against {without:.3} over one copy"), without > 2.1 * fade)
+                let [a, b, _] = o.each(ALL, excess_at_end);
+                let ours = format!(
+                    "over one copy {fade:.3} against {without:.3} on average, {:.3} against {:.3} \
+                     at the end",
+                    rounded(b, 3),
+                    rounded(a, 3)
+                );
+                (ours, (2.1..=9.8).contains(&rounded(without / fade, 1)))
             })
             .differs(
-                "nine tenths of these writes overwrite; the space is that of their old \
-                      versions, which no bound on the age of deletes reaches",
+                "every table has deletes, so FADE empties the upper levels about once in each \
+                 threshold. In between they fill with old versions as without it, so the average \
+                 is little lower. The abstract does not say when it measures",
             ),
         claim("4.1", "Fewer deletes are left in the tree").figure("fewer", |o| {
             let [without, fade, _] = o.each(ALL, |o| o.tombstones);

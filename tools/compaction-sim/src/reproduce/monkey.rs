@@ -1,6 +1,6 @@
 //! Dayan, Athanassoulis, Idreos: Monkey: Optimal Navigable Key-Value Store.
 
-use super::paper::{Paper, claim};
+use super::paper::{Paper, claim, rounded};
 use crate::model::filters::{allocate, error_of, uniform_cost};
 use crate::model::meter::SimOutcome;
 
@@ -55,23 +55,29 @@ pub(super) const PAPER: Paper = Paper {
         )
         .figure("T^(T/(T − 1)) / (T − 1) times the error of a filter: 0.36", |o| {
             let [a, b, c] = o.each(SIZES, best);
-            let most = 4.0 * error_of(BITS);
-            let agrees = [a, b, c].iter().all(|cost| *cost <= 1.02 * most);
+            let most = rounded(4.0 * error_of(BITS), 2);
+            let agrees = [a, b, c].iter().all(|cost| rounded(*cost, 2) <= most);
             (format!("{a:.2}, {b:.2}, {c:.2} runs read"), agrees)
         }),
         claim("abstract", "So lookups gain, by a margin that grows with the data")
             .figure("50 to 80 %", |o| {
                 let [a, b, c] = o.each(SIZES, saved);
-                let ours = format!("{a:.0}, {b:.0}, {c:.0} % at 64 MiB, 512 MiB and 4 GiB");
-                (ours, a < b && b < c && [a, b, c].iter().all(|x| (49.5..80.5).contains(x)))
+                let runs = SIZES.map(|size| o[size].runs);
+                let ours = format!(
+                    "{a:.0}, {b:.0}, {c:.0} % at 64 MiB, 512 MiB and 4 GiB, which have {runs:?} \
+                    runs"
+                );
+                let all = [a, b, c].map(|x| rounded(x, 0));
+                (ours, a < b && b < c && all.iter().all(|x| (50.0..=80.0).contains(x)))
             })
             .differs(
-                "it grows, but up to 512 MiB it is a little less: how much is gained hangs on \
-                      which levels are filled when the writes end, and these trees have few",
+                "by the paper's own model the gain of L full levels is 1 − 4/L with 5 bits and \
+                 ratio 2, which is 50 % from 8 levels on; only the largest of these trees has 8 \
+                 runs",
             ),
         claim("4", "It gains under tiering as under leveling").figure("both", |o| {
             let [tier, level] = o.each(["tiering", "leveling"], saved);
-            (format!("tiering {tier:.0} %, leveling {level:.0} %"), tier > 10.0 && level > 10.0)
+            (format!("tiering {tier:.0} %, leveling {level:.0} %"), tier > 0.0 && level > 0.0)
         }),
     ],
 };

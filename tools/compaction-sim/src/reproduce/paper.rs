@@ -103,6 +103,11 @@ pub(super) fn excess(o: &SimOutcome) -> f64 {
     o.mean_space() - 1.0
 }
 
+/// Returns the bytes beyond one copy of the live data at the end, over those of the copy.
+pub(super) fn excess_at_end(o: &SimOutcome) -> f64 {
+    o.space_amplification - 1.0
+}
+
 /// Returns the peak bytes over those of one copy of the live data.
 pub(super) fn peak(o: &SimOutcome) -> f64 {
     o.max_space_amplification
@@ -159,4 +164,23 @@ impl Paper {
 /// Returns `a` over `b`, as text.
 pub fn times(a: f64, b: f64) -> String {
     format!("{:.2}", a / b.max(1e-9))
+}
+
+/// Rounds a number to the printed digits after the point.
+pub(super) fn rounded(x: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    // Rounded to zero, a negative number has no sign.
+    (x * scale).round() / scale + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_agree_at_their_printed_digits() {
+        assert_eq!([rounded(49.4, 0), rounded(49.6, 0)], [49.0, 50.0]);
+        assert_eq!([rounded(0.364, 2), rounded(0.366, 2)], [0.36, 0.37]);
+        assert_eq!(format!("{:.0} {:.3}", rounded(-0.3, 0), rounded(-1e-9, 3)), "0 0.000");
+    }
 }

@@ -93,11 +93,12 @@ pub(super) const PAPER: Paper = Paper {
                 "{overall:.1} times of all, {below:.0} times of those below level 0, 2 L is {}",
                 2.0 * levels
             );
-            (ours, (levels..3.0 * levels).contains(&overall))
+            (ours, (1.8 * levels..=2.0 * levels).contains(&overall))
         })
         .differs(
-            "flushes that go into level 1, most of all merges, are the same in both and \
-                      make the first small; how the paper counts them we do not know",
+            "both compact each flush with level 1 at once. These compactions are alike, and they \
+             are most of those of full, so the first figure is small. Without them whole levels \
+             are compared with single tables. How the paper counts them we do not know",
         ),
         claim("5.1", "Among the leveled ones, full has the longest compactions").figure(
             "full",
@@ -141,8 +142,9 @@ pub(super) const PAPER: Paper = Paper {
                 (format!("{least}: full {full:.1}, lo+1 {part:.1} runs"), least == "full")
             })
             .differs(
-                "runs are fewer under full but for those that wait on level 0 while one of \
-                      its long merges runs; the paper's code stops writers there at two",
+                "runs wait on level 0 while a long merge of full is running; the paper's code \
+                 stops writers there at two. Where merges take no time (`--threads 0`), full has \
+                 fewer runs: 3.5, and lo+1 3.6",
             ),
         claim("5.3", "A larger buffer makes each compaction larger and longer").figure(
             "longer",
