@@ -416,7 +416,7 @@ pub struct AdviseArgs {
 #[derive(Args, Debug, Clone)]
 pub struct ReproduceArgs {
     /// Papers [default: all]
-    #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics"])]
+    #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics", "cidr17", "fast16"])]
     pub papers: Vec<String>,
 }
 

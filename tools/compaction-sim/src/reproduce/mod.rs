@@ -3,7 +3,9 @@
 //! Each paper has a file below. If the agreement with a claim differs from the known one, that is a
 //! fault of the simulator or of a policy.
 
+mod cidr17;
 mod dostoevsky;
+mod fast16;
 mod ics;
 mod lethe;
 mod monkey;
@@ -21,7 +23,7 @@ use crate::cli::{ReproduceArgs, SimCli};
 use paper::{ClaimFinding, Paper, PaperClaim};
 
 /// The papers that can be reproduced.
-pub const PAPERS: [&Paper; 7] = [
+pub const PAPERS: [&Paper; 9] = [
     &vldb21::PAPER,
     &dostoevsky::PAPER,
     &monkey::PAPER,
@@ -29,6 +31,8 @@ pub const PAPERS: [&Paper; 7] = [
     &lethe::PAPER,
     &ucs::PAPER,
     &ics::PAPER,
+    &cidr17::PAPER,
+    &fast16::PAPER,
 ];
 
 /// Runs `reproduce`.
