@@ -7,6 +7,7 @@ use compaction_sim::advise::profile::{RecordedStore, StoreProfile};
 use compaction_sim::advise::{Advice, AdvisedResource, PolicyCost, advice_text, recommend};
 use compaction_sim::cli::commands::execute;
 use compaction_sim::cli::{SimCli, SimCommand};
+use compaction_sim::validate::advice::{AdviceVerdict, check, in_memory};
 use firn_cql::Session;
 use firn_kv::{Policy, TreeOptions};
 use firn_testkit::effort::times_effort;
@@ -319,6 +320,50 @@ fn a_small_store_has_an_answer() {
     q.disk = Some(answer.costs[answer.chosen].peak_bytes * 0.9);
     let tight = recommend(&q).unwrap();
     assert!(!tight.costs[tight.chosen].policy.starts_with("leveled:ratio=4"), "{}", tight.because);
+}
+
+/// The engine runs recommendations in memory: the recommended policy uses less of the resource that
+/// decided than the second best.
+#[test]
+fn recommendations_are_right_on_the_engine() {
+    for (name, options, resource) in [
+        (
+            "overwrites",
+            "--live 6M --ingest 4M/s --memtable-size 128K",
+            Some(AdvisedResource::Device),
+        ),
+        (
+            "series",
+            "--ingest 20K/s --ttl 300s --scans 50/s --memtable-size 128K",
+            Some(AdvisedResource::Space),
+        ),
+        (
+            "disk",
+            "--live 6M --ingest 4M/s --disk 15M --memtable-size 128K",
+            Some(AdvisedResource::Space),
+        ),
+    ] {
+        let checked = check(name, options, &mut |_, setup| in_memory(setup)).unwrap();
+        assert_eq!(checked.verdict, AdviceVerdict::Right, "{checked:#?}");
+        assert_eq!(checked.resource, resource, "{checked:#?}");
+        let json = serde_json::json!(checked);
+        assert_eq!((&json["question"], &json["verdict"]), (&name.into(), &"right".into()));
+        let measured = json["second"]["measured"]["write_amplification"].as_f64();
+        assert_eq!(measured, Some(checked.second.measured.write_amplification));
+        for p in [&checked.chosen, &checked.second] {
+            let (ours, real) = (p.predicted, p.measured);
+            let off = |ours: f64, real: f64| (ours / real - 1.0).abs();
+            assert!(off(ours.write_amplification, real.write_amplification) < 0.2, "{checked:#?}");
+            assert!(off(ours.peak_bytes, real.peak_bytes) < 0.25, "{checked:#?}");
+        }
+    }
+    // A question that one policy fits has no second best.
+    let only = check(
+        "none",
+        "--live 200M --ingest 2M/s --memtable-size 1M --disk 190M",
+        &mut |_, _| unreachable!(),
+    );
+    assert!(only.is_err());
 }
 
 /// The hint of a refusal is an option with which the question is answered.

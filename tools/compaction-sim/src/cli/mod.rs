@@ -343,8 +343,8 @@ pub struct CompareArgs {
 #[derive(Args, Debug, Clone)]
 pub struct ValidateArgs {
     /// Parts: summary, compressed, drawn (random configurations that the engine runs on files,
-    /// seconds each), sweep [default: all]
-    #[arg(value_parser = ["summary", "compressed", "drawn", "sweep"])]
+    /// seconds each), advice (recommendations that the engine runs on files), sweep [default: all]
+    #[arg(value_parser = ["summary", "compressed", "drawn", "advice", "sweep"])]
     pub parts: Vec<String>,
     /// Number of the first random configuration
     #[arg(long, default_value_t = 1, value_name = "N")]

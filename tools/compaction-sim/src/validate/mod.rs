@@ -1,6 +1,7 @@
 //! Larger checks of the simulator against the engine, too long for every test run. Exact results
 //! and closed forms are tested in `tests/`.
 
+pub mod advice;
 pub mod engine;
 pub mod measured;
 mod random;
@@ -39,6 +40,9 @@ pub fn run(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     }
     if wanted("drawn") {
         good &= random_cases(args, cli, out)?;
+    }
+    if wanted("advice") {
+        good &= advice::run(cli, out)?;
     }
     if wanted("sweep") {
         good &= sweep(cli, out)?;
