@@ -303,7 +303,7 @@ fn a_small_store_has_an_answer() {
         let (text, good) = print(&[&["advise"], &words[..]].concat());
         assert!(good, "{args}: {text}");
         assert!(text.contains("less than 16 memtables of "), "{args}: {text}");
-        assert!(text.contains("The default policy is enough. It writes "), "{args}: {text}");
+        assert!(text.contains(" runs. The default policy is enough. It writes "), "{args}: {text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{args}: {text}");
         let default = Policy::default().to_string();
         let answer = advice(args);
@@ -364,6 +364,17 @@ fn recommendations_are_right_on_the_engine() {
         &mut |_, _| unreachable!(),
     );
     assert!(only.is_err());
+}
+
+/// A store that has no flush yet is refused, and the command in the hint has an answer.
+#[test]
+fn a_store_without_a_flush_is_refused_with_a_command() {
+    let error = compaction_sim::history::parse("", None).unwrap_err();
+    let error = format!("{error:?}");
+    let command = error.split('`').nth(1).unwrap();
+    let words: Vec<&str> = command.strip_prefix("compaction-sim ").unwrap().split(' ').collect();
+    let (text, good) = print(&words);
+    assert!(good && text.contains("The default policy is enough"), "{command}: {text}");
 }
 
 /// The hint of a refusal is an option with which the question is answered.

@@ -97,7 +97,8 @@ pub(super) fn rank(costs: &[PolicyCost], q: &StoreProfile) -> Option<Ranked> {
         .and_then(|second| DecidingUse::between(&costs[chosen], &costs[second], q));
     let names = names(costs);
     let why = match (usual, second) {
-        (Some(_), _) => small_sentence(costs, q),
+        (Some(_), _) if q.present.is_some() => "The present policy is enough".to_owned(),
+        (Some(_), _) => "The default policy is enough".to_owned(),
         (None, None) => {
             let used = &costs[chosen].scarcest;
             format!("Only this one fits. Its scarcest resource: {}", used.in_table())
@@ -115,9 +116,10 @@ pub(super) fn rank(costs: &[PolicyCost], q: &StoreProfile) -> Option<Ranked> {
         place_of(costs, chosen, &names, of, shown)
     };
     let because = format!(
-        "{fit} of {} policies fit. {why}. It writes {:.1} bytes for each byte put{}, takes {} at \
+        "{fit} of {} policies fit. {}{why}. It writes {:.1} bytes for each byte put{}, takes {} at \
          most{}, has {:.1} runs{}",
         costs.len(),
+        if q.is_small() { small_sentence(costs, q) } else { String::new() },
         costs[chosen].write_amplification,
         place(|c| c.write_amplification, |x| format!("{x:.1}")),
         bytes(costs[chosen].peak_bytes as u64),
@@ -180,11 +182,9 @@ fn small_sentence(costs: &[PolicyCost], q: &StoreProfile) -> String {
         let [least, most] = [least, most].map(|x| format!("{x:.1}"));
         if least == most { least } else { format!("{least} to {most}") }
     };
-    let usual = if q.present.is_some() { "present" } else { "default" };
     format!(
-        "The live data is less than {LEAST_MEMTABLES:.0} memtables of {}, so policies differ \
-         little: those that fit write {} bytes for each byte put and have {} runs. The {usual} \
-         policy is enough",
+        "The live data is less than {LEAST_MEMTABLES:.0} memtables of {}, so little is compacted: \
+         the policies that fit write {} bytes for each byte put and have {} runs. ",
         bytes(q.memtable as u64),
         span(|c| c.write_amplification),
         span(|c| c.runs),

@@ -134,7 +134,13 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
     let name = match (tree, &names[..]) {
         (Some(tree), _) => tree,
         (None, [one]) => one,
-        (None, []) => return Err(Failure::new("the event log has no flush")),
+        (None, []) => {
+            return Err(Failure::with_next(
+                "the event log has no flush",
+                "write more than a memtable, or use `compaction-sim advise --live 1M --ingest \
+                 1M/s` with your numbers",
+            ));
+        }
         (None, many) => {
             return Err(Failure::with_next(
                 format!("the event log has several trees: {}", many.join(", ")),
