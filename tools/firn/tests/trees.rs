@@ -179,7 +179,7 @@ fn stats_are_looked_at_again() {
 #[test]
 fn advice_follows_from_the_recorded_load() {
     let t = Temp::new("trees", "advise");
-    // Compacted to one run, the store is larger than the 16 memtables that the simulation needs.
+    // Compacted to one run, the store is larger than the 16 memtables of a small store.
     let (num, memtable) = (["--keys", "40k"], ["--memtable-size", "64k"]);
     let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
     t.firn(&fill.concat()).good();
@@ -214,6 +214,23 @@ fn advice_follows_from_the_recorded_load() {
         Ran::of(t.firn_with(&["advise", "db/EVENTS.jsonl", "--reads", "100/s"], b"")).good();
     assert_eq!(by(&by_log).as_ref(), Some(&command), "{by_log}");
     Ran::of(t.firn_with(&words[1..], b"")).good();
+}
+
+/// A store of few memtables has an answer, with the policy that it has.
+#[test]
+fn a_small_store_has_advice() {
+    let t = Temp::new("trees", "small");
+    let other = |args: &[&str]| Ran::of(t.firn_with(&[&["--db", "other"], args].concat(), b""));
+    other(&["put", "a", "b"]).good();
+    other(&["advise"]).said(2, &["has no flush", "write more than a memtable"]);
+    let fill = ["bench", "fillrandom,overwrite,wait", "--keys", "3k", "--memtable-size", "64k"];
+    t.firn(&fill).good();
+    // The benchmark writes at full speed, so its device is not a resource to save here.
+    let fast = ["--read-bandwidth", "9g", "--write-bandwidth", "9g", "--cores", "64"];
+    let text = t.firn(&[&["advise", "--tree", "bench"], &fast[..]].concat()).good();
+    assert!(text.contains("less than 16 memtables of 64.0 KiB"), "{text}");
+    assert!(text.contains("The present policy is enough"), "{text}");
+    assert!(text.contains("none: it has that policy"), "{text}");
 }
 
 /// Tables, families and indexes may be named by their CQL names wherever a tree is named.
