@@ -23,7 +23,7 @@ pub(super) const PAPER: Paper = Paper {
     setup: "Leveled of ratio 10 with fixed level sizes and with dynamic ones. Keys are overwritten \
             in random order. Sizes are ours: memtables of 2 MiB and a level 1 of 64 MiB. In the \
             first two cases the live data is a little larger than the target of level 2.",
-    options: "--workload uniform --value-size 484 --memtable-size 2M --table-size 4M --threads 0",
+    options: "--workload uniform --value-size 484 --memtable-size 2M --table-size 4M --background-threads 0",
     cases: &[
         ("fixed", "--live 660M --data 32G --policy leveled:10:level0_runs=2:base=64m"),
         ("dynamic", "--live 660M --data 32G --policy dynamic-leveled:10:level0_runs=2:base=64m"),

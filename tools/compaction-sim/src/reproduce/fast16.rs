@@ -36,7 +36,7 @@ pub(super) const PAPER: Paper = Paper {
             with uniform and with Zipfian keys. The sizes are ours, and so are the other level \
             sizes, which give as many levels. The worst case is our reading: a flush, and 11 bytes \
             for each level.",
-    options: "--key-size 16 --value-size 1000 --memtable-size 4M --table-size 2M --threads 0",
+    options: "--key-size 16 --value-size 1000 --memtable-size 4M --table-size 2M --background-threads 0",
     cases: &[
         (
             "uniform, 1 GiB",

@@ -143,7 +143,7 @@ pub(super) const PAPER: Paper = Paper {
             })
             .differs(
                 "runs wait on level 0 while a long merge of full is running; the paper's code \
-                 stops writers there at two. Where merges take no time (`--threads 0`), full has \
+                 stops writers there at two. Where merges take no time (`--background-threads 0`), full has \
                  fewer runs: 3.5, and lo+1 3.6",
             ),
         claim("5.3", "A larger buffer makes each compaction larger and longer").figure(
