@@ -330,7 +330,7 @@ fn recommendations_are_right_on_the_engine() {
         (
             "overwrites",
             "--live 6M --ingest 4M/s --memtable-size 128K",
-            Some(AdvisedResource::Device),
+            Some(AdvisedResource::Space),
         ),
         (
             "series",

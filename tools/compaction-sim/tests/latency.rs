@@ -60,7 +60,7 @@ fn shared_filters_err_less_for_the_same_memory() {
         let of = |how: &str| {
             run(&format!(
                 "--policy {policy} --data 600M --memtable-size 1M --table-size 1M \
-                 --filter-allocation {how}"
+                 --compression none --filter-allocation {how}"
             ))
         };
         let (usual, shared) = (of("by-level"), of("monkey"));

@@ -9,10 +9,10 @@ pub(super) const PAPER: Paper = Paper {
     name: "lethe",
     title: "Lethe: A Tunable Delete-Aware LSM Engine (SIGMOD 2020, arXiv 2006.04777)",
     setup: "Leveled of ratio 10, entries of 1 KiB, one run on level 0; FADE shares the threshold \
-            of persistence out over the levels, each ten times the one above. Buffers of 1 MiB, 2 \
+            of persistence out over the levels, each ten times the one above. Buffers of 1 MiB, 1.8 \
             GB of writes, of which a tenth are deletes, and a threshold of a fifth of the run's \
             time are ours.",
-    options: "--workload deletes:0.1 --data 2G --key-size 24 --value-size 1000 --memtable-size 1M \
+    options: "--workload deletes:0.1 --data 1800M --key-size 24 --value-size 1000 --memtable-size 1M \
               --table-size 1M --ingest 4M",
     cases: &[
         ("without", "--policy leveled:10:level0_runs=1:base=10m"),
@@ -28,13 +28,19 @@ let ours = format!(
 );
 (ours, fade <= 100.0 && without > 100.0)
         }),
-        claim("abstract", "For a modest increase of the bytes written").figure("4 to 25 %", |o| {
-            let [without, fade, bound] = o.each(ALL, writes);
-let percent = |with: f64| rounded(100.0 * (with / without - 1.0), 0);
-let [more, bound] = [fade, bound].map(percent);
-let ours = format!("{more:.0} %; with the bound that all policies have {bound:.0} %");
-(ours, (4.0..=25.0).contains(&more))
-        }),
+        claim("abstract", "For a modest increase of the bytes written")
+            .figure("4 to 25 %", |o| {
+                let [without, fade, bound] = o.each(ALL, writes);
+                let percent = |with: f64| rounded(100.0 * (with / without - 1.0), 0);
+                let [more, bound] = [fade, bound].map(percent);
+                let ours = format!("{more:.0} %; with the bound that all policies have {bound:.0} %");
+                (ours, (4.0..=25.0).contains(&more))
+            })
+            .differs(
+                "ordinary compactions take most tables before they reach the threshold, so it \
+                 costs less than in the paper. With 2 GB it costs 9 %, but two background threads \
+                 then compact without pause, and some deletes are older than the threshold",
+            ),
         claim("abstract", "Space amplification is lower")
             .figure("2.1 to 9.8 times", |o| {
                 let [without, fade, _] = o.each(ALL, excess);

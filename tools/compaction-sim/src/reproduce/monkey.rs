@@ -7,7 +7,7 @@ use crate::model::meter::SimOutcome;
 /// Bits of filter for each key.
 const BITS: f64 = 5.0;
 /// Cases of different size.
-const SIZES: [&str; 3] = ["64 MiB", "512 MiB", "4 GiB"];
+const SIZES: [&str; 3] = ["60 MiB", "480 MiB", "3.75 GiB"];
 
 /// Returns the runs read for a missing key, with equal bits for every key.
 fn uniform(o: &SimOutcome) -> f64 {
@@ -32,9 +32,9 @@ pub(super) const PAPER: Paper = Paper {
             own model (section 4). Memtables of 1 MiB and the amounts of data are ours.",
     options: "--workload insert --memtable-size 1M --table-size 1M --background-threads 0 --value-size 1000",
     cases: &[
-        ("64 MiB", "--data 64M --policy fluid:2:1:1"),
-        ("512 MiB", "--data 512M --policy fluid:2:1:1"),
-        ("4 GiB", "--data 4G --policy fluid:2:1:1"),
+        ("60 MiB", "--data 60M --policy fluid:2:1:1"),
+        ("480 MiB", "--data 480M --policy fluid:2:1:1"),
+        ("3.75 GiB", "--data 3840M --policy fluid:2:1:1"),
         ("tiering", "--data 1G --policy fluid:4:3:3"),
         ("leveling", "--data 1G --policy fluid:4:1:1"),
     ],
@@ -64,7 +64,7 @@ pub(super) const PAPER: Paper = Paper {
                 let [a, b, c] = o.each(SIZES, saved);
                 let runs = SIZES.map(|size| o[size].runs);
                 let ours = format!(
-                    "{a:.0}, {b:.0}, {c:.0} % at 64 MiB, 512 MiB and 4 GiB, which have {runs:?} \
+                    "{a:.0}, {b:.0}, {c:.0} % at 60 MiB, 480 MiB and 3.75 GiB, which have {runs:?} \
                     runs"
                 );
                 let all = [a, b, c].map(|x| rounded(x, 0));
