@@ -101,9 +101,6 @@ pub struct BenchArgs {
     /// run]
     #[arg(value_name = "PHASE", value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// The workload and the store.
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
     /// Compaction policy, with its parameters after colons [default: tiered]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
@@ -141,6 +138,9 @@ pub struct BenchArgs {
     trees: trees::TreeArgs,
     #[command(flatten)]
     small: small::SmallArgs,
+    /// The workload and the store.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

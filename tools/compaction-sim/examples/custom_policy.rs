@@ -10,7 +10,7 @@ use compaction_sim::model::meter::SimOutcome;
 use compaction_sim::model::sim::{Setup, run};
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::policy::custom::{CompactionRequest, SimPolicy};
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::SimWorkload;
 use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Policy, TreeOptions};
 
@@ -39,7 +39,7 @@ fn outcome(
         table_size: 1 << 20,
         ..TreeOptions::default()
     };
-    let workload = SimWorkload::of(SimOpKind::Insert, 1_000_000, 0, content);
+    let workload = SimWorkload::of(&"insert".parse()?, 1_000_000, 0, content);
     let machine = Machine { ingest: 5e6, ..Machine::default() };
     let setup = Setup { custom, ..Setup::new(options, workload, machine) };
     Ok(run(&setup, &mut |_| ())?)

@@ -7,7 +7,7 @@
 //! | part | type |
 //! |---|---|
 //! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](policy::custom::SimPolicy)), or a [script](policy::script) |
-//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`SimOpKind`](workload::SimOpKind)), from a [trace](workload::trace), or from a store's event log ([`history`]) |
+//! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`WorkloadName`](workload::WorkloadName)), from a [trace](workload::trace), or from a store's event log ([`history`]) |
 //! | machine | a [`Machine`](model::machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](model::ssd) with its wear |
 //! | simulation | a [`Setup`](model::sim::Setup) of these, which [`run`](model::sim::run) executes: with numbers per table, or with [`Setup::exact`](model::sim::Setup::exact) key by key |
 //! | outcome | a [`SimOutcome`](model::meter::SimOutcome), and the list of its [`METRICS`](report::metric::METRICS) |
@@ -20,12 +20,12 @@
 //! use compaction_sim::report::metric::METRICS;
 //! use compaction_sim::model::sim::{Setup, run};
 //! use compaction_sim::model::size::ContentSize;
-//! use compaction_sim::workload::{SimOpKind, SimWorkload};
+//! use compaction_sim::workload::SimWorkload;
 //! use firn_kv::TreeOptions;
 //!
 //! // 100,000 writes of 16 + 100 bytes to 20,000 keys, with Zipfian popularity.
 //! let content = ContentSize::default();
-//! let workload = SimWorkload::of(SimOpKind::Zipfian(0.9), 100_000, 20_000, content);
+//! let workload = SimWorkload::of(&"zipfian:0.9".parse()?, 100_000, 20_000, content);
 //! let options = TreeOptions {
 //!     policy: "leveled:8:base=1m".parse()?,
 //!     memtable_size: 256 << 10,

@@ -4,7 +4,7 @@
 use compaction_sim::model::meter::SimOutcome;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory};
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::SimWorkload;
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::stats::Stats;
@@ -14,13 +14,12 @@ use firn_workload::ValueSize;
 const INTERVAL: u64 = 1_000_000;
 
 fn workload(kind: &str, ops: u64, (least, most): (usize, usize)) -> SimWorkload {
-    let kind: SimOpKind = kind.parse().unwrap();
     let content = ContentSize {
         value: ValueSize::Uniform(least, most),
         random: 1.0,
         ..ContentSize::default()
     };
-    SimWorkload { seed: 7, ..SimWorkload::of(kind, ops, ops / 5, content) }
+    SimWorkload { seed: 7, ..SimWorkload::of(&kind.parse().unwrap(), ops, ops / 5, content) }
 }
 
 fn options(policy: Policy, compression: Compression, garbage: u8) -> TreeOptions {

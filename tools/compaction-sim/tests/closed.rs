@@ -12,7 +12,7 @@ use compaction_sim::model::machine::Machine;
 use compaction_sim::model::sim::{Setup, run};
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::model::summary::RunSummary;
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::{SimWorkload, WorkloadName};
 use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{Policy, TreeOptions};
@@ -20,7 +20,7 @@ use firn_kv::{Policy, TreeOptions};
 const M: u64 = 1 << 20;
 
 fn workload(ops: u64) -> SimWorkload {
-    let (keys, phases) = SimOpKind::Insert.phases(ops, 0);
+    let (keys, phases) = "insert".parse::<WorkloadName>().unwrap().phases(ops, 0);
     let content = ContentSize { random: 1.0, ..ContentSize::default() };
     SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
 }

@@ -7,7 +7,7 @@
 use compaction_sim::model::meter::levels;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory, without_copies};
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::SimWorkload;
 use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, FilterAllocation, Policy, TreeOptions};
@@ -16,15 +16,10 @@ use firn_workload::ValueSize;
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
 const INTERVAL: u64 = 1_000_000;
 
-fn workload(
-    kind: SimOpKind,
-    ops: u64,
-    ttl_secs: u64,
-    (least, most): (usize, usize),
-) -> SimWorkload {
+fn workload(kind: &str, ops: u64, ttl_secs: u64, (least, most): (usize, usize)) -> SimWorkload {
     let value = ValueSize::Uniform(least, most);
     let content = ContentSize { value, ..ContentSize::default() };
-    let workload = SimWorkload::of(kind, ops, ops / 3, content);
+    let workload = SimWorkload::of(&kind.parse().unwrap(), ops, ops / 3, content);
     SimWorkload { seed: 7, ..workload.expiring(ttl_secs * 1_000_000) }
 }
 
@@ -102,7 +97,8 @@ fn compare(options: TreeOptions, workload: SimWorkload) {
         })
         .collect();
     // A run has a table or two.
-    let is_near = |(a, b): (&(u8, u64, usize, u64, u64, u64), &(u8, u64, usize, u64, u64, u64))| {
+    type Run = (u8, u64, usize, u64, u64, u64);
+    let is_near = |(a, b): (&Run, &Run)| {
         (a.0, a.1, a.2, a.4, a.5) == (b.0, b.1, b.2, b.4, b.5)
             && a.3.abs_diff(b.3) <= slack * a.2 as u64
     };
@@ -155,7 +151,7 @@ fn overwrites_and_deletes_under_every_policy() {
     for policy in policies() {
         compare_nearly(
             options(policy, Compression::None, 0),
-            workload(SimOpKind::Deletes(0.2), 8_000, 0, (100, 100)),
+            workload("deletes:0.2", 8_000, 0, (100, 100)),
         );
     }
 }
@@ -165,7 +161,7 @@ fn tombstone_ages_and_expiry_under_every_policy() {
     for policy in policies() {
         compare_nearly(
             options(policy, Compression::None, 2),
-            workload(SimOpKind::Deletes(0.1), 6_000, 2, (60, 60)),
+            workload("deletes:0.1", 6_000, 2, (60, 60)),
         );
     }
 }
@@ -173,10 +169,7 @@ fn tombstone_ages_and_expiry_under_every_policy() {
 #[test]
 fn compressed_and_of_mixed_sizes() {
     for policy in policies() {
-        compare(
-            options(policy, Compression::Lz4, 0),
-            workload(SimOpKind::Zipfian(0.9), 4_000, 0, (8, 400)),
-        );
+        compare(options(policy, Compression::Lz4, 0), workload("zipfian:0.9", 4_000, 0, (8, 400)));
     }
 }
 
@@ -187,14 +180,13 @@ fn with_filters_that_share_memory() {
             filter_allocation: FilterAllocation::Monkey,
             ..options(policy, Compression::None, 0)
         };
-        compare(options, workload(SimOpKind::Zipfian(0.9), 6_000, 0, (8, 200)));
+        compare(options, workload("zipfian:0.9", 6_000, 0, (8, 200)));
     }
 }
 
 #[test]
 fn every_workload() {
     for name in ["insert", "sequential", "uniform", "timeseries:5", "queue:0.1", "massdelete:0.6"] {
-        let kind: SimOpKind = name.parse().unwrap();
         let compare = if name.contains("queue") || name.contains("delete") {
             compare_nearly
         } else {
@@ -202,7 +194,7 @@ fn every_workload() {
         };
         compare(
             options(Policy::default(), Compression::None, 0),
-            workload(kind, 6_000, 0, (80, 80)),
+            workload(name, 6_000, 0, (80, 80)),
         );
         compare(
             options(
@@ -216,7 +208,7 @@ fn every_workload() {
                 Compression::None,
                 3,
             ),
-            workload(kind, 6_000, 0, (80, 80)),
+            workload(name, 6_000, 0, (80, 80)),
         );
     }
 }
@@ -237,7 +229,7 @@ fn copied_blocks_change_little() {
             }),
         ] {
             let options = TreeOptions { summary: None, ..options(policy, Compression::None, 0) };
-            let workload = workload(name.parse().unwrap(), 8_000, 0, (100, 100));
+            let workload = workload(name, 8_000, 0, (100, 100));
             let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
             let (o, _) = simulated_in_memory(&options, &workload, INTERVAL, true).unwrap();
             assert_eq!(o.flushes, stats.flushes, "{name}");

@@ -9,7 +9,7 @@ use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::{
     MEMORY_DIR, simulated_in_memory, without_copies, written_in_memory,
 };
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::SimWorkload;
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;
 use firn_kv::internals::iterator::opener::table_path;
@@ -35,7 +35,7 @@ const POLICIES: [&str; 4] = ["tiered:4", "leveled:4:2:256k", "lazy-leveled:4", "
 fn workload() -> SimWorkload {
     let content =
         ContentSize { value: ValueSize::Fixed(16), random: 0.0, ..ContentSize::default() };
-    SimWorkload { seed: 12, ..SimWorkload::of(SimOpKind::Uniform, OPS, OPS / 2, content) }
+    SimWorkload { seed: 12, ..SimWorkload::of(&"uniform".parse().unwrap(), OPS, OPS / 2, content) }
 }
 
 fn options(policy: &str, filter_allocation: FilterAllocation) -> TreeOptions {

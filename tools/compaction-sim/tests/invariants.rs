@@ -9,7 +9,7 @@ use compaction_sim::model::sim::run;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::validate::small_tree;
-use compaction_sim::workload::{SimOpKind, SimPhase, SimWorkload};
+use compaction_sim::workload::{SimPhase, SimWorkload};
 use firn_kv::policy::{LazyLeveled, TimeWindow};
 use firn_kv::{Compression, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -26,7 +26,7 @@ struct RandomHistory {
 }
 
 impl RandomHistory {
-    fn new(rng: &mut Rng, policy: Policy, kind: SimOpKind, ops: u64) -> RandomHistory {
+    fn new(rng: &mut Rng, policy: Policy, kind: &str, ops: u64) -> RandomHistory {
         let from = 20 + rng.below(100) as usize;
         let keys = ops / (2 + rng.below(6));
         let value = ValueSize::Uniform(from, from + rng.below(100) as usize);
@@ -40,7 +40,10 @@ impl RandomHistory {
                 table_size: MEMTABLE << rng.below(3),
                 ..TreeOptions::default()
             },
-            workload: SimWorkload { seed, ..SimWorkload::of(kind, ops, keys, content) },
+            workload: SimWorkload {
+                seed,
+                ..SimWorkload::of(&kind.parse().unwrap(), ops, keys, content)
+            },
         }
     }
 
@@ -59,11 +62,11 @@ impl RandomHistory {
     }
 }
 
-fn overwrites(rng: &mut Rng) -> SimOpKind {
+fn overwrites(rng: &mut Rng) -> String {
     match rng.below(3) {
-        0 => SimOpKind::Insert,
-        1 => SimOpKind::Uniform,
-        _ => SimOpKind::Zipfian(0.5 + 0.4 * rng.unit()),
+        0 => "insert".to_owned(),
+        1 => "uniform".to_owned(),
+        _ => format!("zipfian:{}", 0.5 + 0.4 * rng.unit()),
     }
 }
 
@@ -78,7 +81,7 @@ fn lazy_leveling_keeps_its_space() {
         let h = RandomHistory::new(
             &mut rng,
             LazyLeveled { ratio, ..LazyLeveled::default() }.into(),
-            kind,
+            &kind,
             40_000,
         );
         let debt = ((u64::from(ratio) + 2) * MEMTABLE) as f64;
@@ -108,7 +111,7 @@ fn expired_windows_return_their_space() {
         let policy =
             TimeWindow { window_secs, min_runs: 2 + rng.below(4) as u32, ..TimeWindow::default() };
         let ops = (2 * ttl + 8 * window_secs) * 1_000_000_000 / INTERVAL;
-        let mut h = RandomHistory::new(&mut rng, policy.into(), SimOpKind::Insert, ops);
+        let mut h = RandomHistory::new(&mut rng, policy.into(), "insert", ops);
         h.workload = h.workload.expiring(ttl * 1_000_000);
         let per_second = 1e9 / INTERVAL as f64 * (h.workload.put_bytes() + 40.0);
         let most = (ttl + 2 * window_secs) as f64 * per_second + 2.0 * MEMTABLE as f64;
@@ -140,12 +143,12 @@ fn space_amplification_is_never_below_one() {
     for descriptor in Policy::ALL.iter().filter(|d| d.name != "fifo") {
         for _ in 0..3 {
             let kind = match rng.below(4) {
-                0 => SimOpKind::Deletes(0.4 * rng.unit()),
-                1 => SimOpKind::TimeSeries(1 + rng.below(50)),
+                0 => format!("deletes:{}", 0.4 * rng.unit()),
+                1 => format!("timeseries:{}", 1 + rng.below(50)),
                 _ => overwrites(&mut rng),
             };
             let policy: Policy = descriptor.name.parse().unwrap();
-            let h = RandomHistory::new(&mut rng, policy, kind, 30_000);
+            let h = RandomHistory::new(&mut rng, policy, &kind, 30_000);
             for exact in [true, false] {
                 for p in &h.simulate(exact).points {
                     let space = (p.bytes + MEMTABLE) as f64 / p.live_bytes.max(1.0);
@@ -166,7 +169,7 @@ fn deletes_are_as_old_as_declared() {
         let share = 0.05 + 0.3 * rng.unit();
         let policy: Policy = descriptor.name.parse().unwrap();
         let mut h =
-            RandomHistory::new(&mut rng, policy, SimOpKind::Deletes(share), 15_000 + secs * 2000);
+            RandomHistory::new(&mut rng, policy, &format!("deletes:{share}"), 15_000 + secs * 2000);
         h.options.tombstone_age_secs = secs;
         // Later puts, which do not renew any delete.
         let ops = 3 * secs * 1_000_000_000 / INTERVAL;

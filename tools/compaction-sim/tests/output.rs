@@ -10,9 +10,10 @@ use compaction_sim::history::parse;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::report::metric::{METRICS, MetricFigure};
 use compaction_sim::validate::engine::run_in_memory;
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::{SimWorkload, WorkloadName};
 use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};
+use firn_workload::Description;
 
 fn print(args: &[&str]) -> String {
     let cli =
@@ -194,8 +195,9 @@ fn every_metric_is_printed_everywhere() {
 #[test]
 fn every_workload_is_in_the_help() {
     let help = SimCli::command().render_help().to_string();
-    let refused = "none".parse::<SimOpKind>().unwrap_err();
-    for syntax in SimOpKind::syntaxes() {
+    let refused = Description::standard("none").unwrap_err();
+    for (name, _) in firn_workload::description::STANDARD {
+        let syntax = Description::syntax(name);
         assert!(help.contains(&format!("  {syntax} ")) && refused.contains(&syntax), "{syntax}");
     }
 }
@@ -231,7 +233,7 @@ fn a_recorded_history_is_predicted() {
         table_size: 64 << 10,
         ..TreeOptions::default()
     };
-    let (keys, phases) = SimOpKind::Uniform.phases(15_000, 5_000);
+    let (keys, phases) = "uniform".parse::<WorkloadName>().unwrap().phases(15_000, 5_000);
     let content = ContentSize::default();
     let workload =
         SimWorkload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None };

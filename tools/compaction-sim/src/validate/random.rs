@@ -41,7 +41,7 @@ fn any_policy(rng: &mut Rng, memtable: u64) -> String {
         "dynamic-leveled" | "tiered-leveled" | "spooky" => {
             format!("{name}:{ratio}:base={base}m")
         }
-        "fluid" => format!("fluid:{}:{}:{}", 3 + rng.below(4), 1 + rng.below(3), 1 + rng.below(2)),
+        "fluid" => format!("fluid:{}:{}:{}", 4 + rng.below(4), 1 + rng.below(3), 1 + rng.below(2)),
         other => other.to_owned(),
     }
 }

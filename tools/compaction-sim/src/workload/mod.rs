@@ -16,6 +16,7 @@ use std::str::FromStr;
 
 use firn_workload::dist::queue_length;
 use firn_workload::outcome::OpKind;
+use firn_workload::rng::mix;
 use firn_workload::stream::{OperationStream, key_number, phase_seed};
 use firn_workload::{Description, Distribution, Extent, OperationMix, Phase, Step};
 
@@ -174,174 +175,84 @@ pub struct SimWorkload {
     pub per_memtable: Option<u64>,
 }
 
-/// Declares the named workloads. Each entry has a description, a name and its parameter with
-/// default and upper bound, whether all written data is live at the end (`None` if it is a share of
-/// it), and its phases.
-macro_rules! workloads {
-    ($(
-        $(#[doc = $about:literal])+
-        $name:literal $kind:ident $(($parameter:ident: $ty:ident = $default:literal, below $most:literal))?,
-        holds $holds:expr,
-        |$ops:pat_param, $keys:pat_param| $phases:expr;
-    )*) => {
-        /// A workload by name, before its size is known.
-        ///
-        /// ```
-        /// use compaction_sim::workload::SimOpKind;
-        /// assert_eq!("zipfian:0.9".parse(), Ok(SimOpKind::Zipfian(0.9)));
-        /// assert!(SimOpKind::help().contains("zipfian[:SKEW]"));
-        /// ```
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        pub enum SimOpKind {
-            $($(#[doc = $about])+ $kind $(($ty))?,)*
-        }
-
-        impl SimOpKind {
-            /// The names.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// Returns the names with their parameters.
-            pub fn syntaxes() -> Vec<String> {
-                let of = |name: &str, parameter: &str| match parameter {
-                    "" => name.to_owned(),
-                    _ => format!("{name}[:{}]", parameter.to_uppercase()),
-                };
-                vec![$(of($name, concat!($(stringify!($parameter))?))),*]
-            }
-
-            /// Returns the names with their parameters and meanings, a line each.
-            pub fn help() -> String {
-                let about = [$([$($about),+].concat()),*];
-                let line = |(syntax, about): (String, String)| format!("  {syntax:22}{about}\n");
-                SimOpKind::syntaxes().into_iter().zip(about).map(line).collect()
-            }
-
-            /// Reports whether all written data is live at the end, or one copy of a domain of
-            /// keys. `None` if it is a share of the written data.
-            pub fn holds_all(self) -> Option<bool> {
-                match self {
-                    $(SimOpKind::$kind { .. } => $holds,)*
-                }
-            }
-
-            /// Returns the phases for `ops` operations over `keys` keys, and the number of keys
-            /// that it needs.
-            pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
-                match self {
-                    $(SimOpKind::$kind $(($parameter))? => {
-                        let ($ops, $keys) = (ops, keys);
-                        $phases
-                    })*
-                }
-            }
-        }
-
-        impl FromStr for SimOpKind {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<SimOpKind, String> {
-                let (name, given) =
-                    text.split_once(':').map_or((text, None), |(name, given)| (name, Some(given)));
-                let kind = match name {
-                    $($name => SimOpKind::$kind $((parameter(text, given, $default, $most)? as $ty))?,)*
-                    _ => {
-                        let names = SimOpKind::syntaxes().join(", ");
-                        return Err(format!("no workload is called {name:?}; there are {names}"));
-                    }
-                };
-                if given.is_some() && kind.to_string() == name {
-                    return Err(format!("{name:?} has no parameter, and {text:?} gives one"));
-                }
-                Ok(kind)
-            }
-        }
-
-        impl fmt::Display for SimOpKind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(SimOpKind::$kind $(($parameter))? => {
-                        f.write_str($name)?;
-                        $(write!(f, ":{}", $parameter)?;)?
-                    })*
-                }
-                Ok(())
-            }
-        }
-    };
+/// A standard workload by its name and parameter, before its size is known.
+///
+/// ```
+/// use compaction_sim::workload::WorkloadName;
+/// let zipfian: WorkloadName = "zipfian:0.9".parse()?;
+/// assert_eq!(zipfian.phases(1000, 200).1[1].ops, 800);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadName {
+    name: String,
+    description: Description,
 }
 
-workloads! {
-    /// Unique keys in random order.
-    "insert" Insert, holds Some(true),
-    |ops, _| (ops, vec![phase(Distribution::Unique, ops, 0.0)]);
+impl FromStr for WorkloadName {
+    type Err = String;
 
-    /// Unique keys, ascending.
-    "sequential" Sequential, holds Some(true),
-    |ops, _| (ops, vec![phase(Distribution::Series(1), ops, 0.0)]);
-
-    /// A load of all keys, then overwrites of any.
-    "uniform" Uniform, holds Some(false),
-    |ops, keys| loaded(ops, keys, Distribution::Uniform, 0.0);
-
-    /// A load of all keys, then overwrites of popular ones; the parameter is the skew.
-    "zipfian" Zipfian(skew: f64 = 0.99, below 1.0), holds Some(false),
-    |ops, keys| loaded(ops, keys, Distribution::Zipfian { theta: skew }, 0.0);
-
-    /// As `uniform`, but a share of the overwrites are deletes.
-    "deletes" Deletes(share: f64 = 0.2, below 1.0), holds Some(false),
-    |ops, keys| loaded(ops, keys, Distribution::Uniform, share);
-
-    /// Several interleaved series in time order; the parameter is their number.
-    "timeseries" TimeSeries(series: u64 = 1000.0, below 1e12), holds Some(true),
-    |ops, _| (ops, vec![phase(Distribution::Series(series.max(1)), ops, 0.0)]);
-
-    /// Ascending puts and deletes of the oldest; the parameter is the live share of all keys.
-    "queue" Queue(share: f64 = 0.1, below 1.0), holds None,
-    |ops, _| {
-        let live = ((ops as f64 * share) as u64).clamp(1, ops);
-        let keys = live + (ops - live).div_ceil(2);
-        let share = live as f64 / keys as f64;
-        (keys, vec![phase(Distribution::Queue { share }, ops, 0.0)])
-    };
-
-    /// A load, then deletes of a share of all keys.
-    "massdelete" MassDelete(share: f64 = 0.5, below 1.0), holds None,
-    |ops, _| {
-        let puts = (ops as f64 / (1.0 + share)) as u64;
-        let deletes = phase(Distribution::Unique, ops - puts, 1.0);
-        (puts, vec![phase(Distribution::Unique, puts, 0.0), deletes])
-    };
+    fn from_str(name: &str) -> Result<WorkloadName, String> {
+        let description = Description::standard(name)?;
+        SimWorkload::described(&description, vec![])?;
+        Ok(WorkloadName { name: name.to_owned(), description })
+    }
 }
 
-fn phase(order: Distribution, ops: u64, deletes: f64) -> SimPhase {
-    SimPhase::of(order, ops, deletes)
+impl fmt::Display for WorkloadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
-/// Returns a load of all keys, and the rest of the operations in a pattern.
-fn loaded(ops: u64, keys: u64, then: Distribution, deletes: f64) -> (u64, Vec<SimPhase>) {
-    let load = keys.min(ops);
-    (keys, vec![phase(Distribution::Unique, load, 0.0), phase(then, ops - load, deletes)])
-}
+impl WorkloadName {
+    /// Returns the phases of a description, whose seeds are those of the workload.
+    fn phases_of(d: &Description) -> Vec<SimPhase> {
+        // The name was accepted, so its phases are simulated.
+        let phases = SimWorkload::described(d, vec![]).map_or_else(|_| vec![], |w| w.phases);
+        phases.into_iter().map(|p| SimPhase { seed: None, ..p }).collect()
+    }
 
-/// Parses the parameter after the name of a workload.
-fn parameter(text: &str, given: Option<&str>, default: f64, most: f64) -> Result<f64, String> {
-    let value = match given {
-        Some(given) => given.parse().map_err(|_| format!("{given:?} in {text:?} is no number"))?,
-        None => default,
-    };
-    if value > 0.0 && value < most {
-        Ok(value)
-    } else {
-        Err(format!("{value} in {text:?} must be between 0 and {most}"))
+    /// Reports whether no key is written twice or deleted, so that all written data is live at the
+    /// end.
+    pub fn holds_all(&self) -> bool {
+        let phases = Self::phases_of(&self.description);
+        phases.len() == 1 && phases.iter().all(|p| !p.order.is_random() && p.queue(1).is_none())
+    }
+
+    /// Reports whether it loads a number of keys, and then writes any of them.
+    pub fn overwrites(&self) -> bool {
+        Self::phases_of(&self.description).last().is_some_and(|p| p.order.is_random())
+    }
+
+    /// Returns the phases for `ops` operations over `keys` keys, and the number of keys that it
+    /// needs: `keys` if it overwrites them, otherwise as many as the operations write.
+    pub fn phases(&self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
+        const MANY: u64 = 1_000_000;
+        let d = Description { keys: MANY, ..self.description.clone() };
+        let mut phases = Self::phases_of(&d);
+        let all = phases.iter().map(|p| p.ops).sum::<u64>().max(1);
+        let keys = match self.overwrites() {
+            true => keys,
+            false => (u128::from(ops) * u128::from(MANY) / u128::from(all)) as u64,
+        };
+        let mut left = ops;
+        let last = phases.len().saturating_sub(1);
+        for (i, p) in phases.iter_mut().enumerate() {
+            p.ops = if i == last { left } else { keys.min(left) };
+            left -= p.ops;
+        }
+        (keys, phases)
     }
 }
 
 impl SimWorkload {
     /// Creates a named workload with this many operations and keys (if the workload uses a number
     /// of keys), whose puts never expire.
-    pub fn of(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
-        let (keys, phases) = kind.phases(ops, keys);
-        let content = ContentSize { numbers: keys, ..content };
+    pub fn of(name: &WorkloadName, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
+        let (keys, phases) = name.phases(ops, keys);
+        let hashed = phases.iter().any(|p| p.hashed);
+        let content = ContentSize { numbers: if hashed { 0 } else { keys }, ..content };
         SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
     }
 
@@ -406,6 +317,16 @@ impl SimWorkload {
             seed: d.seed,
             per_memtable: None,
         })
+    }
+
+    /// Returns the same with another seed.
+    pub fn with_seed(mut self, seed: u64) -> SimWorkload {
+        for phase in &mut self.phases {
+            phase.seed =
+                phase.seed.map(|own| own.wrapping_sub(mix(self.seed)).wrapping_add(mix(seed)));
+        }
+        self.seed = seed;
+        self
     }
 
     /// Returns the same with puts that expire at this age in microseconds; 0 for never.
@@ -537,42 +458,70 @@ mod tests {
     use firn_workload::ValueSize;
     use std::collections::HashSet;
 
-    fn ops(kind: SimOpKind, n: u64, keys: u64) -> (u64, Vec<SimOp>) {
+    fn name(text: &str) -> WorkloadName {
+        text.parse().unwrap()
+    }
+
+    fn ops(of: &str, n: u64, keys: u64) -> (u64, Vec<SimOp>) {
         let content = ContentSize { value: ValueSize::Fixed(10), ..ContentSize::default() };
-        let workload = SimWorkload::of(kind, n, keys, content);
+        let workload = SimWorkload::of(&name(of), n, keys, content);
         assert_eq!(workload.ops(), n);
         (workload.keys, SimOps::new(&workload).collect())
     }
 
     #[test]
     fn every_workload_has_its_operations_and_is_repeatable() {
-        for name in SimOpKind::NAMES {
-            let kind: SimOpKind = name.parse().unwrap();
-            assert_eq!(kind.to_string().split(':').next(), Some(*name));
-            assert_eq!(kind.to_string().parse(), Ok(kind));
-            let (_, all) = ops(kind, 5000, 1000);
-            assert_eq!(all.len(), 5000, "{name}");
-            assert_eq!(all, ops(kind, 5000, 1000).1, "{name}");
+        for (name, _) in firn_workload::description::STANDARD {
+            let Ok(of) = name.parse::<WorkloadName>() else { continue };
+            assert_eq!(of.to_string().parse(), Ok(of.clone()));
+            let (_, phases) = of.phases(5000, 1000);
+            assert_eq!(phases.iter().map(|p| p.ops).sum::<u64>(), 5000, "{name}");
+            assert_eq!(ops(name, 5000, 1000).1, ops(name, 5000, 1000).1, "{name}");
         }
-        assert!(
-            ["zipfian:1.5", "zipfian:x", "nonsense", "insert:3"]
-                .iter()
-                .all(|wrong| wrong.parse::<SimOpKind>().is_err())
-        );
-        assert_eq!("queue:0.2".parse(), Ok(SimOpKind::Queue(0.2)));
+        assert!(["insert", "sequential", "timeseries:7"].into_iter().all(|n| name(n).holds_all()));
+        assert!(["uniform", "queue", "deletes"].into_iter().all(|n| !name(n).holds_all()));
+        // The simulator has no merges, and no step that compacts everything.
+        assert!("db_bench".parse::<WorkloadName>().is_err());
+    }
+
+    #[test]
+    fn the_simulator_has_the_operations_of_the_bench() {
+        let d: Description =
+            "keys = 500\nvalue-size = '5-20'\nsteps = 'filluniquerandom, churn@900%'\n\
+             [phase.churn]\ndistribution = 'zipfian'\ngets = 1\nputs = 1\ndeletes = 0.3"
+                .parse()
+                .unwrap();
+        let store = firn_workload::map::MapStore::default();
+        let runner = firn_workload::Runner::new(d.config()).unwrap();
+        for step in d.steps().unwrap() {
+            if let Step::Run(phase) = step {
+                runner.run(&store, &phase, |_| ()).unwrap();
+            }
+        }
+        let workload = SimWorkload::described(&d, vec![]).unwrap();
+        let (mut expected, mut key) = (std::collections::BTreeMap::new(), vec![]);
+        for op in SimOps::new(&workload) {
+            workload.content.key(op.place, &mut key);
+            match op.delete {
+                true => _ = expected.remove(&key),
+                false => _ = expected.insert(key.clone(), op.len as usize),
+            }
+        }
+        let real = store.entries().into_iter().map(|(key, value)| (key, value.len()));
+        assert!(real.eq(expected), "keys and lengths of values");
     }
 
     #[test]
     fn what_is_unique_is_unique_and_a_queue_deletes_what_was_put() {
-        for kind in [SimOpKind::Insert, SimOpKind::Sequential, SimOpKind::TimeSeries(10)] {
+        for kind in ["insert", "sequential", "timeseries:10"] {
             let (_, all) = ops(kind, 5000, 0);
             assert_eq!(all.iter().map(|o| o.place).collect::<HashSet<_>>().len(), 5000, "{kind}");
         }
-        let (_, all) = ops(SimOpKind::Queue(0.1), 5000, 0);
+        let (_, all) = ops("queue:0.1", 5000, 0);
         let mut live = HashSet::new();
         for op in all {
             assert!(if op.delete { live.remove(&op.place) } else { live.insert(op.place) });
         }
-        assert!((499..=501).contains(&live.len()));
+        assert!((200..=300).contains(&live.len()), "a tenth of all keys: {}", live.len());
     }
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::model::size::{ContentSize, mean_len};
 use crate::report::text::seconds;
-use crate::workload::{SimOpKind, SimPhase};
+use crate::workload::SimPhase;
 use firn_workload::{Distribution, ValueSize};
 
 /// Maximum number of watched keys.
@@ -388,11 +388,11 @@ impl TraceSketch {
         let share = if later > 0 { self.deletes as f64 / later as f64 } else { 0.0 };
         let short = |x: f64| (100.0 * x).round() / 100.0;
         let workload = match () {
-            () if self.ascending => SimOpKind::Sequential,
-            () if later == 0 => SimOpKind::Insert,
-            () if self.skew > 0.0 => SimOpKind::Zipfian(short(self.skew).min(0.99)),
-            () if share > 0.0 => SimOpKind::Deletes(short(share).clamp(0.01, 0.99)),
-            () => SimOpKind::Uniform,
+            () if self.ascending => "sequential".to_owned(),
+            () if later == 0 => "insert".to_owned(),
+            () if self.skew > 0.0 => format!("zipfian:{}", short(self.skew).min(0.99)),
+            () if share > 0.0 => format!("deletes:{}", short(share).clamp(0.01, 0.99)),
+            () => "uniform".to_owned(),
         };
         let (lo, hi) = self.value_len;
         let data = self.writes as f64 * (self.key_len as f64 + mean_len(self.value_len));
