@@ -24,7 +24,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "FILE|NAME[:PARAMETER]")]
     pub workload: Option<String>,
     /// Steps instead of those of the workload, separated by commas: phases as
-    /// NAME[@EXTENT][:THREADS], and flush, compact, wait
+    /// NAME, NAME@EXTENT or NAME@EXTENT:THREADS, and flush, compact, wait
     #[arg(long, value_name = "STEPS")]
     pub steps: Option<String>,
     /// Number of keys, such as 500k or 5m [default: 1m]
@@ -33,14 +33,14 @@ pub struct WorkloadArgs {
     /// Bytes of a key, 8 to 524287 [default: 16]
     #[arg(long, value_name = "BYTES")]
     pub key_size: Option<usize>,
-    /// Bytes of a value: 100, 50-200, or pareto[:THETA:K:SIGMA:MAX] [default: 100; 1000 in the
+    /// Bytes of a value: 100, 50-200, pareto, or pareto:THETA:K:SIGMA:MAX [default: 100; 1000 in the
     /// phases of YCSB]
     #[arg(long, value_name = "BYTES", value_parser = text::<ValueSize>)]
     pub value_size: Option<ValueSize>,
     /// Random share of the bytes of a value, 0 to 1; the rest repeats [default: 0.5]
     #[arg(long, value_name = "SHARE")]
     pub random_share: Option<f64>,
-    /// Distribution of the keys of phases that choose them by chance: uniform, zipfian[:THETA],
+    /// Distribution of the keys of phases that choose them by chance: uniform, zipfian:THETA,
     /// latest, hotspot, exponential, prefix-dist [default: the phase's]
     #[arg(long, value_name = "NAME", value_parser = text::<Distribution>)]
     pub distribution: Option<Distribution>,
