@@ -242,7 +242,7 @@ fn unused_options_of_a_bench_are_refused() {
         (&["queue", "--series", "x.csv"], "--deletions"),
         (&["cliffs", "--stores", "1"], "--bound, --history"),
         (&["ltm", "--reads", "5"], "--limit, --seconds"),
-        (&["fillseq", "--rows", "2000"], "--num, --reads"),
+        (&["fillseq", "--rows", "2000"], "--keys, --key-size"),
         (&["--model", "wide", "--keep"], "--rows, --columns"),
         (&["--model", "cql", "--threads", "1"], "--rows, --memory-budget"),
     ] {
@@ -260,7 +260,7 @@ fn unused_options_of_a_bench_are_refused() {
     }
     t.firn(&["bench", "cliffs", "--bound", "0"]).said(2, &["a number above 0"]);
     t.firn(&["bench", "cliffs", "--bound", "nan"]).said(2, &["a number above 0"]);
-    t.firn(&["bench", ""]).said(2, &["no workload is named"]);
+    t.firn(&["bench", ""]).said(2, &["no phase is named"]);
     t.firn(&["bench", "fillseq", "--keys", "100", "--html", "nowhere/x.html"])
         .said(2, &["cannot create nowhere/x.html"]);
     // Each is refused before anything is created.

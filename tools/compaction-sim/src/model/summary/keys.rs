@@ -18,6 +18,9 @@ pub(super) struct KeyModel {
     /// The zones of each phase: their ranges and their shares of the choices.
     pub(super) zones: Vec<Vec<(f64, f64, f64)>>,
     pub(super) sizes: Sizes,
+    /// Bytes of a put of each phase, relative to `sizes`: keys and values that follow each other
+    /// compress better.
+    pub(super) relative: Vec<f64>,
 }
 
 impl KeyModel {
@@ -179,7 +182,7 @@ impl KeyModel {
     }
 
     pub(super) fn part_bytes(&self, p: &SummaryPart, size: &EntrySize) -> f64 {
-        p.puts * size.put + p.deletes * size.delete
+        p.puts * size.put * self.relative[p.phase] + p.deletes * size.delete
     }
 
     /// Returns the average bytes of a value in a blob file.

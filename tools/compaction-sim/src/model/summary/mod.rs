@@ -38,7 +38,7 @@ use self::part::{RunPiece, SummaryPart, key_pieces, key_range, note_ages, rememb
 use self::population::{Population, zones};
 use self::tables::{SummaryPlace, SummaryTables};
 use crate::model::blobs::{BlobShare, SimBlobFiles};
-use crate::model::size::{EntrySize, Sizes};
+use crate::model::size::{EntrySize, KeySeries, Sizes, place};
 use crate::model::store::{
     LiveKeys, MadeRuns, PhaseCursor, PhaseTurn, SimClock, SimStore, Written,
 };
@@ -96,13 +96,16 @@ impl RunSummary {
         let keys = workload.keys.max(1) as f64;
         let populations = workload.phases.iter().map(|p| Population::of(p, keys)).collect();
         let zones = workload.phases.iter().map(|p| zones(p, keys)).collect();
-        let model = KeyModel { options, workload: workload.clone(), populations, zones, sizes };
+        let relative = relative(&options, workload, per_memtable, &sizes)?;
+        let phases = PhaseCursor::new(&workload.phases);
+        let workload = workload.clone();
+        let model = KeyModel { options, workload, populations, zones, sizes, relative };
         Ok(RunSummary {
             tables: SummaryTables::new(model),
             cost,
             phase: 0,
             done: 0,
-            phases: PhaseCursor::new(&workload.phases),
+            phases,
             active: SummaryBuffer::default(),
             sealed: VecDeque::new(),
             whole: vec![],
@@ -132,6 +135,26 @@ impl RunSummary {
         self.covers.insert((run.level, run.number), (Arc::downgrade(run), ranges.clone()));
         ranges
     }
+}
+
+/// Returns the bytes of a put of each phase relative to `sizes`, which are those of random keys
+/// unless all keys ascend.
+fn relative(
+    options: &TreeOptions,
+    workload: &SimWorkload,
+    per_memtable: u64,
+    sizes: &Sizes,
+) -> Result<Vec<f64>> {
+    let of = |phase: &SimPhase| match phase.order {
+        Distribution::Series(series) if workload.series().is_none() && !phase.hashed => {
+            let series = KeySeries { series, step: place(1, workload.keys) };
+            let (memtable, total) = (per_memtable.max(1), workload.ops().max(1));
+            let own = Sizes::measure(options, &workload.content, memtable, total, Some(series))?;
+            Ok(own.flushed.put / sizes.flushed.put.max(1.0))
+        }
+        _ => Ok(1.0),
+    };
+    workload.phases.iter().map(of).collect()
 }
 
 /// Measures the memtable bytes of a write of a phase, by filling a small one.
