@@ -21,7 +21,7 @@ mod table;
 
 use clap::{Args, Parser, Subcommand};
 use firn_workload::phase::{parse_count, standard};
-use firn_workload::{Config, Description, Distribution, Error, Result, ValueSize};
+use firn_workload::{Config, Distribution, Error, Result, ValueSize, WorkloadDescription};
 use memmap2::MmapMut;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ struct Run {
 
 impl Run {
     /// Returns the description of the workload, if a file is named.
-    fn description(&self) -> Result<Option<Description>> {
+    fn description(&self) -> Result<Option<WorkloadDescription>> {
         let Some(path) = &self.workload else { return Ok(None) };
         let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Some(text.parse().map_err(|e| format!("{}: {e}", path.display()))?))
@@ -210,7 +210,7 @@ impl Run {
     }
 
     fn settings(&self) -> Result<Settings> {
-        if let Some(Description { store, .. }) = self.description()? {
+        if let Some(WorkloadDescription { store, .. }) = self.description()? {
             return Ok(Settings {
                 memtable: usize::try_from(store.memtable_size)?,
                 cache: usize::try_from(

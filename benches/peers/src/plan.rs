@@ -1,7 +1,7 @@
 //! Plan of the measurement: steps, divided into stages that each begin with an empty store.
 
 use firn_workload::phase::parse_count;
-use firn_workload::{Config, Description, Phase, ValueSize};
+use firn_workload::{Config, Phase, ValueSize, WorkloadDescription};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -138,14 +138,14 @@ impl Stage {
     }
 
     /// Returns the stage of a description.
-    pub fn described(d: &Description) -> Result<Stage, String> {
+    pub fn described(d: &WorkloadDescription) -> Result<Stage, String> {
         let mut steps: Vec<Labelled> = vec![];
         for step in d.steps()? {
             let step = match step {
-                firn_workload::Step::Run(phase) => Step::Run(phase),
-                firn_workload::Step::Flush => Step::Flush,
-                firn_workload::Step::Compact => Step::Compact,
-                firn_workload::Step::Wait => Step::Wait,
+                firn_workload::WorkloadStep::Run(phase) => Step::Run(phase),
+                firn_workload::WorkloadStep::Flush => Step::Flush,
+                firn_workload::WorkloadStep::Compact => Step::Compact,
+                firn_workload::WorkloadStep::Wait => Step::Wait,
             };
             let times = steps.iter().filter(|l| l.step == step).count();
             let label = if times > 0 { format!("{step} #{}", times + 1) } else { step.to_string() };

@@ -2,7 +2,7 @@
 //! the simulator of compactions, and for other engines.
 //!
 //! ```
-//! use firn_workload::{Description, Step};
+//! use firn_workload::{WorkloadDescription, WorkloadStep};
 //! let text = r#"
 //!     keys = "200k"
 //!     value-size = "50-150"
@@ -17,10 +17,10 @@
 //!     policy = "leveled:8"
 //!     memtable-size = "4m"
 //! "#;
-//! let d: Description = text.parse()?;
+//! let d: WorkloadDescription = text.parse()?;
 //! assert_eq!((d.keys, d.store.memtable_size), (200_000, 4 << 20));
 //! let steps = d.steps()?;
-//! assert!(matches!(&steps[2], Step::Run(churn) if churn.total_ops(d.keys) == 600_000));
+//! assert!(matches!(&steps[2], WorkloadStep::Run(churn) if churn.total_ops(d.keys) == 600_000));
 //! # Ok::<(), String>(())
 //! ```
 
@@ -119,7 +119,7 @@ pub struct StoreSettings {
     pub background_rate: Option<u64>,
     /// Maximum bytes of read-triggered compactions, in percent of flushed bytes. Default 100.
     pub read_compaction_percent: u32,
-    /// What a put survives when its call returns: `process` or `power`. Default `process`.
+    /// Durability of a put when its call returns: `process` or `power`. Default `process`.
     pub durability: String,
 }
 
@@ -148,7 +148,7 @@ impl Default for StoreSettings {
 /// A step of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Step {
+pub enum WorkloadStep {
     /// Run a phase.
     Run(Phase),
     /// Flush the memtable.
@@ -159,13 +159,13 @@ pub enum Step {
     Wait,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for WorkloadStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Run(phase) => phase.fmt(f),
-            Step::Flush => f.write_str("flush"),
-            Step::Compact => f.write_str("compact"),
-            Step::Wait => f.write_str("wait"),
+            WorkloadStep::Run(phase) => phase.fmt(f),
+            WorkloadStep::Flush => f.write_str("flush"),
+            WorkloadStep::Compact => f.write_str("compact"),
+            WorkloadStep::Wait => f.write_str("wait"),
         }
     }
 }
@@ -174,7 +174,7 @@ impl fmt::Display for Step {
 /// millions), bytes in `k`, `m`, `g` or `t` (powers of 1,024).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Description {
+pub struct WorkloadDescription {
     /// The meaning, for people.
     pub about: String,
     /// Number of keys, at least 1. Default 1,000,000.
@@ -205,10 +205,10 @@ pub struct Description {
     pub store: StoreSettings,
 }
 
-impl Default for Description {
+impl Default for WorkloadDescription {
     fn default() -> Self {
         let Config { keys, key_size, random_share, seed, .. } = Config::default();
-        Description {
+        WorkloadDescription {
             about: String::new(),
             keys,
             key_size,
@@ -225,17 +225,17 @@ impl Default for Description {
     }
 }
 
-impl FromStr for Description {
+impl FromStr for WorkloadDescription {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let d: Description = toml::from_str(text).map_err(|e| e.to_string())?;
+        let d: WorkloadDescription = toml::from_str(text).map_err(|e| e.to_string())?;
         d.check()?;
         Ok(d)
     }
 }
 
-impl fmt::Display for Description {
+impl fmt::Display for WorkloadDescription {
     /// Writes the text of a description file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&toml::to_string(self).map_err(|_| fmt::Error)?)
@@ -268,19 +268,19 @@ const PARAMETERS: [(&str, &str, f64); 5] = [
     ("massdelete", "SHARE", 1.0),
 ];
 
-impl Description {
+impl WorkloadDescription {
     /// Returns the standard workload of this name, which may have a parameter, as in
     /// `zipfian:0.9`.
     ///
     /// # Errors
     /// The names, if there is none; a parameter out of bounds.
-    pub fn standard(text: &str) -> Result<Description, String> {
+    pub fn standard(text: &str) -> Result<WorkloadDescription, String> {
         let (name, parameter) = text.split_once(':').map_or((text, None), |(n, p)| (n, Some(p)));
         let Some((_, found)) = STANDARD.iter().find(|(n, _)| *n == name) else {
             let names: Vec<String> = STANDARD.iter().map(|(n, _)| Self::syntax(n)).collect();
             return Err(format!("no workload is called {name:?}; there are {}", names.join(", ")));
         };
-        let mut d: Description = found.parse()?;
+        let mut d: WorkloadDescription = found.parse()?;
         if let Some(parameter) = parameter {
             d.set_parameter(text, name, parameter)?;
         }
@@ -357,7 +357,7 @@ impl Description {
     ///
     /// # Errors
     /// A name that is unknown.
-    pub fn steps(&self) -> Result<Vec<Step>, String> {
+    pub fn steps(&self) -> Result<Vec<WorkloadStep>, String> {
         let names = self.steps.split(',').map(str::trim).filter(|name| !name.is_empty());
         names.map(|name| self.step(name)).collect()
     }
@@ -366,17 +366,17 @@ impl Description {
     ///
     /// # Errors
     /// A name that is unknown.
-    pub fn step(&self, text: &str) -> Result<Step, String> {
+    pub fn step(&self, text: &str) -> Result<WorkloadStep, String> {
         Ok(match text {
-            "flush" => Step::Flush,
-            "compact" => Step::Compact,
-            "wait" => Step::Wait,
+            "flush" => WorkloadStep::Flush,
+            "compact" => WorkloadStep::Compact,
+            "wait" => WorkloadStep::Wait,
             _ => {
                 let mut phase = Phase::parse(text, &self.phase)?;
                 if !text.contains(':') {
                     phase.threads = self.threads;
                 }
-                Step::Run(phase)
+                WorkloadStep::Run(phase)
             }
         })
     }
@@ -385,7 +385,7 @@ impl Description {
     fn written_per_key(&self) -> Result<f64, String> {
         let mut sum = 0.0;
         for step in self.steps()? {
-            let Step::Run(phase) = step else { continue };
+            let WorkloadStep::Run(phase) = step else { continue };
             let puts =
                 phase.mix.share_of(&[OpKind::Write, OpKind::Insert, OpKind::ReadModifyWrite]);
             let value = phase.mix.value_size(self.value_size).mean();
@@ -407,9 +407,13 @@ impl Description {
     pub fn stretch_to(&mut self, bytes: u64) -> Result<(), String> {
         let mut steps = self.steps()?;
         let all = self.written_per_key()? * self.keys as f64;
-        let is_writing = |step: &Step| matches!(step, Step::Run(p) if !p.mix.only_reads());
-        let load = Description {
-            steps: steps.iter().find(|s| is_writing(s)).map_or_else(String::new, Step::to_string),
+        let is_writing =
+            |step: &WorkloadStep| matches!(step, WorkloadStep::Run(p) if !p.mix.only_reads());
+        let load = WorkloadDescription {
+            steps: steps
+                .iter()
+                .find(|s| is_writing(s))
+                .map_or_else(String::new, WorkloadStep::to_string),
             ..self.clone()
         };
         let load = load.written_per_key()? * self.keys as f64;
@@ -423,7 +427,7 @@ impl Description {
         };
         let mut factor = Some(first);
         for step in &mut steps {
-            if let Step::Run(phase) = step
+            if let WorkloadStep::Run(phase) = step
                 && let Extent::PerKey(share) = phase.extent()
                 && !phase.mix.only_reads()
             {
@@ -431,8 +435,10 @@ impl Description {
                 phase.extent = Some(Extent::PerKey(share * factor));
             }
         }
-        steps.retain(|step| !matches!(step, Step::Run(p) if p.extent == Some(Extent::PerKey(0.0))));
-        let texts: Vec<String> = steps.iter().map(Step::to_string).collect();
+        steps.retain(
+            |step| !matches!(step, WorkloadStep::Run(p) if p.extent == Some(Extent::PerKey(0.0))),
+        );
+        let texts: Vec<String> = steps.iter().map(WorkloadStep::to_string).collect();
         self.steps = texts.join(", ");
         Ok(())
     }
@@ -444,7 +450,7 @@ impl Description {
     pub fn rate_of_all(&self) -> Result<Option<f64>, String> {
         let mut rates = vec![];
         for step in self.steps()? {
-            if let Step::Run(phase) = step
+            if let WorkloadStep::Run(phase) = step
                 && !phase.mix.only_reads()
             {
                 rates.push(phase.mix.rate.or(self.rate));
@@ -479,7 +485,8 @@ mod tests {
     #[test]
     fn standard_workloads_are_sound() {
         for (name, _) in STANDARD {
-            let mut d = Description::standard(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let mut d =
+                WorkloadDescription::standard(name).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(!d.about.is_empty() && !d.steps().unwrap().is_empty(), "{name}");
             let text = toml::to_string(&d).unwrap();
             assert_eq!(text.parse(), Ok(d.clone()), "{name}");
@@ -488,13 +495,13 @@ mod tests {
             assert!((d.keys as f64 * per_key / 104_857_600.0 - 1.0).abs() < 0.01, "{name}");
         }
         for bad in ["nothing", "zipfian:1", "zipfian:x", "insert:3", "queue:0"] {
-            assert!(Description::standard(bad).is_err(), "{bad}");
+            assert!(WorkloadDescription::standard(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn written_bytes_change_with_the_same_keys() {
-        let mut d = Description::standard("uniform").unwrap();
+        let mut d = WorkloadDescription::standard("uniform").unwrap();
         d.keys = 1000;
         d.stretch_to(1000 * 116 * 9).unwrap();
         assert_eq!(d.steps, "filluniquerandom@100%, overwrite@800%");
@@ -505,7 +512,7 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        let d: Description =
+        let d: WorkloadDescription =
             "keys = '2k'\nrate = '1m'\n[store]\nbackground-rate = '3m'".parse().unwrap();
         assert_eq!((d.keys, d.rate, d.store.background_rate), (2000, Some(1e6), Some(3 << 20)));
         assert_eq!(parse_size("1g"), Ok(1 << 30));
@@ -526,7 +533,7 @@ mod tests {
             ("value-size = '9-1'", "9-1"),
             ("[store]\nmemtable-size = 'big'", "big"),
         ] {
-            let e = text.parse::<Description>().unwrap_err();
+            let e = text.parse::<WorkloadDescription>().unwrap_err();
             assert!(e.contains(why), "{text}: {e}");
         }
     }

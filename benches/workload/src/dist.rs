@@ -287,7 +287,7 @@ impl Zipfian {
 /// Chooses the items of operations by a [`Distribution`].
 #[derive(Clone, Debug)]
 pub struct Chooser {
-    rule: Rule,
+    rule: ChooserRule,
     /// The order of unique items, or of the popular ones; by the seed.
     order: Permutation,
     /// Number of items that the order has, and the seed and the round of it.
@@ -297,7 +297,7 @@ pub struct Chooser {
 }
 
 #[derive(Clone, Debug)]
-enum Rule {
+enum ChooserRule {
     Sequential,
     Unique,
     Series(u64),
@@ -317,18 +317,18 @@ impl Chooser {
     pub fn new(distribution: &Distribution, n: u64, seed: u64) -> Self {
         let n = n.max(1);
         let rule = match *distribution {
-            Distribution::Sequential => Rule::Sequential,
-            Distribution::Unique => Rule::Unique,
-            Distribution::Series(series) => Rule::Series(series.clamp(1, n)),
-            Distribution::Queue { share } => Rule::Queue(queue_length(n, share)),
-            Distribution::Uniform => Rule::Uniform,
-            Distribution::Zipfian { theta } => Rule::Zipfian(Zipfian::new(n, theta)),
-            Distribution::Latest { theta } => Rule::Latest(Zipfian::new(n, theta)),
-            Distribution::Hotspot { items, operations } => Rule::Hotspot(items, operations),
+            Distribution::Sequential => ChooserRule::Sequential,
+            Distribution::Unique => ChooserRule::Unique,
+            Distribution::Series(series) => ChooserRule::Series(series.clamp(1, n)),
+            Distribution::Queue { share } => ChooserRule::Queue(queue_length(n, share)),
+            Distribution::Uniform => ChooserRule::Uniform,
+            Distribution::Zipfian { theta } => ChooserRule::Zipfian(Zipfian::new(n, theta)),
+            Distribution::Latest { theta } => ChooserRule::Latest(Zipfian::new(n, theta)),
+            Distribution::Hotspot { items, operations } => ChooserRule::Hotspot(items, operations),
             Distribution::Exponential { percentile, share } => {
-                Rule::Exponential(-share / (1.0 - percentile / 100.0).ln())
+                ChooserRule::Exponential(-share / (1.0 - percentile / 100.0).ln())
             }
-            Distribution::Ranges(ranges) => Rule::Ranges(RangeChooser::new(&ranges, n)),
+            Distribution::Ranges(ranges) => ChooserRule::Ranges(RangeChooser::new(&ranges, n)),
         };
         Chooser { rule, order: Permutation::new(n, mix(seed)), ordered: n, seed, round: 0 }
     }
@@ -338,8 +338,8 @@ impl Chooser {
     #[inline]
     pub fn at(&mut self, i: u64, draws: &mut Draws, n: u64) -> u64 {
         match &mut self.rule {
-            Rule::Sequential => i % n,
-            Rule::Unique => {
+            ChooserRule::Sequential => i % n,
+            ChooserRule::Unique => {
                 let round = i / self.ordered;
                 if round != self.round {
                     self.round = round;
@@ -350,23 +350,23 @@ impl Chooser {
                 }
                 self.order.at(i % self.ordered)
             }
-            Rule::Series(series) => {
+            ChooserRule::Series(series) => {
                 let (series, length) = (*series, n / *series);
                 (i % series) * length + (i / series) % length.max(1)
             }
-            Rule::Queue(length) => queue_item(i, *length).0,
-            Rule::Uniform => draws.below(n),
-            Rule::Zipfian(z) => {
+            ChooserRule::Queue(length) => queue_item(i, *length).0,
+            ChooserRule::Uniform => draws.below(n),
+            ChooserRule::Zipfian(z) => {
                 z.grow(n);
                 let rank = z.sample(draws);
                 // Items that were added later are the least popular ones.
                 if rank < self.ordered { self.order.at(rank) } else { rank }
             }
-            Rule::Latest(z) => {
+            ChooserRule::Latest(z) => {
                 z.grow(n);
                 (n - 1).saturating_sub(z.sample(draws))
             }
-            Rule::Hotspot(items, operations) => {
+            ChooserRule::Hotspot(items, operations) => {
                 let hot = ((n as f64 * *items) as u64).clamp(1, n);
                 if hot == n || draws.unit() < *operations {
                     draws.below(hot)
@@ -374,13 +374,13 @@ impl Chooser {
                     hot + draws.below(n - hot)
                 }
             }
-            Rule::Exponential(mean) => loop {
+            ChooserRule::Exponential(mean) => loop {
                 let age = (-draws.unit_above_zero().ln() * *mean * n as f64) as u64;
                 if age < n {
                     break n - 1 - age;
                 }
             },
-            Rule::Ranges(ranges) => ranges.sample(draws),
+            ChooserRule::Ranges(ranges) => ranges.sample(draws),
         }
     }
 }

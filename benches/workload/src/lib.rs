@@ -10,7 +10,7 @@
 //! - Equal [`Config`]s and phases give every engine the same keys and values in the same order per
 //!   thread. Each operation is calculated from its number ([`stream`]).
 //! - Keys are numbers ([`keys`]), values are slices of a pool created in advance ([`values`]).
-//! - A [`Description`] has keys, values, phases and the settings of the store. The simulator of
+//! - A [`WorkloadDescription`] has keys, values, phases and the settings of the store. The simulator of
 //!   compactions reads the same.
 //! - All read data is touched: the first byte and the length of each value (and key, in scans)
 //!   enter a sum that the compiler cannot drop.
@@ -55,7 +55,7 @@ pub mod values;
 mod loops;
 
 pub use config::Config;
-pub use description::{Description, Step, StoreSettings};
+pub use description::{StoreSettings, WorkloadDescription, WorkloadStep};
 pub use dist::Distribution;
 pub use outcome::{LatencyFigures, OpKind, Outcome, OutcomeClass, Point, RunProgress};
 pub use phase::{Extent, OperationMix, Phase};

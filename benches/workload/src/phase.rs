@@ -1,7 +1,7 @@
 //! Phases of a workload: mixes of operations, with the choice of their keys.
 //!
 //! The standard phases, those of db_bench, YCSB and mixgraph, are in `phases.toml`, in the form in
-//! which a [`Description`](crate::Description) defines its own.
+//! which a [`WorkloadDescription`](crate::WorkloadDescription) defines its own.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

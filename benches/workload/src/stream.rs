@@ -10,7 +10,7 @@ use crate::rng::{Draws, Random, mix};
 
 /// An operation.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub struct StreamOperation {
     /// Its type.
     pub kind: OpKind,
     /// The number of its key; see [`key_number`].
@@ -93,10 +93,10 @@ impl OperationStream {
     /// Returns operation `i`, which chooses among the first `items` items. An insert has the first
     /// item behind them.
     #[inline]
-    pub fn at(&mut self, i: u64, items: u64) -> Operation {
+    pub fn at(&mut self, i: u64, items: u64) -> StreamOperation {
         let mut draws = Draws::new(self.seed, i);
         if self.inserts > 0 && self.inserts_before(i) < self.inserts_before(i.wrapping_add(1)) {
-            return Operation { kind: OpKind::Insert, item: items, draws };
+            return StreamOperation { kind: OpKind::Insert, item: items, draws };
         }
         let kind = match self.kinds[..] {
             [(only, _)] => only,
@@ -108,7 +108,7 @@ impl OperationStream {
         };
         let item = self.chooser.at(i, &mut draws, items.max(1));
         let is_delete = self.queue.is_some_and(|length| queue_item(i, length).1);
-        Operation { kind: if is_delete { OpKind::Delete } else { kind }, item, draws }
+        StreamOperation { kind: if is_delete { OpKind::Delete } else { kind }, item, draws }
     }
 }
 

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use firn_kv::{Durability, Policy, ReadMode};
 use firn_workload::phase::parse_count;
-use firn_workload::{Description, StoreSettings};
+use firn_workload::{StoreSettings, WorkloadDescription};
 
 use self::shape::BenchShape;
 use firn_tools::options::{self, StoreArgs};
@@ -169,8 +169,11 @@ impl BenchArgs {
     ///
     /// # Errors
     /// A file that cannot be read, and values that are out of bounds.
-    pub fn description(&self) -> Done<Description> {
-        let usual = Description { steps: plan::STANDARD.to_owned(), ..Description::default() };
+    pub fn description(&self) -> Done<WorkloadDescription> {
+        let usual = WorkloadDescription {
+            steps: plan::STANDARD.to_owned(),
+            ..WorkloadDescription::default()
+        };
         let mut d = self.workload.description(&usual)?;
         if let Some(policy) = &self.policy {
             d.store.policy = policy.to_string();
@@ -191,7 +194,7 @@ impl BenchArgs {
 
     /// Returns the random seed.
     pub fn seed(&self) -> u64 {
-        self.workload.seed.unwrap_or(Description::default().seed)
+        self.workload.seed.unwrap_or(WorkloadDescription::default().seed)
     }
 
     /// Returns the durability of a write.

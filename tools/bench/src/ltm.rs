@@ -14,7 +14,7 @@ use std::time::Duration;
 use firn_kv::DbOptions;
 use firn_workload::limit::{self, MemoryGroup};
 use firn_workload::process::{Device, Usage};
-use firn_workload::{Config, Description, Extent, Phase, Runner};
+use firn_workload::{Config, Extent, Phase, Runner, WorkloadDescription};
 use serde_json::{Value, json};
 
 use crate::Setting;
@@ -190,7 +190,12 @@ fn multi_get(store: &FirnStore, config: &Config, seconds: u64) -> Done<(u64, Opt
     Ok((ops, Some([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])))
 }
 
-fn print(setting: &Setting<'_>, args: &BenchArgs, d: &Description, lines: &[LtmLine]) -> Done {
+fn print(
+    setting: &Setting<'_>,
+    args: &BenchArgs,
+    d: &WorkloadDescription,
+    lines: &[LtmLine],
+) -> Done {
     let device = Device::of(&setting.store.db);
     let mut out = stdout();
     if setting.store.json {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_kv::policy::PolicyError;
 use firn_kv::{DbOptions, TreeOptions};
-use firn_workload::{Config, Description, Extent, OperationMix, Step};
+use firn_workload::{Config, Extent, OperationMix, WorkloadDescription, WorkloadStep};
 
 use crate::BenchArgs;
 use firn_tools::output::{Done, Failure};
@@ -22,7 +22,7 @@ const YCSB: &str = "ycsb-load,ycsb-a,ycsb-b,ycsb-c,ycsb-d,ycsb-e,ycsb-f";
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
     /// The steps in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WorkloadStep>,
     /// Notes about added steps.
     pub notes: Vec<String>,
     /// Options of the workloads.
@@ -32,7 +32,7 @@ pub struct BenchPlan {
     /// Options of its tree.
     pub tree: TreeOptions,
     /// The description of all that.
-    pub description: Description,
+    pub description: WorkloadDescription,
 }
 
 impl BenchPlan {
@@ -60,14 +60,14 @@ impl BenchPlan {
             fill_first(&mut steps, &mut notes, &description)?;
         }
         let mut plan = BenchPlan { steps, notes, ..BenchPlan::of_options(args, description)? };
-        if plan.steps.iter().any(|s| matches!(s, Step::Run(p) if p.mix.merges > 0.0)) {
+        if plan.steps.iter().any(|s| matches!(s, WorkloadStep::Run(p) if p.mix.merges > 0.0)) {
             plan.tree.merge_operator = Some(Arc::new(StoreSums));
         }
         Ok(plan)
     }
 
     /// Parses the options of workloads and store, without steps.
-    pub fn of_options(args: &BenchArgs, description: Description) -> Done<BenchPlan> {
+    pub fn of_options(args: &BenchArgs, description: WorkloadDescription) -> Done<BenchPlan> {
         let config = description.config();
         config.check().map_err(Failure::new)?;
         let settings = &description.store;
@@ -80,14 +80,14 @@ impl BenchPlan {
     }
 }
 
-fn step(name: &str, args: &BenchArgs, description: &Description) -> Done<Step> {
+fn step(name: &str, args: &BenchArgs, description: &WorkloadDescription) -> Done<WorkloadStep> {
     let mut step = description.step(name).map_err(|why| {
         Failure::with_next(
             why,
             "the steps compact, flush and wait, and ycsb for all of YCSB; see firn bench --help",
         )
     })?;
-    if let Step::Run(phase) = &mut step
+    if let WorkloadStep::Run(phase) = &mut step
         && phase.extent.is_none()
         && phase.mix.reads()
         && !phase.mix.hashed
@@ -98,12 +98,17 @@ fn step(name: &str, args: &BenchArgs, description: &Description) -> Done<Step> {
 }
 
 /// On a fresh store, adds a load step before phases that read.
-fn fill_first(steps: &mut Vec<Step>, notes: &mut Vec<String>, d: &Description) -> Done {
-    let phases =
-        steps.iter().filter_map(|s| if let Step::Run(p) = s { Some(&*p.mix) } else { None });
+fn fill_first(
+    steps: &mut Vec<WorkloadStep>,
+    notes: &mut Vec<String>,
+    d: &WorkloadDescription,
+) -> Done {
+    let phases = steps
+        .iter()
+        .filter_map(|s| if let WorkloadStep::Run(p) = s { Some(&*p.mix) } else { None });
     let order: Vec<OperationMix> = phases.cloned().collect();
     let mut add = |before: fn(&OperationMix) -> bool, fill: &str| -> Done {
-        let is_before = |s: &Step| matches!(s, Step::Run(p) if before(&p.mix));
+        let is_before = |s: &WorkloadStep| matches!(s, WorkloadStep::Run(p) if before(&p.mix));
         let at = steps.iter().position(is_before).unwrap_or(0);
         steps.insert(at, d.step(fill).map_err(Failure::new)?);
         notes.push(format!("the store is fresh, so {fill} comes first"));
@@ -136,7 +141,7 @@ mod tests {
     fn steps(line: &str) -> Vec<String> {
         let line = Line::try_parse_from(std::iter::once("bench").chain(line.split_whitespace()))
             .unwrap_or_else(|e| panic!("{e}"));
-        BenchPlan::new(&line.bench).unwrap().steps.iter().map(Step::to_string).collect()
+        BenchPlan::new(&line.bench).unwrap().steps.iter().map(WorkloadStep::to_string).collect()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use firn_kv::ErrorKind;
 use firn_kv::stats::Stats;
 use firn_workload::firn::FirnStore;
 use firn_workload::process::{Usage, disk_bytes};
-use firn_workload::{Description, Outcome, Phase, Runner, Step};
+use firn_workload::{Outcome, Phase, Runner, WorkloadDescription, WorkloadStep};
 
 use crate::Setting;
 use crate::picture::Picture;
@@ -71,7 +71,7 @@ pub struct Bench {
     /// Seconds from the first step's start to the last one's end.
     pub seconds: f64,
     /// The workload and the store.
-    pub description: Description,
+    pub description: WorkloadDescription,
 }
 
 /// Runs the plan.
@@ -150,17 +150,17 @@ pub fn words(f: Failure) -> firn_workload::Error {
 fn take(
     store: &FirnStore,
     runner: &Runner,
-    step: &Step,
+    step: &WorkloadStep,
     at: usize,
     mut series: Option<&mut Series>,
     mut picture: Option<&mut Picture>,
 ) -> Done<Option<Outcome>> {
-    let Step::Run(phase) = step else {
+    let WorkloadStep::Run(phase) = step else {
         let progress = Progress::operations(&step.to_string(), None);
         progress.say("working".into());
         match step {
-            Step::Compact => store.tree.compact()?,
-            Step::Flush => store.tree.flush()?,
+            WorkloadStep::Compact => store.tree.compact()?,
+            WorkloadStep::Flush => store.tree.flush()?,
             _ => store.db.wait_idle()?,
         }
         return Ok(None);

@@ -7,7 +7,7 @@ use clap::Args;
 use firn_kv::{DbOptions, Durability, TreeOptions};
 use firn_workload::description::STANDARD;
 use firn_workload::phase::parse_count;
-use firn_workload::{Description, Distribution, StoreSettings, ValueSize};
+use firn_workload::{Distribution, StoreSettings, ValueSize, WorkloadDescription};
 
 use crate::io;
 use crate::options::{self, Allocation, Durable, allocation_name, size, size_per_second};
@@ -112,8 +112,8 @@ fn text<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
 /// Lists the standard workloads, a line each.
 pub fn standard_workloads() -> String {
     let line = |(name, _): &(&str, &str)| {
-        let d = Description::standard(name).unwrap_or_default();
-        format!("  {:20}{}\n", Description::syntax(name), d.about)
+        let d = WorkloadDescription::standard(name).unwrap_or_default();
+        format!("  {:20}{}\n", WorkloadDescription::syntax(name), d.about)
     };
     STANDARD.iter().map(line).collect()
 }
@@ -136,11 +136,11 @@ impl WorkloadArgs {
     ///
     /// # Errors
     /// A file that cannot be read, and values that are out of bounds.
-    pub fn description(&self, usual: &Description) -> Done<Description> {
+    pub fn description(&self, usual: &WorkloadDescription) -> Done<WorkloadDescription> {
         let mut d = match self.workload.as_deref() {
             None => usual.clone(),
             Some(name) if self.is_file() => read(Path::new(name))?,
-            Some(name) => Description::standard(name).map_err(|why| {
+            Some(name) => WorkloadDescription::standard(name).map_err(|why| {
                 Failure::with_next(why, "or name a description file, which ends in .toml")
             })?,
         };
@@ -187,7 +187,7 @@ impl WorkloadArgs {
 ///
 /// # Errors
 /// Why it cannot be read, with the line of a mistake.
-pub fn read(path: &Path) -> Done<Description> {
+pub fn read(path: &Path) -> Done<WorkloadDescription> {
     let mut text = String::new();
     let mut input = io::Input::open(path).map_err(|e| Failure::file("read", path, &e))?;
     std::io::Read::read_to_string(&mut input, &mut text)
@@ -274,12 +274,12 @@ mod tests {
             table_size: Some(1 << 20),
             ..WorkloadArgs::default()
         };
-        let d = args.description(&Description::default()).unwrap();
+        let d = args.description(&WorkloadDescription::default()).unwrap();
         assert_eq!((d.keys, d.store.table_size, d.key_size), (7, 1 << 20, 16));
         assert_eq!(d.phase["update"].distribution, Distribution::Zipfian { theta: 0.5 });
         assert_eq!((keys("1e12"), keys("3k")), (Ok(1_000_000_000_000), Ok(3000)));
         let unknown = WorkloadArgs { workload: Some("no".into()), ..WorkloadArgs::default() };
-        assert!(unknown.description(&Description::default()).is_err());
+        assert!(unknown.description(&WorkloadDescription::default()).is_err());
         assert!(standard_workloads().contains("zipfian[:SKEW]"));
         assert!(standard_phases().contains("mixgraph"));
     }

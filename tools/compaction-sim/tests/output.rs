@@ -13,7 +13,7 @@ use compaction_sim::validate::engine::run_in_memory;
 use compaction_sim::workload::{SimWorkload, WorkloadName};
 use firn_kv::policy::LazyLeveled;
 use firn_kv::{Compression, Policy, TreeOptions};
-use firn_workload::Description;
+use firn_workload::WorkloadDescription;
 
 fn print(args: &[&str]) -> String {
     let cli =
@@ -195,9 +195,9 @@ fn every_metric_is_printed_everywhere() {
 #[test]
 fn every_workload_is_in_the_help() {
     let help = SimCli::command().render_help().to_string();
-    let refused = Description::standard("none").unwrap_err();
+    let refused = WorkloadDescription::standard("none").unwrap_err();
     for (name, _) in firn_workload::description::STANDARD {
-        let syntax = Description::syntax(name);
+        let syntax = WorkloadDescription::syntax(name);
         assert!(help.contains(&format!("  {syntax} ")) && refused.contains(&syntax), "{syntax}");
     }
 }

@@ -14,7 +14,7 @@ use firn_tools::install;
 use firn_tools::options::{size, size_per_second};
 use firn_tools::output::{Color, Done, Failure, Style};
 use firn_tools::workload::{self, WorkloadArgs, standard_phases, standard_workloads};
-use firn_workload::{Description, Step, StoreSettings, ValueSize};
+use firn_workload::{StoreSettings, ValueSize, WorkloadDescription, WorkloadStep};
 
 use crate::model::machine::{Load, Machine, MergeCost};
 use crate::model::sim::Setup;
@@ -513,8 +513,8 @@ impl CostModel {
     ///
     /// # Errors
     /// A file that cannot be read, and options that do not fit together.
-    pub fn description(&self) -> Done<Description> {
-        let usual = Description::standard("uniform").map_err(Failure::new)?;
+    pub fn description(&self) -> Done<WorkloadDescription> {
+        let usual = WorkloadDescription::standard("uniform").map_err(Failure::new)?;
         let mut d = self.workload.description(&usual)?;
         let refuse = |why: String| Failure::with_next(why, "give --keys instead");
         if let Some(live) = self.live {
@@ -532,10 +532,10 @@ impl CostModel {
     }
 
     /// Returns the size of the values that the first writing phase has.
-    fn value_size(&self, d: &Description) -> ValueSize {
+    fn value_size(&self, d: &WorkloadDescription) -> ValueSize {
         let steps = d.steps().unwrap_or_default();
         let mix = steps.iter().find_map(|step| match step {
-            Step::Run(phase) if !phase.mix.only_reads() => Some(&phase.mix),
+            WorkloadStep::Run(phase) if !phase.mix.only_reads() => Some(&phase.mix),
             _ => None,
         });
         mix.map_or(ValueSize::Fixed(100), |mix| mix.value_size(d.value_size))
@@ -588,7 +588,7 @@ impl CostModel {
     /// Options that do not fit together, as text.
     pub fn setup(
         &self,
-        d: &Description,
+        d: &WorkloadDescription,
         named: &NamedPolicy,
         options: &TreeOptions,
         picture: bool,

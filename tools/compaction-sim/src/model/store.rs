@@ -54,7 +54,7 @@ pub struct PhaseCursor {
     paused: Option<usize>,
 }
 
-/// What a workload does next.
+/// The next action of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PhaseTurn {
     /// This many operations of the phase.

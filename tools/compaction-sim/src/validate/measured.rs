@@ -12,7 +12,7 @@ use firn_kv::{OsEnv, TreeOptions};
 use firn_tools::output::{Done, Failure, Progress, bytes, print_table, row, table};
 use firn_tools::workload;
 use firn_workload::firn::FirnStore;
-use firn_workload::{Description, Runner, Step};
+use firn_workload::{Runner, WorkloadDescription, WorkloadStep};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -51,9 +51,9 @@ pub const AIMS: [f64; 4] = [5.0, 1.0, 5.0, 15.0];
 /// A figure of the engine and of the simulator: their least, median and greatest values.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct MeasuredFigure {
-    /// Of the engine's runs.
+    /// The engine's runs.
     pub engine: [f64; 3],
-    /// Of the simulations.
+    /// The simulations.
     pub predicted: [f64; 3],
 }
 
@@ -139,7 +139,7 @@ impl Drop for OwnDir {
 }
 
 /// Returns the options of the tree of a description.
-fn tree_options(d: &Description) -> Done<TreeOptions> {
+fn tree_options(d: &WorkloadDescription) -> Done<TreeOptions> {
     let options = workload::tree_options(&d.store)?;
     let named = policy::parse(&d.store.policy, &options).map_err(Failure::new)?;
     if named.custom.is_some() {
@@ -155,7 +155,7 @@ fn tree_options(d: &Description) -> Done<TreeOptions> {
 ///
 /// # Errors
 /// Errors of the engine.
-pub fn run_on_engine(d: &Description) -> Done<Vec<u8>> {
+pub fn run_on_engine(d: &WorkloadDescription) -> Done<Vec<u8>> {
     let dir = OwnDir::new()?;
     let words = |e: firn_workload::Error| Failure::new(e.to_string());
     let store = FirnStore::open_with_ttl(
@@ -169,13 +169,13 @@ pub fn run_on_engine(d: &Description) -> Done<Vec<u8>> {
     let runner = Runner::new(d.config()).map_err(words)?;
     for step in d.steps().map_err(Failure::new)? {
         match step {
-            Step::Run(phase) => {
+            WorkloadStep::Run(phase) => {
                 let bar = Progress::operations(&phase.to_string(), Some(phase.total_ops(d.keys)));
                 runner.run(&store, &phase, |p| bar.at(p.ops)).map_err(words)?;
             }
-            Step::Flush => store.tree.flush()?,
-            Step::Compact => store.tree.compact()?,
-            Step::Wait => store.db.wait_idle()?,
+            WorkloadStep::Flush => store.tree.flush()?,
+            WorkloadStep::Compact => store.tree.compact()?,
+            WorkloadStep::Wait => store.db.wait_idle()?,
         }
     }
     store.db.wait_idle()?;
@@ -185,13 +185,13 @@ pub fn run_on_engine(d: &Description) -> Done<Vec<u8>> {
 
 /// Returns the event log of a run of a description. `logs` is the directory of stored logs, which
 /// need not be made again; `name` is the log's name there.
-fn log_of(d: &Description, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
-    let kept = logs.map(|dir| dir.join(format!("{name}.jsonl")));
-    let log = match &kept {
+fn log_of(d: &WorkloadDescription, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
+    let stored = logs.map(|dir| dir.join(format!("{name}.jsonl")));
+    let log = match &stored {
         Some(path) if firn_tools::io::is_file(path) => read(path)?,
         _ => {
             let log = run_on_engine(d)?;
-            if let Some(path) = &kept {
+            if let Some(path) = &stored {
                 firn_tools::io::write(path, &log).map_err(|e| Failure::file("write", path, &e))?;
             }
             log
@@ -204,7 +204,7 @@ fn log_of(d: &Description, logs: Option<&Path>, name: &str) -> Done<RecordedHist
 ///
 /// # Errors
 /// A description that is not simulated.
-pub fn setup_of(d: &Description, machine: Machine) -> Done<Setup> {
+pub fn setup_of(d: &WorkloadDescription, machine: Machine) -> Done<Setup> {
     let workload = SimWorkload::described(d, vec![]).map_err(Failure::new)?;
     let rate = d.rate_of_all().map_err(Failure::new)?;
     let machine = Machine {
@@ -218,13 +218,18 @@ pub fn setup_of(d: &Description, machine: Machine) -> Done<Setup> {
 }
 
 /// Runs a description on the engine, `runs` times with different seeds, and predicts it. `logs` is
-/// the directory of stored event logs, if they are kept.
+/// the directory of stored event logs, if they are stored.
 ///
 /// # Errors
 /// Errors of the engine and of the simulator.
-pub fn measure(d: &Description, name: &str, runs: u64, logs: Option<&Path>) -> Done<Measured> {
+pub fn measure(
+    d: &WorkloadDescription,
+    name: &str,
+    runs: u64,
+    logs: Option<&Path>,
+) -> Done<Measured> {
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    let seeded = |i: u64| Description { seed: d.seed.wrapping_add(i), ..d.clone() };
+    let seeded = |i: u64| WorkloadDescription { seed: d.seed.wrapping_add(i), ..d.clone() };
     let mut histories = vec![];
     for i in 0..runs.max(1) {
         histories.push(log_of(&seeded(i), logs, &format!("{name}-{i}"))?);
@@ -257,7 +262,7 @@ pub fn measure(d: &Description, name: &str, runs: u64, logs: Option<&Path>) -> D
 /// Errors of the engine and of the simulator. [`Failure::Found`] if the bytes written differ by
 /// more than the tolerance, and by more than the engine's own runs.
 pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let mut d = args.workload.description(&Description::default())?;
+    let mut d = args.workload.description(&WorkloadDescription::default())?;
     if let Some(policy) = &args.policy {
         d.store.policy.clone_from(policy);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use firn_kv::{OsEnv, Policy};
 use firn_tools::output::{Done, Failure, Progress, Style, print_table, row, table};
 use firn_workload::rng::Rng;
-use firn_workload::{Description, Distribution, OperationMix, ValueSize};
+use firn_workload::{Distribution, OperationMix, ValueSize, WorkloadDescription};
 
 use crate::validate::measured::{self, AIMS, Measured, NAMES, figure_text};
 
@@ -50,12 +50,12 @@ fn any_policy(rng: &mut Rng, memtable: u64) -> String {
 ///
 /// # Errors
 /// Values out of bounds, as text.
-pub fn draw(number: u64) -> Done<(String, Description)> {
+pub fn draw(number: u64) -> Done<(String, WorkloadDescription)> {
     let mut rng = Rng::new(number, 46);
     let memtable = any(&mut rng, &[1u64, 2, 4]) << 20;
     // From a few flushes to some hundred: evenly on a logarithmic scale.
     let flushes = 6.0 * (200.0f64 / 6.0).powf(rng.unit());
-    let mut d = Description { seed: number, ..Description::default() };
+    let mut d = WorkloadDescription { seed: number, ..WorkloadDescription::default() };
     let (name, from) = (
         any(&mut rng, &["insert", "uniform", "zipfian", "deletes", "timeseries", "sequential"]),
         any(&mut rng, &[30usize, 60, 100, 200, 400, 800]),

@@ -2,7 +2,7 @@
 //! for both models.
 //!
 //! A workload is a sequence of [`SimPhase`]s over `keys` keys. It is made of a
-//! [`Description`], as `firn bench` has it, and has the same operations, key by key. Inside the
+//! [`WorkloadDescription`], as `firn bench` has it, and has the same operations, key by key. Inside the
 //! simulator a key is a position: keys that are numbers are spread evenly over the 64-bit numbers,
 //! so that key `i` has position `i` × 2^64 / `keys`; a hashed key is its own position.
 
@@ -18,7 +18,7 @@ use firn_workload::dist::queue_length;
 use firn_workload::outcome::OpKind;
 use firn_workload::rng::mix;
 use firn_workload::stream::{OperationStream, key_number, phase_seed};
-use firn_workload::{Description, Distribution, Extent, OperationMix, Phase, Step};
+use firn_workload::{Distribution, Extent, OperationMix, Phase, WorkloadDescription, WorkloadStep};
 
 use crate::model::size::{ContentSize, KeySeries, place};
 
@@ -76,7 +76,7 @@ impl SimPhase {
     /// Returns the phase of a description that is at this place of its writing phases, with `items`
     /// keys to choose from.
     fn of_phase(
-        d: &Description,
+        d: &WorkloadDescription,
         phase: &Phase,
         earlier: u64,
         items: u64,
@@ -186,14 +186,14 @@ pub struct SimWorkload {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadName {
     name: String,
-    description: Description,
+    description: WorkloadDescription,
 }
 
 impl FromStr for WorkloadName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<WorkloadName, String> {
-        let description = Description::standard(name)?;
+        let description = WorkloadDescription::standard(name)?;
         SimWorkload::described(&description, vec![])?;
         Ok(WorkloadName { name: name.to_owned(), description })
     }
@@ -207,7 +207,7 @@ impl fmt::Display for WorkloadName {
 
 impl WorkloadName {
     /// Returns the phases of a description, whose seeds are those of the workload.
-    fn phases_of(d: &Description) -> Vec<SimPhase> {
+    fn phases_of(d: &WorkloadDescription) -> Vec<SimPhase> {
         // The name was accepted, so its phases are simulated.
         let phases = SimWorkload::described(d, vec![]).map_or_else(|_| vec![], |w| w.phases);
         phases.into_iter().map(|p| SimPhase { seed: None, ..p }).collect()
@@ -229,7 +229,7 @@ impl WorkloadName {
     /// needs: `keys` if it overwrites them, otherwise as many as the operations write.
     pub fn phases(&self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
         const MANY: u64 = 1_000_000;
-        let d = Description { keys: MANY, ..self.description.clone() };
+        let d = WorkloadDescription { keys: MANY, ..self.description.clone() };
         let mut phases = Self::phases_of(&d);
         let all = phases.iter().map(|p| p.ops).sum::<u64>().max(1);
         let keys = match self.overwrites() {
@@ -261,21 +261,21 @@ impl SimWorkload {
     ///
     /// # Errors
     /// A step that is not simulated.
-    pub fn described(d: &Description, sample: Vec<u8>) -> Result<SimWorkload, String> {
+    pub fn described(d: &WorkloadDescription, sample: Vec<u8>) -> Result<SimWorkload, String> {
         let (mut phases, mut sizes) = (vec![], vec![]);
         let (mut earlier, mut items, mut waits) = (0, d.keys, false);
         for step in d.steps()? {
             let phase = match step {
-                Step::Run(phase) => phase,
-                Step::Wait => {
+                WorkloadStep::Run(phase) => phase,
+                WorkloadStep::Wait => {
                     waits = !phases.is_empty();
                     continue;
                 }
-                Step::Flush | Step::Compact => {
+                WorkloadStep::Flush | WorkloadStep::Compact => {
                     return Err(format!("the step {step} is not simulated"));
                 }
             };
-            // What only reads changes no table: read-triggered compactions are not simulated.
+            // Reads change no table: read-triggered compactions are not simulated.
             if phase.mix.only_reads() {
                 continue;
             }
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn the_simulator_has_the_operations_of_the_bench() {
-        let d: Description =
+        let d: WorkloadDescription =
             "keys = 500\nvalue-size = '5-20'\nsteps = 'filluniquerandom, churn@900%'\n\
              [phase.churn]\ndistribution = 'zipfian'\ngets = 1\nputs = 1\ndeletes = 0.3"
                 .parse()
@@ -494,7 +494,7 @@ mod tests {
         let store = firn_workload::map::MapStore::default();
         let runner = firn_workload::Runner::new(d.config()).unwrap();
         for step in d.steps().unwrap() {
-            if let Step::Run(phase) = step {
+            if let WorkloadStep::Run(phase) = step {
                 runner.run(&store, &phase, |_| ()).unwrap();
             }
         }
