@@ -202,7 +202,8 @@ impl OperationMix {
             || self.read_modify_writes > 0.0
     }
 
-    /// Returns the bytes of a value in a workload whose values have `all` bytes, if it says so.
+    /// Returns the size of values: `all`, the size that the workload sets for all phases, or that of
+    /// the mix, or 100 bytes.
     pub fn value_size(&self, all: Option<ValueSize>) -> ValueSize {
         all.or(self.value_size).unwrap_or(ValueSize::Fixed(100))
     }
@@ -270,7 +271,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 }
 
 impl Phase {
-    /// Parses a phase whose name is one of `own`, or a standard one.
+    /// Parses a phase. `own` has the mixes of a description; standard mixes are known by name.
     pub fn parse(text: &str, own: &BTreeMap<String, OperationMix>) -> Result<Phase, String> {
         let (rest, threads) = match text.split_once(':') {
             None => (text, 1),

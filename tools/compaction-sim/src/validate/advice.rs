@@ -7,7 +7,6 @@
 //! their cost follows from the measured number of runs.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -25,6 +24,7 @@ use crate::history::{self, course};
 use crate::model::sim::Setup;
 use crate::model::store::EPOCH_MICROS;
 use crate::validate::engine;
+use crate::validate::measured::OwnDir;
 
 /// The questions: a name, and the options of `advise`. Each store has tens of MB and is written for
 /// about half a minute.
@@ -186,7 +186,7 @@ fn interval_nanos(setup: &Setup) -> f64 {
 
 /// Runs the workload of a simulation on files, at its rate. Returns its event log.
 fn on_files(setup: &Setup, bar: &Progress) -> Done<String> {
-    let dir = AdviceDir::new()?;
+    let dir = OwnDir::new()?;
     let db_options = DbOptions {
         memory_budget: MEMORY,
         background_threads: setup.machine.threads,
@@ -217,32 +217,6 @@ fn on_files(setup: &Setup, bar: &Progress) -> Done<String> {
     db.wait_idle()?;
     drop(db);
     Ok(String::from_utf8_lossy(&read(&dir.0.join("EVENTS.jsonl"))?).into_owned())
-}
-
-/// A temporary directory that is removed on drop.
-struct AdviceDir(PathBuf);
-
-impl AdviceDir {
-    fn new() -> Done<AdviceDir> {
-        let name = format!("compaction-sim-advice-{}", std::process::id());
-        let own = AdviceDir(std::env::temp_dir().join(name));
-        own.clean()?;
-        Ok(own)
-    }
-
-    fn clean(&self) -> Done {
-        let env = OsEnv::new();
-        let Ok(names) = env.list(&self.0) else { return Ok(()) };
-        names.iter().try_for_each(|name| env.remove(&self.0.join(name)))?;
-        Ok(env.remove_dir(&self.0)?)
-    }
-}
-
-impl Drop for AdviceDir {
-    fn drop(&mut self) {
-        // Files that cannot be removed stay in the directory of temporary files.
-        let _ = self.clean();
-    }
 }
 
 /// Runs the questions on files. Returns whether no recommendation was wrong.

@@ -335,9 +335,9 @@ impl SimWorkload {
         SimWorkload { ttl_micros, content, ..self }
     }
 
-    /// Returns the number of operations.
+    /// Returns the number of operations; the largest number for several phases that end by time.
     pub fn ops(&self) -> u64 {
-        self.phases.iter().map(|p| p.ops).sum()
+        self.phases.iter().fold(0, |sum, p| sum.saturating_add(p.ops))
     }
 
     /// Returns the series in which its keys ascend, if all do.
@@ -480,6 +480,9 @@ mod tests {
         }
         assert!(["insert", "sequential", "timeseries:7"].into_iter().all(|n| name(n).holds_all()));
         assert!(["uniform", "queue", "deletes"].into_iter().all(|n| !name(n).holds_all()));
+        let timed = "steps = 'fillseq@1s, overwrite@1s, overwrite@1s, overwrite@1s, overwrite@1s'";
+        let timed = SimWorkload::described(&timed.parse().unwrap(), vec![]).unwrap();
+        assert!(timed.ops() > 1 << 62);
         // The simulator has no merges, and no step that compacts everything.
         assert!("db_bench".parse::<WorkloadName>().is_err());
     }

@@ -25,7 +25,7 @@ pub(super) struct SummaryPart {
     pub(super) deletes: f64,
     /// Keys that range deletions have deleted. They have no entries.
     pub(super) ranged: f64,
-    /// Number of its zone in a distribution whose popularity changes along the keys.
+    /// Index of its zone: a range of keys that the phase chooses evenly.
     pub(super) zone: usize,
     /// Times of its first and last put, in microseconds.
     pub(super) put_at: (f64, f64),

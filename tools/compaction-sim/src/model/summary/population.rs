@@ -98,7 +98,7 @@ impl Population {
     }
 }
 
-/// Number of zones of a distribution whose popularity changes along the keys.
+/// Number of zones in which a gradual change of popularity along the keys is divided.
 const ZONES: u64 = 12;
 
 /// Returns the ranges of keys (shares of the key space) that are chosen evenly, with their shares
