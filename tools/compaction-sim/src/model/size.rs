@@ -258,8 +258,8 @@ impl Sizes {
         let space = if content.numbers > 0 { content.numbers as f64 } else { 2f64.powi(64) };
         let dense = if content.numbers > 0 { 1.0 } else { space / total.max(1) as f64 };
         let apart = (space / memtable.max(1) as f64).max(dense);
-        let at = |level: u8, spread: u64, gap: f64| -> Result<EntrySize> {
-            let keys = SampleKeys { level, spread, series, gap };
+        let at = |level: u8, spread: u64, gap: f64, writes: u64| -> Result<EntrySize> {
+            let keys = SampleKeys { level, spread, series, gap, writes };
             let many = keys.entries(content);
             let few = (many / 4).max(1);
             let of = |kind, n| sample(options, content, &pool, &keys, n, kind);
@@ -275,8 +275,10 @@ impl Sizes {
             let ((put, fixed, blob), (delete, ..)) = (line(Kind::Put)?, line(Kind::Delete)?);
             Ok(EntrySize { put, blob, delete, fixed, filter_bits: bits, index: 41.0 / per_block })
         };
-        let (flushed, merged, bottom) =
-            (at(0, memtable, apart)?, at(1, total, (apart * dense).sqrt())?, at(2, 0, dense)?);
+        let some = (memtable as f64 * total as f64).sqrt() as u64;
+        let flushed = at(0, memtable, apart, memtable)?;
+        let merged = at(1, total, (apart * dense).sqrt(), some)?;
+        let bottom = at(2, 0, dense, total)?;
         // If no other entries are between those of a block, compactions copy it.
         let is_copied = |s: KeySeries| memtable as f64 / s.series as f64 >= 2.0 * per_block;
         if options.summary.is_none() && series.is_some_and(is_copied) {
@@ -307,6 +309,8 @@ struct SampleKeys {
     series: Option<KeySeries>,
     /// Mean distance between two keys that are numbers.
     gap: f64,
+    /// Number of writes in a table over all keys.
+    writes: u64,
 }
 
 impl SampleKeys {
@@ -331,7 +335,7 @@ fn sample(
     entries: u64,
     kind: Kind,
 ) -> Result<(f64, f64)> {
-    let SampleKeys { level, spread, series, gap } = *keys;
+    let SampleKeys { level, spread, series, gap, writes } = *keys;
     let mut rng = Rng::new(7, u64::from(level));
     let filter_bits = options.filter_at(level.into()).bits().into();
     let mut writer = counted_table(options, level, 1, filter_bits, 0);
@@ -350,14 +354,20 @@ fn sample(
             _ => place(number.clamp(next, (numbers - entries + i).max(next)), numbers),
         };
         next = number.max(next) + 1;
-        let seq = match series {
+        // The table has consecutive entries of each series.
+        let in_series = series.map(|s| {
+            let each = (writes / s.series).clamp(1, entries);
+            let (nth, of, all) = (i % each, i / each, entries.div_ceil(each));
+            let step = s.step.min(u64::MAX / (all * each));
+            let apart = (u64::MAX / step / all).max(each);
+            ((of * apart + nth) * step, nth.saturating_mul(s.series).saturating_add(of))
+        });
+        let seq = match in_series {
             _ if spread == 0 => 0,
             None => 1 + rng.below(spread),
-            // A memtable has a few of each series.
-            Some(s) => 1 + s.series.saturating_mul(i) % spread,
+            Some((_, write)) => 1 + write % spread,
         };
-        let in_series = |s: KeySeries| s.step.min(u64::MAX / entries) * i;
-        content.key(series.map_or(anywhere, in_series), &mut key);
+        content.key(in_series.map_or(anywhere, |(key, _)| key), &mut key);
         match kind {
             Kind::Put => {
                 let stamp = 1_577_836_800_000_000 + rng.below(1 << 40);
@@ -365,7 +375,7 @@ fn sample(
                 let len = content.value.quantile((i as f64 * GOLDEN_RATIO).fract())
                     + if content.stamped { 8 } else { 0 };
                 // Values of ascending keys follow each other.
-                let number = series.map_or_else(|| rng.below(1 << 40), |s| s.series * i);
+                let number = in_series.map_or_else(|| rng.below(1 << 40), |(_, write)| write);
                 content.value(pool, number, len, stamp, &mut value);
             }
             _ => value.clear(),
@@ -412,6 +422,20 @@ mod tests {
         assert_eq!((long.merged, long.bottom), (long.flushed, long.flushed), "copied");
     }
 
+    /// A table with a few neighbouring entries of each series compresses better than one with whole
+    /// series, whose values and sequence numbers are further apart.
+    #[test]
+    fn a_memtable_of_many_series_compresses_well() {
+        let (value, numbers) = (ValueSize::Fixed(30), 330_000);
+        let content = ContentSize { value, random: 0.25, numbers, ..ContentSize::default() };
+        let options =
+            TreeOptions { compression: vec![firn_kv::Compression::Lz4], ..TreeOptions::default() };
+        let series = Some(KeySeries { series: 1000, step: place(1, numbers) });
+        let sizes = Sizes::measure(&options, &content, 21_000, numbers, series).unwrap();
+        assert!(sizes.flushed.put < sizes.merged.put * 0.8, "{sizes:?}");
+        assert!((28.0..34.0).contains(&sizes.flushed.put), "{sizes:?}");
+    }
+
     #[test]
     fn tables_of_any_size_have_the_bytes_of_their_entries() {
         let options =
@@ -425,7 +449,7 @@ mod tests {
             let sizes = Sizes::measure(&options, &content, memtable, 1 << 20, None).unwrap();
             let size = if level == 0 { sizes.flushed } else { sizes.bottom };
             for n in [300u64, 1000, 5000, 20_000] {
-                let keys = SampleKeys { level, spread, series: None, gap };
+                let keys = SampleKeys { level, spread, series: None, gap, writes: n };
                 let pool = content.pool();
                 let (real, _) = sample(&options, &content, &pool, &keys, n, Kind::Put).unwrap();
                 let ours = size.put * n as f64 + size.fixed + small_filter(n, size.filter_bits);
