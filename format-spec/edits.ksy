@@ -32,6 +32,8 @@ types:
             10: tables
             12: counters
             14: log_writers
+            16: subscription
+            18: drop_subscription
             _: unknown(tag.value)
     instances:
       name:
@@ -63,6 +65,7 @@ types:
             14: tree
             16: log_writer
             18: number
+            20: subscription
             _: unknown(tag.value)
     instances:
       name:
@@ -386,6 +389,56 @@ types:
       name:
         value: tag.value
         enum: log_writers_tag
+  subscription:
+    doc: 'A consumer of the changes, which has acknowledged them up to a sequence number; the log is retained from the position on.'
+    seq:
+      - id: fields
+        type: subscription_field
+        repeat: eos
+  subscription_field:
+    seq:
+      - id: tag
+        type: common::varint
+      - id: len
+        type: common::varint
+      - id: value
+        size: len.value
+        type:
+          switch-on: tag.value
+          cases:
+            2: text
+            4: number
+            6: number
+            8: number
+            10: number
+            _: unknown(tag.value)
+    instances:
+      name:
+        value: tag.value
+        enum: subscription_tag
+  drop_subscription:
+    doc: 'The subscription of this name is removed.'
+    seq:
+      - id: fields
+        type: drop_subscription_field
+        repeat: eos
+  drop_subscription_field:
+    seq:
+      - id: tag
+        type: common::varint
+      - id: len
+        type: common::varint
+      - id: value
+        size: len.value
+        type:
+          switch-on: tag.value
+          cases:
+            2: text
+            _: unknown(tag.value)
+    instances:
+      name:
+        value: tag.value
+        enum: drop_subscription_tag
   options:
     doc: "What belongs to a tree's files."
     seq:
@@ -539,6 +592,8 @@ enums:
     10: tables
     12: counters
     14: log_writers
+    16: set_subscription
+    18: drop_subscription
   state_tag:
     2: store_id
     4: created
@@ -549,6 +604,7 @@ enums:
     14: trees
     16: writers
     18: parent
+    20: subscriptions
   log_writer_tag:
     2: first_segment
     4: base
@@ -615,6 +671,14 @@ enums:
     6: wal_floor
   log_writers_tag:
     2: writers
+  subscription_tag:
+    2: name
+    4: seq
+    6: position
+    8: max_log_bytes
+    10: snapshot_due
+  drop_subscription_tag:
+    2: name
   options_tag:
     2: compression
     4: filter

@@ -8,7 +8,7 @@ from pathlib import Path
 from read_base import *
 
 MESSAGES = {
-    "state": {2: "store_id", 4: "created", 6: "next_file", 8: "last_seq", 10: "wal_floor", 12: "next_tree", 14: "trees", 16: "writers", 18: "parent"},
+    "state": {2: "store_id", 4: "created", 6: "next_file", 8: "last_seq", 10: "wal_floor", 12: "next_tree", 14: "trees", 16: "writers", 18: "parent", 20: "subscriptions"},
     "log_writer": {2: "first_segment", 4: "base", 6: "id"},
     "tree": {2: "id", 4: "name", 6: "options", 8: "flushed", 10: "runs", 12: "blob_files"},
     "run": {2: "level", 4: "number", 6: "tables"},
@@ -25,6 +25,8 @@ MESSAGES = {
     "added": {2: "level", 4: "run", 6: "table"},
     "counters": {2: "next_file", 4: "last_seq", 6: "wal_floor"},
     "log_writers": {2: "writers"},
+    "set_subscription": {2: "name", 4: "seq", 6: "position", 8: "max_log_bytes", 10: "snapshot_due"},
+    "drop_subscription": {2: "name"},
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
         16: "merge_operator", 18: "compaction_filter", 20: "summary", 22: "filter_prefix", 24: "blob_threshold", 26: "blob_gc_percent",
@@ -33,13 +35,13 @@ MESSAGES = {
     "policy": {2: "name", 4: "parameters"},
     "parameter": {2: "name", 4: "value"},
 }  # fmt: skip
-EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters", 14: "log_writers"}
+EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: "tables", 12: "counters", 14: "log_writers", 16: "set_subscription", 18: "drop_subscription"}
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
-REPEATED |= {"log_writers.writers", "tree.blob_files", "tables.blob_files"}
+REPEATED |= {"state.subscriptions", "log_writers.writers", "tree.blob_files", "tables.blob_files"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge_operator", "options.compaction_filter", "options.summary"}
 OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.blob_uses"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
-INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
+INNER |= {"subscriptions": "set_subscription", "writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
 NAMES = {"name", "merge_operator", "compaction_filter", "summary", "filter_prefix"}
 BITS = {"blob_gc_percent": 8, "level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
@@ -209,6 +211,13 @@ class Manifest:
         elif name == "log_writers":
             s["writers"] = edit["writers"]
             self.check()
+        elif name == "set_subscription":
+            s["subscriptions"] = [other for other in s["subscriptions"] if other["name"] != edit["name"]] + [edit]
+            self.check()
+        elif name == "drop_subscription":
+            left = [other for other in s["subscriptions"] if other["name"] != edit["name"]]
+            need(len(left) < len(s["subscriptions"]), "a drop of a subscription that is not there")
+            s["subscriptions"] = left
         else:
             found = [t for t in s["trees"] if t["id"] == edit["tree" if name == "tables" else "id"]]
             need(found, "an edit of a tree that is not there")
@@ -259,6 +268,13 @@ class Manifest:
         writers = [(w["first_segment"], w["base"]) for w in s["writers"]]
         need(all(0 < f <= MAX_NUMBER and b <= MAX_NUMBER for f, b in writers), "a log writer out of bounds")
         need(all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(writers, writers[1:])), "log writers out of order")
+        subscriptions = s["subscriptions"]
+        subscriptions.sort(key=lambda x: x["name"].encode())
+        need(len(subscriptions) <= 256, "too many subscriptions")
+        need(len({x["name"] for x in subscriptions}) == len(subscriptions), "a subscription that is there twice")
+        for x in subscriptions:
+            need(0 < len(x["name"].encode()) < 256, "the name of a subscription")
+            need(x["seq"] <= MAX_SEQ and x["position"] <= MAX_NUMBER and x["snapshot_due"] <= 2, "the position of a subscription")
         tables = []
         for tree in s["trees"]:
             places = [(r["level"], -r["number"]) for r in tree["runs"]]

@@ -81,9 +81,10 @@ pub use db::TracingListener;
 #[cfg(feature = "explain")]
 pub use db::explain;
 pub use db::{
-    Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds, Keys, Pause,
-    Range, Readable, Retry, Savepoint, Snapshot, StoreVerification, TableInfo, Transaction, Tree,
-    TtlRange, TtlTree, TtlValue, Updated,
+    Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, ChangePosition, Cursor, Db, DecodedOp,
+    KeyBounds, Keys, Pause, Range, Readable, Retry, Savepoint, Snapshot, StoreVerification,
+    Subscription, SubscriptionInfo, TableInfo, Transaction, Tree, TtlRange, TtlTree, TtlValue,
+    Updated,
 };
 pub use env::Env;
 pub use env::mem::MemEnv;

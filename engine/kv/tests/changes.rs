@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::MemEnv;
-use firn_kv::{Batch, BatchOp, ChangeFeed, Db, DbOptions, Env, ErrorKind, TreeOptions};
+use firn_kv::{Batch, BatchOp, Change, ChangeFeed, Db, DbOptions, Env, ErrorKind, TreeOptions};
 use firn_testkit::rng::Rng;
 
 const DIR: &str = "/db";
@@ -20,7 +20,7 @@ const TREES: u64 = 3;
 
 type Held = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-fn options(threads: usize) -> DbOptions {
+pub fn options(threads: usize) -> DbOptions {
     DbOptions {
         background_threads: threads,
         memory_budget: 1 << 20,
@@ -40,12 +40,12 @@ fn content(db: &Db) -> firn_kv::Result<Held> {
 }
 
 /// A follower of a store.
-#[derive(Default)]
-struct Replica {
+#[derive(Clone, Default)]
+pub struct Replica {
     held: Held,
     /// Numbers of its trees.
     numbers: BTreeMap<String, u32>,
-    seq: u64,
+    pub seq: u64,
     loads: u64,
     /// Whether an ingestion bypassed the log and has not been copied yet.
     is_stale: bool,
@@ -54,48 +54,65 @@ struct Replica {
 impl Replica {
     /// Returns a replica with the contents that a reader sees now.
     fn copied(db: &Db) -> Replica {
-        let seq = db.stats().seq;
-        let numbers = db.changes_since(seq, MANY).unwrap().trees().into_iter().collect();
-        Replica { held: content(db).unwrap(), seq, numbers, ..Replica::default() }
+        let trees = db.changes_since(db.stats().seq, MANY).unwrap().trees();
+        Replica::with_trees(db, trees).unwrap()
+    }
+
+    /// Returns a replica with the contents that a reader sees now. These are the names and numbers
+    /// of the trees.
+    pub fn with_trees(db: &Db, trees: Vec<(String, u32)>) -> firn_kv::Result<Replica> {
+        let (seq, numbers) = (db.stats().seq, trees.into_iter().collect());
+        Ok(Replica { held: content(db)?, seq, numbers, ..Replica::default() })
     }
 
     /// Applies all available changes.
     fn drain(&mut self, db: &Db, feed: &mut ChangeFeed) -> firn_kv::Result<()> {
         while let Some(change) = feed.next(Duration::ZERO)? {
-            assert_eq!(*change.seqs().start(), self.seq + 1, "sequence numbers are contiguous");
-            self.seq = *change.seqs().end();
+            self.apply(&change);
             assert_eq!(feed.seq(), self.seq);
-            if change.is_loaded() {
-                self.loads += 1;
-                self.is_stale = true;
-            }
-            for (name, number) in change.trees() {
-                if self.numbers.insert(name.to_owned(), number).is_some_and(|old| old != number) {
-                    self.held.remove(name);
-                }
-            }
-            let mut count = 0;
-            for op in change.ops() {
-                count += 1;
-                match op {
-                    BatchOp::Put { tree, key, value } => {
-                        let held = self.held.entry(tree.to_owned()).or_default();
-                        held.insert(key.to_vec(), value.to_vec());
-                    }
-                    BatchOp::Delete { tree, key } => {
-                        self.held.entry(tree.to_owned()).or_default().remove(key);
-                    }
-                    BatchOp::DeleteRange { tree, start, end } => {
-                        let held = self.held.entry(tree.to_owned()).or_default();
-                        held.retain(|k, _| &**k < start || end.is_some_and(|e| &**k >= e));
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            let numbers = change.seqs().end() - change.seqs().start() + 1;
-            assert!(change.is_loaded() || count <= numbers, "{count} of {numbers}");
         }
-        let numbers = feed.trees().into_iter().collect();
+        self.finish(db, feed.trees())
+    }
+
+    /// Applies a change.
+    pub fn apply(&mut self, change: &Change) {
+        assert_eq!(*change.seqs().start(), self.seq + 1, "sequence numbers are contiguous");
+        self.seq = *change.seqs().end();
+        if change.is_loaded() {
+            self.loads += 1;
+            self.is_stale = true;
+        }
+        for (name, number) in change.trees() {
+            if self.numbers.insert(name.to_owned(), number).is_some_and(|old| old != number) {
+                self.held.remove(name);
+            }
+        }
+        let mut count = 0;
+        for op in change.ops() {
+            count += 1;
+            match op {
+                BatchOp::Put { tree, key, value } => {
+                    let held = self.held.entry(tree.to_owned()).or_default();
+                    held.insert(key.to_vec(), value.to_vec());
+                }
+                BatchOp::Delete { tree, key } => {
+                    self.held.entry(tree.to_owned()).or_default().remove(key);
+                }
+                BatchOp::DeleteRange { tree, start, end } => {
+                    let held = self.held.entry(tree.to_owned()).or_default();
+                    held.retain(|k, _| &**k < start || end.is_some_and(|e| &**k >= e));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let numbers = change.seqs().end() - change.seqs().start() + 1;
+        assert!(change.is_loaded() || count <= numbers, "{count} of {numbers}");
+    }
+
+    /// Removes dropped trees, and copies data that bypassed the log, after all available changes
+    /// were applied.
+    pub fn finish(&mut self, db: &Db, trees: Vec<(String, u32)>) -> firn_kv::Result<()> {
+        let numbers = trees.into_iter().collect();
         self.held.retain(|name, _| self.numbers.get(name) == BTreeMap::get(&numbers, name));
         self.numbers = numbers;
         if self.is_stale {
@@ -107,7 +124,7 @@ impl Replica {
 
     /// Reports whether the replica equals the store. The feed does not mention trees without
     /// entries.
-    fn is_as(&mut self, db: &Db) -> bool {
+    pub fn is_as(&mut self, db: &Db) -> bool {
         for name in db.tree_names() {
             self.held.entry(name).or_default();
         }
@@ -115,7 +132,7 @@ impl Replica {
     }
 }
 
-fn change(db: &Db, rng: &mut Rng) {
+pub fn change(db: &Db, rng: &mut Rng) {
     let tree = |rng: &mut Rng| {
         let name = format!("tree-{}", rng.below(TREES));
         db.tree(&name, TreeOptions::default()).unwrap()

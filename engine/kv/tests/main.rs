@@ -61,6 +61,7 @@ mod replay;
 mod small;
 mod space;
 mod spec;
+mod subscriptions;
 mod throttle;
 mod ttl;
 mod walks_ahead;

@@ -26,7 +26,7 @@ fn every_public_method_is_in_a_run_of_each_kind() {
         "whole",
     ];
     model.extend(parts.map(|p| root.join(format!("tests/model/{p}.rs"))));
-    let mut crash = below(&["crash.rs", "faults.rs", "history"]);
+    let mut crash = below(&["crash.rs", "faults.rs", "history", "subscriptions.rs"]);
     crash.push(root.join("../../tools/torture/src"));
     let threads = below(&["model/threads.rs", "interleave.rs", "interleave"]);
     let runs = [("model", model), ("threads", threads), ("crash", crash)]
@@ -42,6 +42,7 @@ fn every_public_method_is_in_a_run_of_each_kind() {
         "trait Readable",
         "Retry",
         "TtlTree",
+        "Subscription",
     ];
     let checked = check(&root.join("src"), &types, &runs, &root.join("tests/public_api.txt"));
     let (methods, called) = checked.unwrap_or_else(|wrong| panic!("{wrong}"));

@@ -8,7 +8,10 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow};
-use firn_kv::{Batch, Db, DbOptions, ErrorKind, Policy, Snapshot, TreeOptions, TtlTree, Value};
+use firn_kv::{
+    Batch, BatchOp, Db, DbOptions, ErrorKind, Policy, Snapshot, Subscription, TreeOptions, TtlTree,
+    Value,
+};
 use firn_testkit::rng::Rng;
 
 /// Values by key, each with its expiry time in microseconds.
@@ -358,4 +361,44 @@ fn a_tree_is_of_values_that_expire_or_it_is_not() {
     // The longest lifetime is valid.
     tree.put_with_ttl("long", "v", Duration::MAX).unwrap();
     assert!(tree.get("long").unwrap().unwrap().expires_micros().is_some());
+}
+
+#[test]
+fn a_change_feed_decodes_values_with_deadlines() {
+    let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+    let db = Db::open_in(env.clone(), "/db", DbOptions::default()).unwrap();
+    let tree = db.ttl_tree("sessions", TreeOptions::default()).unwrap();
+    let plain = db.tree("plain", TreeOptions::default()).unwrap();
+    let mut changes = db.subscribe("cache", 1 << 30).unwrap();
+    tree.put_with_ttl("a", "1", Duration::from_secs(60)).unwrap();
+    tree.put("b", "2").unwrap();
+    tree.delete("a").unwrap();
+    plain.put("c", "3").unwrap();
+    let check = |db: &Db, changes: &mut Subscription| {
+        let mut ops = vec![];
+        while let Some(change) = changes.next(Duration::ZERO).unwrap() {
+            for decoded in change.decoded_ops() {
+                let expires = decoded.expires_micros.is_some();
+                ops.push(match decoded.op {
+                    BatchOp::Put { tree, key, value } => format!(
+                        "{tree} {}={} {expires}",
+                        String::from_utf8_lossy(key),
+                        String::from_utf8_lossy(value)
+                    ),
+                    BatchOp::Delete { tree, .. } => format!("{tree} {expires}"),
+                    op => panic!("{op:?}"),
+                });
+            }
+        }
+        assert_eq!(
+            ops,
+            ["sessions a=1 true", "sessions b=2 false", "sessions false", "plain c=3 false"]
+        );
+        assert_eq!(db.tree_names().len(), 2);
+    };
+    check(&db, &mut changes);
+    drop((changes, tree, plain, db));
+    // Also if the tree was not opened with its hooks.
+    let db = Db::open_in(env.clone(), "/db", DbOptions::default()).unwrap();
+    check(&db, &mut db.subscribe("cache", 1 << 30).unwrap());
 }

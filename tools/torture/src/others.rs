@@ -393,8 +393,50 @@ fn scratch(s: &SharedWork, op: ScratchOp, target: StepTarget, version: LayoutVer
     Ok(())
 }
 
+/// Continues a subscription, which survives each restart: each number once, in order, from the
+/// acknowledged one on, unless it lags.
+fn subscribed(db: &Db, rng: &mut Rng) -> Checked<()> {
+    let name = format!("torture-{}", rng.below(3));
+    let mut changes = match db.subscribe(&name, 4 << 20) {
+        // Another thread uses it.
+        Err(e) if e.kind() == ErrorKind::Locked => return Ok(()),
+        changes => changes?,
+    };
+    if changes.is_snapshot_due() {
+        let snapshot = changes.snapshot()?;
+        changes.acknowledge(snapshot.seq())?;
+    }
+    let mut seq = changes.position().seq;
+    let listed = db.subscriptions().into_iter().any(|s| s.name == name && s.seq <= seq);
+    if !listed {
+        return wrong(format!("the subscription {name} is not listed"));
+    }
+    for _ in 0..500 {
+        let change = match changes.next(Duration::from_millis(1)) {
+            Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
+            change => change?,
+        };
+        let Some(change) = change else { break };
+        let (first, last) = (*change.seqs().start(), *change.seqs().end());
+        if first != seq + 1 {
+            return wrong(format!("the subscription {name} returns {first} after {seq}"));
+        }
+        seq = last;
+        if rng.one_in(3) {
+            match changes.acknowledge(seq) {
+                Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
+                done => done?,
+            }
+        }
+    }
+    if rng.one_in(50) { Ok(db.drop_subscription(&name)?) } else { Ok(()) }
+}
+
 /// Follows the last changes: each number once, in order, unless the log lacks some of them.
 fn follow(db: &Db, rng: &mut Rng) -> Checked<()> {
+    if rng.one_in(4) {
+        return subscribed(db, rng);
+    }
     let from = db.stats().seq.saturating_sub(rng.below(1000));
     let mut feed = match db.changes_since(from, 16 << 20) {
         Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),

@@ -10,8 +10,8 @@ use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::format_version::FormatVersion;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{
-    AddedTable, Edit, Manifest, ManifestState, PersistedOptions, TableMeta, TreeState,
-    manifest_name,
+    AddedTable, Edit, Manifest, ManifestState, PersistedOptions, SnapshotDue, SubscriptionState,
+    TableMeta, TreeState, manifest_name,
 };
 use firn_kv::internals::util::checksum::checksum;
 use firn_kv::policy::Movement;
@@ -129,6 +129,18 @@ fn blob_file(rng: &mut Rng, id: u64) -> BlobFileMeta {
     }
 }
 
+fn subscription(rng: &mut Rng) -> SubscriptionState {
+    SubscriptionState {
+        name: format!("consumer {} ❄", rng.below(4)),
+        seq: rng.below(1 << 45),
+        position: 8 * rng.below(1 << 40),
+        max_log_bytes: rng.next_u64(),
+        snapshot_due: *rng
+            .choose(&[SnapshotDue::No, SnapshotDue::New, SnapshotDue::Lost])
+            .unwrap_or(&SnapshotDue::No),
+    }
+}
+
 /// Draws an edit that is valid for the state.
 fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
     let tree = state.trees.keys().copied().collect::<Vec<_>>();
@@ -142,7 +154,12 @@ fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
         };
     };
     let t = &state.trees[&tree];
-    match rng.below(13) {
+    match rng.below(15) {
+        13 => Edit::SetSubscription(subscription(rng)),
+        14 => match state.subscriptions.keys().next() {
+            Some(name) => Edit::DropSubscription { name: name.clone() },
+            None => Edit::SetSubscription(subscription(rng)),
+        },
         12 => {
             let mut writers = state.writers.clone();
             let (from, base) = writers
@@ -442,10 +459,16 @@ pub fn told(state: &ManifestState) -> Value {
     let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "blob_files": t.values.values().map(|v| values(v)).collect::<Vec<_>>()});
     let writers =
         state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
+    let subscriptions = state.subscriptions.values().map(|s| {
+        json!({
+            "name": s.name, "seq": s.seq, "position": s.position,
+            "max_log_bytes": s.max_log_bytes, "snapshot_due": s.snapshot_due as u8,
+        })
+    });
     let mut told = json!({
         "store_id": state.id, "created": state.created_micros, "next_file": state.next_file, "last_seq": state.last_seq,
         "wal_floor": state.wal_floor, "next_tree": state.next_tree, "trees": state.trees.values().map(tree).collect::<Vec<_>>(),
-        "writers": writers.collect::<Vec<_>>(),
+        "writers": writers.collect::<Vec<_>>(), "subscriptions": subscriptions.collect::<Vec<_>>(),
     });
     state.parent.iter().for_each(|id| told["parent"] = (*id).into());
     told

@@ -21,6 +21,9 @@
 use crate::base::error::Result;
 use crate::base::key::Kind;
 
+/// Name of the compaction filter of trees whose values have deadlines.
+pub(crate) const TTL_FILTER: &str = "firn.ttl";
+
 /// Result of folding the versions of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

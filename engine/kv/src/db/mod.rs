@@ -31,7 +31,7 @@ mod tests;
 mod versions;
 mod write;
 
-pub use handle::changes::{Change, ChangeFeed, ChangeOps};
+pub use handle::changes::{Change, ChangeFeed, ChangeOps, DecodedOp};
 pub use handle::check::StoreVerification;
 pub use handle::cursor::Cursor;
 pub use handle::handles::{Db, Tree};
@@ -39,6 +39,7 @@ pub use handle::pause::Pause;
 pub use handle::range::{Keys, Range};
 pub use handle::readable::Readable;
 pub use handle::snapshot::Snapshot;
+pub use handle::subscription::{ChangePosition, Subscription, SubscriptionInfo};
 pub use handle::tables::TableInfo;
 pub use handle::ttl::{TtlRange, TtlTree, TtlValue};
 pub use handle::txn::{Retry, Savepoint, Transaction};

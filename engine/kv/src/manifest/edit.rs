@@ -1,13 +1,13 @@
 //! Version edits, which change the state of a Db. The payload of a frame is any number of edits.
 //!
 //! A frame is a message (see `fields`) with one field for each edit: 2 snapshot (a state), 4 create
-//! tree (a tree without tables), and the edits of `EDITS`.
+//! tree (a tree without tables), 16 set subscription (its state), and the edits of `EDITS`.
 
 use std::sync::Arc;
 
 use super::fields::{FieldDef, FieldValue, FieldWriter, Message, decode_fields, read_fields};
 use super::options::PersistedOptions;
-use super::state::{ManifestState, check_writers};
+use super::state::{ManifestState, SubscriptionState, check_subscription_count, check_writers};
 use super::tree::{AddedTable, TreeState, unfit};
 use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::Result;
@@ -71,6 +71,13 @@ pub enum Edit {
         /// New value of [`ManifestState::writers`]; the last writer is the new one.
         writers: Vec<LogWriter>,
     },
+    /// Creates a subscription, or replaces the state of the one with this name.
+    SetSubscription(SubscriptionState),
+    /// Removes a subscription.
+    DropSubscription {
+        /// Name of the subscription.
+        name: String,
+    },
 }
 
 /// Message of a kind of edit.
@@ -90,7 +97,7 @@ macro_rules! edits {
         $($tag:literal $field:ident $($name:literal)?),+;)+) => {{
         // A new kind of edit must be listed.
         const _: fn(&Edit) = |e| match e {
-            Edit::Snapshot(_) | Edit::CreateTree { .. } $(| Edit::$kind { .. })+ => {}
+            Edit::Snapshot(_) | Edit::CreateTree { .. } | Edit::SetSubscription(_) $(| Edit::$kind { .. })+ => {}
         };
         &[$(EditDef {
             tag: $edit,
@@ -114,7 +121,7 @@ macro_rules! edits {
     }};
 }
 
-/// Edits with fields of their own. The others are stored as a state or as a tree.
+/// Edits with fields of their own. The others are stored as a state, a tree or a subscription.
 const EDITS: &[EditDef] = edits! {
     6 DropTree, "drop": 2 id "tree";
     8 SetOptions, "change of options": 2 id "tree", 4 options "options";
@@ -122,6 +129,7 @@ const EDITS: &[EditDef] = edits! {
     12 Counters, "counters":
         2 next_file "next file", 4 last_seq "last sequence number", 6 wal_floor "WAL floor";
     14 LogWriters, "list of log writers": 2 writers;
+    18 DropSubscription, "drop of a subscription": 2 name "name";
 };
 
 /// Encodes the payload of a frame.
@@ -133,6 +141,7 @@ pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
             Edit::CreateTree { id, name, options, flushed } => {
                 TreeState::new(*id, name, options, *flushed).write(4, &mut w);
             }
+            Edit::SetSubscription(state) => state.write(16, &mut w),
             _ => EDITS.iter().filter(|d| (d.is)(e)).for_each(|d| w.message(d.tag, e, d.fields)),
         }
     }
@@ -150,6 +159,7 @@ pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
                 let TreeState { id, name, options, flushed, .. } = TreeState::decode(f.bytes)?;
                 Edit::CreateTree { id, name, options, flushed }
             }
+            16 => Edit::SetSubscription(SubscriptionState::decode(f.bytes)?),
             tag => match EDITS.iter().find(|d| d.tag == tag) {
                 Some(d) => decode_fields((d.empty)(), d.name, d.fields, f.bytes)?,
                 None => {
@@ -222,6 +232,17 @@ impl ManifestState {
             Edit::LogWriters { writers } => {
                 check_writers(writers)?;
                 self.writers = writers.clone();
+            }
+            Edit::SetSubscription(state) => {
+                state.check()?;
+                let is_new = !self.subscriptions.contains_key(&state.name);
+                check_subscription_count(self.subscriptions.len() + usize::from(is_new))?;
+                self.subscriptions.insert(state.name.clone(), state.clone());
+            }
+            Edit::DropSubscription { name } => {
+                self.subscriptions
+                    .remove(name)
+                    .ok_or_else(|| unfit(format_args!("there is no subscription {name:?}")))?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 
 use super::edit::{Edit, Used};
-use super::state::ManifestState;
+use super::state::{ManifestState, SubscriptionState};
 use super::tree::TreeState;
 use crate::base::error::Result;
 use crate::base::format_version::FormatVersion;
@@ -39,6 +39,8 @@ pub struct Undo {
     next_tree: TreeId,
     /// Previous writers, if they have changed.
     writers: Option<Vec<LogWriter>>,
+    /// Previous subscriptions, if they have changed.
+    subscriptions: Option<SortedMap<String, SubscriptionState>>,
     /// Previous states of the changed trees; `None` for a tree that did not exist.
     trees: SortedMap<TreeId, Option<TreeState>>,
 }
@@ -135,7 +137,11 @@ impl LiveFiles {
                 self.files.extend(added.iter().map(|a| a.table.id));
                 self.files.extend(now.into_iter().flat_map(|now| now.keys()));
             }
-            Edit::SetOptions { .. } | Edit::Counters { .. } | Edit::LogWriters { .. } => {}
+            Edit::SetOptions { .. }
+            | Edit::Counters { .. }
+            | Edit::LogWriters { .. }
+            | Edit::SetSubscription(_)
+            | Edit::DropSubscription { .. } => {}
         }
         Ok(())
     }
@@ -158,13 +164,22 @@ impl LiveFiles {
                 Some(*id)
             }
             Edit::Tables { tree, .. } => Some(*tree),
-            Edit::Snapshot(_) | Edit::Counters { .. } | Edit::LogWriters { .. } => None,
+            Edit::Snapshot(_)
+            | Edit::Counters { .. }
+            | Edit::LogWriters { .. }
+            | Edit::SetSubscription(_)
+            | Edit::DropSubscription { .. } => None,
         });
         let trees = touched.map(|id| (id, s.trees.get(&id).cloned())).collect();
         let ManifestState { next_file, last_seq, wal_floor, next_tree, .. } = *s;
         let writers =
             edits.iter().any(|e| matches!(e, Edit::LogWriters { .. })).then(|| s.writers.clone());
-        let undo = Undo { next_file, last_seq, wal_floor, next_tree, writers, trees };
+        let subscriptions = edits
+            .iter()
+            .any(|e| matches!(e, Edit::SetSubscription(_) | Edit::DropSubscription { .. }))
+            .then(|| s.subscriptions.clone());
+        let undo =
+            Undo { next_file, last_seq, wal_floor, next_tree, writers, subscriptions, trees };
         match edits.iter().try_for_each(|e| self.apply(e)) {
             Ok(()) => Ok(undo),
             Err(e) => {
@@ -181,6 +196,9 @@ impl LiveFiles {
             (undo.next_file, undo.last_seq, undo.wal_floor, undo.next_tree);
         if let Some(writers) = undo.writers {
             s.writers = writers;
+        }
+        if let Some(subscriptions) = undo.subscriptions {
+            s.subscriptions = subscriptions;
         }
         for id in undo.trees.keys() {
             if let Some(now) = self.state.trees.remove(id) {

@@ -63,7 +63,7 @@ pub use format::{CURRENT, CURRENT_NEW, manifest_name, manifest_number};
 pub use live_files::{LiveFiles, Undo};
 pub use log::{Log, ManifestFrame, ManifestGap, own_number, read, read_around, remove_others};
 pub use options::PersistedOptions;
-pub use state::ManifestState;
+pub use state::{MAX_SUBSCRIPTIONS, ManifestState, SnapshotDue, SubscriptionState};
 pub use table::TableMeta;
 pub use tree::{AddedTable, RunState, TreeState};
 pub use writer::{FoundManifest, Manifest, NewManifest};

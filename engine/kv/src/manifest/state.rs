@@ -7,6 +7,7 @@
 //! - Table ids are unique over the whole Db and below `next_file`.
 //! - No table has a sequence number above `last_seq`, which has at most 56 bits.
 //! - File numbers and log positions are at most 2⁶². No counter ever decreases.
+//! - A subscription is stored under its name, and its position is in bounds.
 //! - The blob files of a tree are those that its tables refer to. The references to a blob file
 //!   are to no more values and bytes than it has. It is removed with the last table that refers to
 //!   it.
@@ -14,7 +15,7 @@
 //! [`ManifestState::apply`] refuses an edit that would violate one, and then leaves the state
 //! unchanged.
 
-use super::fields::{Field, FieldDef, FieldValue, FieldWriter, Message, field};
+use super::fields::{Field, FieldDef, FieldValue, FieldWriter, Message, field, field_value};
 use super::format::MAX_NUMBER;
 use super::tree::{TreeState, check_uses, unfit};
 use crate::base::error::Result;
@@ -48,6 +49,89 @@ pub struct ManifestState {
     pub writers: Vec<LogWriter>,
     /// Trees by id.
     pub trees: SortedMap<TreeId, TreeState>,
+    /// Subscriptions to the changes of the store, by name.
+    pub subscriptions: SortedMap<String, SubscriptionState>,
+}
+
+/// Maximum number of subscriptions of a store.
+pub const MAX_SUBSCRIPTIONS: usize = 256;
+
+/// Durable state of a subscription: its position in the log, from which the log is retained.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SubscriptionState {
+    /// Name of the subscription, of 1 to 255 bytes.
+    pub name: String,
+    /// Sequence number up to which the consumer has acknowledged all changes.
+    pub seq: Seq,
+    /// Log position at which a record begins, or the log ends. All records with numbers above `seq`
+    /// are behind it.
+    pub position: u64,
+    /// Maximum number of bytes of log that it retains.
+    pub max_log_bytes: u64,
+    /// Whether the consumer must copy a snapshot first.
+    pub snapshot_due: SnapshotDue,
+}
+
+/// Whether the consumer of a subscription must copy a snapshot before it continues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotDue {
+    /// It continues with the changes.
+    #[default]
+    No,
+    /// It has not acknowledged anything since the subscription began.
+    New,
+    /// The log has lost changes that it needs.
+    Lost,
+}
+
+field_value! {
+    SnapshotDue: |due, tag, w| w.number(tag, *due as u64), |f| match f.number()? {
+        0 => SnapshotDue::No,
+        1 => SnapshotDue::New,
+        2 => SnapshotDue::Lost,
+        _ => return Err(f.unsound()),
+    };
+}
+
+impl SubscriptionState {
+    /// Checks the bounds of all fields.
+    ///
+    /// # Errors
+    /// `Corruption`, naming the violation.
+    pub fn check(&self) -> Result<()> {
+        if self.name.is_empty() || self.name.len() > 255 {
+            return Err(unfit(format_args!("the name of subscription {:?}", self.name)));
+        }
+        if self.seq > MAX_SEQ || self.position > MAX_NUMBER {
+            return Err(unfit(format_args!("the position of subscription {:?}", self.name)));
+        }
+        Ok(())
+    }
+}
+
+impl Message for SubscriptionState {
+    const NAME: &'static str = "subscription";
+    const FIELDS: &'static [FieldDef<Self>] = &[
+        field!(2, name, "name"),
+        field!(4, seq, "sequence number"),
+        field!(6, position, "position"),
+        field!(8, max_log_bytes, "limit"),
+        field!(10, snapshot_due, "need of a snapshot"),
+    ];
+}
+
+impl FieldValue for SortedMap<String, SubscriptionState> {
+    fn write(&self, tag: u64, w: &mut FieldWriter) {
+        self.values().for_each(|s| s.write(tag, w));
+    }
+
+    fn read(&mut self, f: &Field<'_>) -> Result<()> {
+        let s = SubscriptionState::decode(f.bytes)?;
+        match self.insert(s.name.clone(), s) {
+            Some(s) => Err(unfit(format_args!("subscription {:?} is there twice", s.name))),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Message for ManifestState {
@@ -62,6 +146,7 @@ impl Message for ManifestState {
         field!(14, trees),
         field!(16, writers),
         field!(18, parent),
+        field!(20, subscriptions),
     ];
 }
 
@@ -111,6 +196,8 @@ impl ManifestState {
         let (mut ids, mut names) = (SortedSet::new(), SortedSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
         check_writers(&self.writers)?;
+        check_subscription_count(self.subscriptions.len())?;
+        self.subscriptions.values().try_for_each(SubscriptionState::check)?;
         if self.last_seq > MAX_SEQ
             || positions.chain([self.wal_floor, self.next_file]).any(|n| n > MAX_NUMBER)
         {
@@ -146,6 +233,13 @@ impl ManifestState {
         }
         Ok(())
     }
+}
+
+pub(super) fn check_subscription_count(count: usize) -> Result<()> {
+    if count <= MAX_SUBSCRIPTIONS {
+        return Ok(());
+    }
+    Err(unfit(format_args!("there are {count} subscriptions, more than {MAX_SUBSCRIPTIONS}")))
 }
 
 pub(super) fn check_writers(writers: &[LogWriter]) -> Result<()> {

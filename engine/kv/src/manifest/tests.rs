@@ -121,6 +121,8 @@ enum Step {
     Move(usize, usize, u8),
     Counters(u64, u64, u64),
     Opened(u64, usize),
+    Subscribe(u8, u64, u32),
+    Unsubscribe(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -132,6 +134,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<usize>(), any::<usize>(), 0u8..4).prop_map(|(i, t, l)| Step::Move(i, t, l)),
         1 => (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(a, b, c)| Step::Counters(a as u64, b as u64, c as u64)),
         1 => (any::<u64>(), any::<usize>()).prop_map(|(id, gone)| Step::Opened(id, gone)),
+        1 => (any::<u8>(), any::<u64>(), any::<u32>()).prop_map(|(n, max, at)| Step::Subscribe(n, max, at)),
+        1 => any::<usize>().prop_map(Step::Unsubscribe),
     ]
 }
 
@@ -192,6 +196,17 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
             writers.drain(..gone % (writers.len() + 1));
             writers.push(LogWriter { from: last.from + 1, id: *id, base: last.base + 8 });
             Edit::LogWriters { writers }
+        }
+        Step::Subscribe(n, max_log_bytes, at) => Edit::SetSubscription(SubscriptionState {
+            name: format!("consumer {}", n % 5),
+            seq: (*at).into(),
+            position: 8 * u64::from(*at),
+            max_log_bytes: *max_log_bytes,
+            snapshot_due: [SnapshotDue::No, SnapshotDue::New, SnapshotDue::Lost][*n as usize % 3],
+        }),
+        Step::Unsubscribe(n) => {
+            let names: Vec<_> = state.subscriptions.keys().collect();
+            Edit::DropSubscription { name: (*names.get(n % names.len().max(1))?).clone() }
         }
     })
 }
@@ -463,6 +478,17 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
             ],
         },
         Edit::LogWriters { writers: vec![LogWriter::default()] },
+        Edit::DropSubscription { name: "missing".into() },
+        Edit::SetSubscription(SubscriptionState::default()),
+        Edit::SetSubscription(SubscriptionState {
+            name: "n".repeat(256),
+            ..SubscriptionState::default()
+        }),
+        Edit::SetSubscription(SubscriptionState {
+            name: "far".into(),
+            position: u64::MAX,
+            ..SubscriptionState::default()
+        }),
     ];
     for e in &bad {
         let mut s = state.clone();

@@ -104,9 +104,14 @@ impl SegmentInfo {
     }
 }
 
-/// Returns the total capacity of these segments in bytes, full or not, and their number.
-pub fn retained_size<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> (u64, usize) {
-    segments.into_iter().fold((0, 0), |(bytes, n), s| (bytes + s.capacity, n + 1))
+/// Returns the total capacity in bytes of those of these segments that end above `floor`, full or
+/// not, and their number.
+pub fn retained_size<'a>(
+    segments: impl IntoIterator<Item = &'a SegmentInfo>,
+    floor: Lsn,
+) -> (u64, usize) {
+    let needed = segments.into_iter().filter(|s| s.end > floor);
+    needed.fold((0, 0), |(bytes, n), s| (bytes + s.capacity, n + 1))
 }
 
 /// Returns the bytes of log in these segments.

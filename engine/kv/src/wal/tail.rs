@@ -26,6 +26,8 @@ pub struct LogHold {
     from: AtomicU64,
     most: AtomicU64,
     lost: AtomicBool,
+    /// Whether the pinned log must survive a power cut.
+    is_durable: bool,
 }
 
 debug_by!(LogHold, "LogHold");
@@ -37,7 +39,19 @@ impl LogHold {
             from: AtomicU64::new(from),
             most: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
+            is_durable: false,
         }
+    }
+
+    /// Pins the log from this position on, at most `most` bytes, for a follower that resumes there
+    /// after a restart.
+    pub fn durable(from: Lsn, most: u64) -> LogHold {
+        LogHold { most: AtomicU64::new(most), is_durable: true, ..LogHold::new(from) }
+    }
+
+    /// Reports whether the pinned log must survive a power cut.
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
     }
 
     /// Sets the maximum number of bytes of log that it pins.
@@ -45,8 +59,18 @@ impl LogHold {
         self.most.store(most, Ordering::Relaxed);
     }
 
+    /// Returns the position from which it pins the log.
+    pub fn from(&self) -> Lsn {
+        self.from.load(Ordering::Relaxed)
+    }
+
+    /// Releases the whole log.
+    pub fn release(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
     /// Releases the log below this position.
-    fn move_to(&self, from: Lsn) {
+    pub fn move_to(&self, from: Lsn) {
         self.from.store(from, Ordering::Relaxed);
     }
 
@@ -78,6 +102,8 @@ pub struct SegmentPlace {
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedRecord {
+    /// Position of its first byte in the log.
+    pub begin: Lsn,
     /// Sequence number of its first operation.
     pub seq: Seq,
     /// Its operations.
@@ -167,10 +193,11 @@ impl LogFollower {
                 // A mark ends the file and occupies no position in the log (W7).
                 Ok(record) if record.mark => return Ok(None),
                 Ok(record) => {
+                    let begin = self.at;
                     self.at += record.size;
                     let (seq, payload) = (record.seq, record.payload.to_vec());
                     self.hold.move_to(self.at);
-                    return Ok(Some(FollowedRecord { seq, payload }));
+                    return Ok(Some(FollowedRecord { begin, seq, payload }));
                 }
                 Err(_) => reader.forget(),
             }

@@ -650,9 +650,10 @@ impl Wal {
         self.syncer.clone()
     }
 
-    /// Returns the total capacity in bytes of the retained segments, full or not, and their number.
-    pub fn retained_size(&self) -> (u64, usize) {
-        let (bytes, old) = retained_size(self.old.iter().map(|s| &s.info));
+    /// Returns the total capacity in bytes of the segments that end above `floor`, full or not, and
+    /// their number.
+    pub fn retained_size(&self, floor: Lsn) -> (u64, usize) {
+        let (bytes, old) = retained_size(self.old.iter().map(|s| &s.info), floor);
         (bytes + self.current.capacity, old + 1)
     }
 
@@ -669,9 +670,20 @@ impl Wal {
     /// Pins the whole present log for a follower. Returns the hold and the log's segments.
     pub fn hold(&mut self) -> (Arc<LogHold>, Vec<SegmentPlace>) {
         let places = self.places();
-        let hold = Arc::new(LogHold::new(places.first().map_or(self.end, |s| s.base)));
+        let hold = LogHold::new(places.first().map_or(self.end, |s| s.base));
+        (self.add_hold(hold), places)
+    }
+
+    /// Pins the log as the hold says.
+    pub fn add_hold(&mut self, hold: LogHold) -> Arc<LogHold> {
+        let hold = Arc::new(hold);
         self.holds.push(Arc::downgrade(&hold));
-        (hold, places)
+        hold
+    }
+
+    /// Reports whether any pinned log must survive a power cut.
+    pub fn has_durable_holds(&self) -> bool {
+        self.holds.iter().filter_map(Weak::upgrade).any(|hold| hold.is_durable())
     }
 
     /// Returns the segments that form the log without a gap up to its end, in order (W2).

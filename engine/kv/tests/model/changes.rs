@@ -1,16 +1,16 @@
-//! The change feed. A replica of the trees without hooks follows the store over the whole history
-//! and must have the same content.
+//! The change feed. A replica of the trees without hooks follows the store with a
+//! subscription, and must have the same content. It copies a snapshot only to begin.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use firn_kv::{BatchOp, Change, ChangeFeed, Db, ErrorKind};
+use firn_kv::{BatchOp, Change, ChangePosition, Db, ErrorKind, Subscription};
 
 use super::{Runner, tree_name};
 use crate::model::compare::{Outcome, ensure};
 use crate::model::setup::HOOKED;
 
-/// Bytes of log that a feed retains.
+/// Bytes of log that the subscription retains.
 const HOLD: u64 = 1 << 30;
 
 type Held = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -19,6 +19,8 @@ type Held = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 #[derive(Default)]
 pub struct Followed {
     seq: u64,
+    /// `None` before the first copy.
+    position: Option<ChangePosition>,
     /// Tree numbers by name.
     numbers: BTreeMap<String, u32>,
     held: Held,
@@ -72,13 +74,18 @@ impl Followed {
 }
 
 impl Runner<'_> {
-    /// Copies the state that a reader sees now into the replica, and opens a feed.
-    fn copied(&mut self, db: &Db) -> Outcome<ChangeFeed> {
-        let feed = db.changes_since(self.oracle.now(), HOLD)?;
-        let numbers = feed.trees().into_iter().collect();
-        let (seq, held) = (feed.seq(), content(db)?);
-        self.followed = Followed { seq, numbers, held };
-        Ok(feed)
+    /// Opens the subscription, and continues behind the last change that was applied.
+    fn subscribed(&mut self, db: &Db) -> Outcome<Subscription> {
+        let mut changes = db.subscribe("replica", HOLD)?;
+        if let Some(position) = self.followed.position {
+            changes.resume(position)?;
+            return Ok(changes);
+        }
+        let snapshot = changes.snapshot()?;
+        let numbers = changes.trees().into_iter().collect();
+        let (seq, held, position) = (snapshot.seq(), content(db)?, Some(changes.position()));
+        self.followed = Followed { seq, position, numbers, held };
+        Ok(changes)
     }
 
     /// Brings the replica up to date and compares it with the store.
@@ -86,33 +93,44 @@ impl Runner<'_> {
         let db = self.db()?.clone();
         let mut feed = match self.open.feed.take() {
             Some(feed) => feed,
-            None => match db.changes_since(self.followed.seq, HOLD) {
-                Err(e) if e.kind() == ErrorKind::Lagged => self.copied(&db)?,
-                feed => feed?,
-            },
+            None => self.subscribed(&db)?,
         };
-        let (mut is_loaded, mut is_copied) = (false, false);
-        loop {
-            match feed.next(Duration::ZERO) {
-                // Parts of the unneeded log of earlier openings may be missing.
-                Err(e) if e.kind() == ErrorKind::Lagged && !is_copied => {
-                    feed = self.copied(&db)?;
-                    is_copied = true;
-                }
-                change => {
-                    let Some(change) = change? else { break };
-                    is_loaded |= change.is_loaded();
-                    self.followed.apply(&change)?;
-                }
-            }
+        let mut is_loaded = false;
+        while let Some(change) = feed.next(Duration::ZERO)? {
+            is_loaded |= change.is_loaded();
+            self.followed.apply(&change)?;
+        }
+        self.followed.position = Some(feed.position());
+        feed.acknowledge(self.followed.seq)?;
+        ensure(!feed.is_snapshot_due(), || {
+            "a snapshot is due after an acknowledgement".to_owned()
+        })?;
+        if self.followed.seq.is_multiple_of(3) {
+            feed.persist()?;
         }
         let (seq, now) = (self.followed.seq, self.oracle.now());
-        ensure(seq == now && feed.seq() == seq, || format!("followed to {seq}, not to {now}"))?;
+        ensure(seq == now && feed.position().seq == seq, || {
+            format!("followed to {seq}, not to {now}")
+        })?;
+        let mut beside = db.changes_since(seq, HOLD)?;
+        ensure(beside.next(Duration::ZERO)?.is_none(), || "a change behind the last".to_owned())?;
+        let all = db.subscriptions();
+        ensure(
+            all.len() == 1
+                && (all[0].seq, all[0].behind, all[0].is_snapshot_due) == (seq, 0, false),
+            || format!("at {seq}, but {all:?}"),
+        )?;
         let numbers: BTreeMap<String, u32> = feed.trees().into_iter().collect();
         let followed = &mut self.followed;
         followed.held.retain(|name, _| followed.numbers.get(name) == numbers.get(name));
         followed.numbers = numbers;
         self.open.feed = Some(feed);
+        if seq.is_multiple_of(16) {
+            // The next time it begins again with a snapshot.
+            self.open.feed = None;
+            self.followed.position = None;
+            db.drop_subscription("replica")?;
+        }
         let there = content(&db)?;
         if is_loaded {
             self.followed.held = there;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_crash::Cut;
 use firn_kv::{
-    Batch, BatchOp, ChangeFeed, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Transaction,
+    Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Snapshot, Subscription, Transaction,
     Tree, TreeOptions,
 };
 use firn_testkit::history::{HistoryKey, HistoryOp, SLOTS, TREES, Write};
@@ -63,7 +63,7 @@ struct Open {
     snapshots: [Option<Frozen>; SLOTS],
     transactions: [Option<(Transaction, oracle::OracleTransaction)>; SLOTS],
     trees: [Option<Tree>; TREES],
-    feed: Option<ChangeFeed>,
+    feed: Option<Subscription>,
     db: Option<Db>,
 }
 

@@ -359,6 +359,40 @@ fn follow(db: &Db, mut feed: ChangeFeed, done: &AtomicBool) {
     assert!(feed.trees().len() >= TREES && seq <= db.stats().seq);
 }
 
+/// Follows a subscription while the writers run, until they are done, and acknowledges the changes.
+/// No change may be missing, also across openings.
+fn subscribe(db: &Db, done: &AtomicBool) {
+    let mut changes = db.subscribe("beside", 1 << 30).unwrap();
+    if changes.is_snapshot_due() {
+        let snapshot = changes.snapshot().unwrap();
+        changes.acknowledge(snapshot.seq()).unwrap();
+    }
+    let mut seq = changes.position().seq;
+    loop {
+        let is_over = done.load(Ordering::Acquire);
+        while let Some(change) = changes.next(Duration::ZERO).unwrap() {
+            assert_eq!(*change.seqs().start(), seq + 1);
+            seq = *change.seqs().end();
+            if seq.is_multiple_of(7) {
+                changes.acknowledge(seq).unwrap();
+            }
+            if seq.is_multiple_of(61) {
+                changes.persist().unwrap();
+                changes.resume(changes.position()).unwrap();
+            }
+        }
+        let info = db.subscriptions().pop().unwrap();
+        assert!(info.seq <= seq && !info.is_snapshot_due, "{info:?}");
+        if is_over {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    if seq.is_multiple_of(5) {
+        db.drop_subscription("beside").unwrap();
+    }
+}
+
 /// Opens a reader while the writers run, and checks that batches are atomic.
 fn read_only(setup: &Setup, place: &Place) {
     let options = DbOptions { read_only: true, ..setup.db.clone() };
@@ -424,6 +458,7 @@ fn play(seed: u64, steps: u64) {
             let (db, trees, setup, place) = (&db, &trees[..], &setup, &place);
             let mut beside = vec![s.spawn(|| read(db, trees, &done))];
             beside.push(s.spawn(|| follow(db, feed, &done)));
+            beside.push(s.spawn(|| subscribe(db, &done)));
             let other = rng.fork();
             beside.push(s.spawn(|| rearrange(setup, place, db, trees, &done, other)));
             let writers: Vec<_> = owns

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, Edit, ManifestGap, ManifestState, PersistedOptions, TableMeta, manifest_name,
+    self, Edit, ManifestGap, ManifestState, PersistedOptions, SnapshotDue, SubscriptionState,
+    TableMeta, manifest_name,
 };
 use firn_kv::{Error, ErrorKind, FilterAllocation};
 use firn_tools::escape;
@@ -71,6 +72,33 @@ fn writer_text(w: &LogWriter) -> String {
     format!("log from segment {} on, position {}: writer {:016x}", w.from, w.base, w.id)
 }
 
+fn subscription_json(s: &SubscriptionState) -> Value {
+    let due = match s.snapshot_due {
+        SnapshotDue::No => "no",
+        SnapshotDue::New => "new",
+        SnapshotDue::Lost => "lost",
+    };
+    json!({
+        "name": s.name, "seq": s.seq, "position": s.position, "max_log_bytes": s.max_log_bytes,
+        "snapshot_due": due,
+    })
+}
+
+fn subscription_text(s: &SubscriptionState) -> String {
+    let due = match s.snapshot_due {
+        SnapshotDue::No => "",
+        SnapshotDue::New => "; its consumer has acknowledged nothing yet",
+        SnapshotDue::Lost => "; the log has lost changes, so its consumer needs a snapshot",
+    };
+    format!(
+        "subscription {:?}: acknowledged to sequence number {}, retains at most {} of log from position {}{due}",
+        s.name,
+        s.seq,
+        bytes(s.max_log_bytes),
+        s.position
+    )
+}
+
 fn state_json(s: &ManifestState) -> Value {
     let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| meta_json(t)).collect::<Vec<_>>()});
     let tree = |t: &manifest::TreeState| {
@@ -84,6 +112,7 @@ fn state_json(s: &ManifestState) -> Value {
         "id": s.id, "created_micros": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(), "parent": s.parent,
         "log_writers": s.writers.iter().map(writer_json).collect::<Vec<_>>(),
+        "subscriptions": s.subscriptions.values().map(subscription_json).collect::<Vec<_>>(),
     })
 }
 
@@ -111,6 +140,10 @@ fn edit_json(e: &Edit) -> Value {
         Edit::LogWriters { writers } => {
             json!({"edit": "log writers", "log_writers": writers.iter().map(writer_json).collect::<Vec<_>>()})
         }
+        Edit::SetSubscription(s) => {
+            json!({"edit": "set subscription", "subscription": subscription_json(s)})
+        }
+        Edit::DropSubscription { name } => json!({"edit": "drop subscription", "name": name}),
     }
 }
 
@@ -163,6 +196,8 @@ fn edit_text(e: &Edit) -> String {
             ),
             None => "no log writers".to_owned(),
         },
+        Edit::SetSubscription(s) => subscription_text(s),
+        Edit::DropSubscription { name } => format!("drop subscription {name:?}"),
     }
 }
 
@@ -181,6 +216,9 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
         s.last_seq,
         s.wal_floor
     )?;
+    for subscription in s.subscriptions.values() {
+        writeln!(screen.out, "{}", subscription_text(subscription))?;
+    }
     for t in s.trees.values() {
         writeln!(
             screen.out,

@@ -133,7 +133,7 @@ impl RecoveredHistory {
                 facts.flushed = facts.flushed.max(flushed.unwrap_or(0));
             }
             Edit::Counters { wal_floor, .. } => self.log_floor = self.log_floor.max(*wal_floor),
-            Edit::LogWriters { .. } => {}
+            Edit::LogWriters { .. } | Edit::SetSubscription(_) | Edit::DropSubscription { .. } => {}
         }
     }
 

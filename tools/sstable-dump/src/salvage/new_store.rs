@@ -11,7 +11,9 @@ use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::iterator::opener::table_path;
-use firn_kv::internals::manifest::{CURRENT, ManifestState, RunState, TableMeta, TreeState};
+use firn_kv::internals::manifest::{
+    CURRENT, ManifestState, RunState, SnapshotDue, TableMeta, TreeState,
+};
 use firn_kv::internals::wal::{self, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io;
@@ -258,6 +260,8 @@ pub fn write(
             progress.at(done);
         })?;
     }
+    // The log that they need is not copied.
+    state.subscriptions.values_mut().for_each(|s| s.snapshot_due = SnapshotDue::Lost);
     finish_store(names, out, state, report)
 }
 

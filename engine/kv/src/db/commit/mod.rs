@@ -13,11 +13,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
+use crate::base::ops::TreeId;
 use crate::base::visible_seq::VisibleSeq;
 use crate::db::scheduler::gate::CloseGate;
 use crate::util::sync::{Mutex, rank};
 use crate::wal::{Lsn, Syncer, TornTail, Wal};
 
+use mem_handle::MemHandle;
 use write_state::{WriteState, Writing};
 
 /// Log, sequence numbers and group commit of an open store.
@@ -109,6 +111,25 @@ impl CommitPipeline {
         self.gate.check_writable()?;
         self.sync_to(end)?;
         Ok(end)
+    }
+
+    /// Returns the position below which no tree needs the log once these memtables are flushed. If
+    /// subscriptions pin the log, the log below it is durable: recovery does not check it.
+    pub fn durable_floor(&self, flushed: &[(TreeId, &MemHandle)]) -> Lsn {
+        let mut w = self.lock();
+        let floor = w.wal_floor(flushed);
+        match w.log() {
+            Some(wal) if wal.has_durable_holds() => floor.min(wal.syncer().synced()),
+            _ => floor,
+        }
+    }
+
+    /// Returns once the log is durable up to `lsn`. Makes all of it durable if a sync is needed.
+    pub fn sync_beyond(&self, lsn: Lsn) -> Result<()> {
+        if self.syncer.get().is_some_and(|s| s.synced() < lsn) {
+            self.sync_log()?;
+        }
+        Ok(())
     }
 
     /// Returns when the log is durable up to `lsn`.

@@ -238,12 +238,15 @@ impl WriteState {
         WrittenSum { ops: self.ops, bytes: self.bytes }
     }
 
-    /// Reports whether the log has more than [`MANY_SEGMENTS`] segments or takes more than `limit`
-    /// bytes, in full segments or not.
+    /// Reports whether the memtables need more than [`MANY_SEGMENTS`] segments of the log, or more
+    /// than `limit` bytes, in full segments or not. Segments that only followers pin do not count.
     pub fn is_log_long(&self, limit: u64) -> bool {
+        let floor = self.wal_floor(&[]);
         let (bytes, segments) = match (&self.wal, &self.found) {
-            (Some(wal), _) => wal.retained_size(),
-            (None, found) => found.as_ref().map_or((0, 0), |f| wal::retained_size(&f.segments)),
+            (Some(wal), _) => wal.retained_size(floor),
+            (None, found) => {
+                found.as_ref().map_or((0, 0), |f| wal::retained_size(&f.segments, floor))
+            }
         };
         bytes > limit || segments > MANY_SEGMENTS
     }

@@ -24,6 +24,7 @@ use crate::wal::Lsn;
 use crate::wal::tail::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
 use crate::db::handle::handles::{CloseHandle, Db};
+use crate::db::handle::ttl;
 use crate::db::inner::DbInner;
 use crate::db::scheduler::gate::closed;
 use crate::db::versions::tree::TreeInner;
@@ -71,6 +72,31 @@ impl Change {
     pub fn ops(&self) -> ChangeOps<'_> {
         ChangeOps { change: self, ops: OpReader::new(self.bytes.as_deref().unwrap_or_default()) }
     }
+
+    /// Returns the operations as [`ops`](Change::ops) does, but the values of a
+    /// [`TtlTree`](crate::TtlTree) as they were put, with their deadlines.
+    pub fn decoded_ops(&self) -> impl Iterator<Item = DecodedOp<'_>> {
+        self.ops().map(|op| match op {
+            BatchOp::Put { tree, key, value } if self.is_ttl(tree) => {
+                let (expires_micros, value) = ttl::decode(value);
+                DecodedOp { op: BatchOp::Put { tree, key, value }, expires_micros }
+            }
+            op => DecodedOp { op, expires_micros: None },
+        })
+    }
+
+    fn is_ttl(&self, tree: &str) -> bool {
+        self.trees.iter().any(|t| t.name == tree && t.is_ttl())
+    }
+}
+
+/// An operation of a [`Change`] with its deadline: [`Change::decoded_ops`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedOp<'a> {
+    /// The operation. The value of a put is without its deadline.
+    pub op: BatchOp<'a>,
+    /// Deadline of the value in microseconds since 1970; `None` if it never expires.
+    pub expires_micros: Option<u64>,
 }
 
 impl fmt::Debug for Change {
@@ -184,16 +210,48 @@ impl Db {
             return Err(lagged(seq + 1, Some(oldest)));
         }
         let at = from.unwrap_or_default();
+        ChangeFeed::begin(&self.handle, (hold, inherited), at, seq, most)
+    }
+}
+
+impl ChangeFeed {
+    /// Begins a feed of the changes above `seq`, whose records begin at the log position `at` or
+    /// behind it.
+    pub(super) fn at(
+        handle: &Arc<CloseHandle>,
+        at: Lsn,
+        seq: Seq,
+        most: u64,
+    ) -> Result<ChangeFeed> {
+        let (hold, segments, inherited) = pin_log(&handle.inner)?;
+        if segments.first().is_none_or(|s| s.base > at) {
+            return Err(lagged(seq + 1, oldest_change(&handle.inner)?));
+        }
+        ChangeFeed::begin(handle, (hold, inherited), at, seq, most)
+    }
+
+    fn begin(
+        handle: &Arc<CloseHandle>,
+        (hold, inherited): (Arc<LogHold>, Lsn),
+        at: Lsn,
+        seq: Seq,
+        most: u64,
+    ) -> Result<ChangeFeed> {
+        let inner = &handle.inner;
         let follower = LogFollower::new(&inner.env, inner.versions.dir(), at, hold);
-        let handle = self.handle.clone();
+        let handle = handle.clone();
         let mut feed = ChangeFeed { handle, follower, inherited, next: seq + 1, ahead: None };
         feed.skip()?;
         feed.follower.hold().bound(most);
         Ok(feed)
     }
-}
 
-impl ChangeFeed {
+    /// Returns the log position behind everything that was reported. The records of all later
+    /// changes are behind it.
+    pub(super) fn position(&self) -> Lsn {
+        self.ahead.as_ref().map_or(self.follower.at(), |record| record.begin)
+    }
+
     /// Returns the next change. Waits for it for at most `wait`; `None` if none came.
     ///
     /// # Errors
@@ -301,7 +359,7 @@ fn last_of(record: &FollowedRecord) -> Result<Seq> {
     Ok(record.seq + u64::max(count, 1) - 1)
 }
 
-fn lagged(wanted: Seq, oldest: Option<Seq>) -> Error {
+pub(super) fn lagged(wanted: Seq, oldest: Option<Seq>) -> Error {
     let has =
         oldest.map_or(String::new(), |oldest| format!(" (the oldest that it has is {oldest})"));
     Error::new(

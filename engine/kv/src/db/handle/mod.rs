@@ -13,6 +13,7 @@ pub mod range;
 pub mod readable;
 mod scan;
 pub mod snapshot;
+pub mod subscription;
 pub mod tables;
 mod tree;
 pub mod ttl;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::base::error::{Error, Result};
 use crate::base::hooks::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, Summary,
-    SummaryPass,
+    SummaryPass, TTL_FILTER,
 };
 use crate::base::key::Kind;
 use crate::base::options::TreeOptions;
@@ -45,6 +45,11 @@ fn deadline(stored: &[u8]) -> Option<u64> {
     stored.first_chunk().map(|head| u64::from_le_bytes(*head))
 }
 
+/// Divides a stored value into its deadline, `None` if it never expires, and the user's value.
+pub(super) fn decode(stored: &[u8]) -> (Option<u64>, &[u8]) {
+    (deadline(stored).filter(|d| *d < NEVER), stored.get(HEAD..).unwrap_or_default())
+}
+
 fn encode(deadline: u64, value: &[u8]) -> Vec<u8> {
     [&deadline.to_le_bytes(), value].concat()
 }
@@ -57,7 +62,7 @@ pub struct TtlValue(Value);
 impl TtlValue {
     /// Returns the deadline in microseconds since 1970; `None` if the value never expires.
     pub fn expires_micros(&self) -> Option<u64> {
-        deadline(&self.0).filter(|d| *d < NEVER)
+        decode(&self.0).0
     }
 }
 
@@ -65,7 +70,7 @@ impl Deref for TtlValue {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0.get(HEAD..).unwrap_or_default()
+        decode(&self.0).1
     }
 }
 
@@ -432,7 +437,7 @@ struct TtlHooks;
 
 impl CompactionFilter for TtlHooks {
     fn name(&self) -> &str {
-        "firn.ttl"
+        TTL_FILTER
     }
 
     fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {

@@ -234,12 +234,15 @@ fn write_tables(db: &DbInner, all: &mut [Flush<'_>]) -> Result<()> {
     if all.iter().any(|f| !f.tables.is_empty()) {
         db.env.sync_dir(db.versions.dir())?;
     }
-    // Syncs the log up to the end of these memtables, unless no tree needs earlier log once
-    // they are in tables. That cannot change, because later writes are appended after it.
+    // Syncs the log up to the end of these memtables, unless neither a tree nor a subscription
+    // needs earlier log once they are in tables. For trees that cannot change, because later
+    // writes are appended after it. A subscription syncs the log when it begins.
     let done: Vec<_> = all.iter().map(|f| (f.tree.id, &*f.sealed)).collect();
     let end = all.iter().map(|f| f.end).max().unwrap_or(0);
-    let floor = db.commit.lock().wal_floor(&done);
-    if floor < end { db.commit.sync_to(end) } else { Ok(()) }
+    let mut w = db.commit.lock();
+    let is_needed = w.wal_floor(&done) < end || w.log().is_some_and(|wal| wal.has_durable_holds());
+    drop(w);
+    if is_needed { db.commit.sync_to(end) } else { Ok(()) }
 }
 
 /// Counts and reports a finished flush. `nanos` is its duration, or its share if several were

@@ -80,7 +80,7 @@ pub fn install_changes(db: &DbInner, changes: Vec<VersionChange<'_>>) -> Result<
         let before = c.state().wal_floor;
         let flushed: Vec<_> =
             changes.iter().filter_map(|change| Some((change.tree.id, change.flushed?.0))).collect();
-        floor = before.max(db.commit.lock().wal_floor(&flushed));
+        floor = before.max(db.commit.durable_floor(&flushed));
         c.set_wal_floor(floor);
         let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
         if let Err(e) = durable::log_edits(db, &mut c, edits.clone()) {

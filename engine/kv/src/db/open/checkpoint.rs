@@ -107,6 +107,7 @@ fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<()> {
         // The copy starts with its own log, after all writes that its tables hold.
         state.wal_floor = end;
         state.writers.clear();
+        state.subscriptions.clear();
         // It is a separate store from now on. Its tables retain the identity of the stores that
         // wrote them.
         state.parent = Some(state.id);

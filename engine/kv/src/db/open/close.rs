@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::db::write::slowdown;
+use crate::db::write::{durable, slowdown};
 use crate::wal::Wal;
 
 use crate::db::inner::DbInner;
@@ -39,8 +39,9 @@ pub fn close_store(db: &DbInner) -> Result<()> {
     // Releases replaced views: after this, no code removes the tables that they hold.
     advance_epoch();
     db.versions.opener().delete_obsolete_files();
-    let (read_only_error, wal) = {
+    let (acknowledged, read_only_error, wal) = {
         let mut c = db.versions.lock_catalog();
+        let acknowledged = durable::log_subscriptions(db, &mut c);
         let mut w = db.commit.lock();
         // Checked under the lock of the manifest: a cleanly closed log states that the
         // durability of every frame is known.
@@ -60,7 +61,7 @@ pub fn close_store(db: &DbInner) -> Result<()> {
             // the last handle.
             t.view.load_full().memtables().for_each(|m| db.memory.release(m));
         }
-        (read_only_error, w.take_log())
+        (acknowledged, read_only_error, w.take_log())
     };
     // After a failure the contents of log and manifest are unknown. They are left as they are:
     // the log without its last mark.
@@ -70,5 +71,5 @@ pub fn close_store(db: &DbInner) -> Result<()> {
     db.scheduler.queue().signal_done();
     // Another Db that requests memory of this one may hold a reference for a moment longer.
     db.versions.unlock_directory();
-    ended
+    ended.and(acknowledged)
 }

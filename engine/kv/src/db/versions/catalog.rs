@@ -11,9 +11,13 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::format_version::FormatVersion;
 use crate::base::key::Seq;
 use crate::env::Env;
-use crate::manifest::{CleanEnd, Edit, FoundManifest, LiveFiles, Manifest, manifest_name};
+use crate::manifest::{
+    CleanEnd, Edit, FoundManifest, LiveFiles, Manifest, SubscriptionState, manifest_name,
+};
+use crate::util::sorted_map::SortedMap;
 
 use crate::db::scheduler::gate::opened_read_only;
+use crate::db::versions::subscription_point::SubscriptionPoint;
 
 /// Manifest and the state that it records.
 pub struct TreeCatalog {
@@ -27,6 +31,8 @@ pub struct TreeCatalog {
     number: u64,
     /// Position at which the found manifest can be continued; `None` once that has been tried.
     clean_end: Option<CleanEnd>,
+    /// Positions of the subscriptions, by name, once the store has begun to write.
+    subscriptions: SortedMap<String, Arc<SubscriptionPoint>>,
     /// Whether the log is being replayed. Edits then change only the state, and the manifest that
     /// the open begins contains them.
     is_replaying: bool,
@@ -58,7 +64,16 @@ impl TreeCatalog {
     pub fn new(env: Arc<dyn Env>, dir: PathBuf, found: FoundManifest) -> TreeCatalog {
         let FoundManifest { state, number, end: clean_end } = found;
         let state = LiveFiles::new(state);
-        TreeCatalog { env, dir, state, manifest: None, number, clean_end, is_replaying: true }
+        TreeCatalog {
+            env,
+            dir,
+            state,
+            manifest: None,
+            number,
+            clean_end,
+            subscriptions: SortedMap::new(),
+            is_replaying: true,
+        }
     }
 
     /// Returns the live files and trees.
@@ -69,6 +84,36 @@ impl TreeCatalog {
     /// Returns the number of the current manifest.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the position of a subscription.
+    pub fn subscription(&self, name: &str) -> Option<&Arc<SubscriptionPoint>> {
+        self.subscriptions.get(name)
+    }
+
+    /// Adds the position of a subscription, which the state contains.
+    pub fn add_subscription(&mut self, name: &str, point: Arc<SubscriptionPoint>) {
+        self.subscriptions.insert(name.to_owned(), point);
+    }
+
+    /// Removes the position of a dropped subscription.
+    pub fn remove_subscription(&mut self, name: &str) {
+        if let Some(point) = self.subscriptions.remove(name) {
+            point.set_dropped();
+        }
+    }
+
+    /// Returns the states of the subscriptions whose positions have changed since the last edits.
+    fn moved_subscriptions(&self) -> impl Iterator<Item = SubscriptionState> + '_ {
+        self.state.subscriptions.values().filter_map(|before| {
+            let now = self.subscriptions.get(&before.name)?.state(before);
+            (now != *before).then_some(now)
+        })
+    }
+
+    /// Reports whether the position of a subscription has changed since the last edits.
+    pub fn has_moved_subscriptions(&self) -> bool {
+        self.moved_subscriptions().next().is_some()
     }
 
     /// Allocates the next file number. The next version edit records it in the manifest.
@@ -150,8 +195,8 @@ impl TreeCatalog {
         if self.manifest.as_ref().is_some_and(Manifest::is_torn) { self.renew() } else { Ok(()) }
     }
 
-    /// Writes edits as one atomic group, with the present counters. After a failed append, the
-    /// state in memory is unchanged.
+    /// Writes edits as one atomic group, with the present counters and positions of subscriptions.
+    /// After a failed append, the state in memory is unchanged.
     pub fn log_edits(&mut self, edits: Vec<Edit>, last_seq: Seq) -> Edited {
         if self.is_replaying {
             return self.state.apply_all(&edits).map(drop).map_err(EditFailure::passing);
@@ -165,9 +210,12 @@ impl TreeCatalog {
     }
 
     fn append(&mut self, mut edits: Vec<Edit>, last_seq: Seq) -> Edited {
+        let moved: Vec<_> = self.moved_subscriptions().collect();
         let Some(manifest) = &mut self.manifest else {
             return Err(EditFailure::passing(opened_read_only()));
         };
+        // The edits of the caller come last: they may drop a subscription.
+        edits.splice(0..0, moved.into_iter().map(Edit::SetSubscription));
         let state = &mut self.state;
         edits.push(Edit::Counters {
             next_file: state.next_file,
@@ -179,6 +227,10 @@ impl TreeCatalog {
             state.undo(undo);
             let is_unwritten = manifest.is_torn() || error.kind() == ErrorKind::InvalidArgument;
             return Err(EditFailure { error, is_final: !is_unwritten });
+        }
+        // Only now may the log before these positions be released.
+        for s in self.state.subscriptions.values() {
+            self.subscriptions.get(&s.name).iter().for_each(|point| point.persisted(s.position));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod live_blobs;
 pub mod open_trees;
 pub mod snapshots;
+pub mod subscription_point;
 pub mod tree;
 pub mod view;
 

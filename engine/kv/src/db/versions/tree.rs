@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hooks::TTL_FILTER;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
@@ -88,6 +89,8 @@ pub struct TreeInner {
     /// Whether the caller has provided every hook that the manifest names, so that compactions may
     /// run.
     hooked: AtomicBool,
+    /// Whether its values have deadlines ([`TtlTree`](crate::TtlTree)), which never changes.
+    is_ttl: bool,
 }
 
 /// Owner of a job.
@@ -198,6 +201,7 @@ impl TreeInner {
             files: Mutex::new(files),
             lifecycle: AtomicU32::new(LIVE),
             hooked: AtomicBool::new(hooked),
+            is_ttl: state.options.compaction_filter.as_deref() == Some(TTL_FILTER),
         }))
     }
 
@@ -339,6 +343,11 @@ impl TreeInner {
     /// Reports whether compactions may run.
     pub fn is_hooked(&self) -> bool {
         self.hooked.load(Ordering::Acquire)
+    }
+
+    /// Reports whether its values have deadlines.
+    pub fn is_ttl(&self) -> bool {
+        self.is_ttl
     }
 
     /// Sets the options with their hooks; `hooked` means that no hook is missing. The caller holds

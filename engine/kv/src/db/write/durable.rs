@@ -4,16 +4,20 @@
 //! Invariant: a Db has a log from its first manifest on. So a log that is missing later is known to
 //! be lost.
 
+use std::sync::Arc;
+
 use crate::base::error::{Error, Result};
 use crate::base::format_version::FormatVersion;
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::options::ReadMode;
 use crate::manifest::{Edit, ManifestState};
+use crate::wal::tail::LogHold;
 use crate::wal::{RecoveredLog, Wal};
 
 use crate::db::inner::DbInner;
 use crate::db::scheduler::gate::{CloseGate, closed};
 use crate::db::versions::catalog::{EditFailure, TreeCatalog};
+use crate::db::versions::subscription_point::SubscriptionPoint;
 
 /// Writes edits as one atomic group, with the current counters. After a failure nothing has
 /// changed in memory. If only space or a similar resource was missing, or the manifest would
@@ -66,8 +70,38 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
     let writers = writers_from_now_on(c.state(), &found, &wal);
     c.begin(Edit::LogWriters { writers }, db.commit.visible().now())
         .map_err(|e| edit_failed(&db.gate, e))?;
+    let lost = resume_subscriptions(db, c, &mut wal, &found);
     db.commit.begin(wal);
-    Ok(())
+    // The log may grow beyond their positions from now on.
+    if lost { log_edits(db, c, vec![]) } else { Ok(()) }
+}
+
+/// Pins the log that subscriptions need. Reports whether the log has lost records that one of them
+/// may have reported, so that their consumers must copy a snapshot first.
+fn resume_subscriptions(
+    db: &DbInner,
+    c: &mut TreeCatalog,
+    wal: &mut Wal,
+    found: &RecoveredLog,
+) -> bool {
+    let is_damaged = db.commit.torn().is_some_and(|torn| torn.proof.is_some());
+    let mut lost = false;
+    let all: Vec<_> = c.state().subscriptions.values().cloned().collect();
+    for state in all {
+        let hold = wal.add_hold(LogHold::durable(state.position, state.max_log_bytes));
+        let point = SubscriptionPoint::new(&state, hold);
+        if is_damaged || state.position > found.end {
+            point.release();
+            lost = true;
+        }
+        c.add_subscription(&state.name, Arc::new(point));
+    }
+    lost
+}
+
+/// Writes the acknowledged positions of subscriptions to the manifest, if they have changed.
+pub fn log_subscriptions(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
+    if c.has_begun() && c.has_moved_subscriptions() { log_edits(db, c, vec![]) } else { Ok(()) }
 }
 
 /// Raises the format version of the store's files to the newest.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, encode_uses};
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
-    self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions, TableMeta,
-    TreeState, manifest_name,
+    self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions,
+    SubscriptionState, TableMeta, TreeState, manifest_name,
 };
 use firn_kv::internals::util::coding::u32_at;
 use firn_kv::policy::{self, ParameterKind, Policy};
@@ -71,6 +71,8 @@ fn edit(e: &Edit) -> Value {
             json!({"counters": {"next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor}})
         }
         Edit::LogWriters { writers: all } => json!({"log_writers": {"writers": writers(all)}}),
+        Edit::SetSubscription(s) => json!({"set_subscription": subscription(s)}),
+        Edit::DropSubscription { name } => json!({"drop_subscription": {"name": name}}),
     }
 }
 
@@ -78,10 +80,17 @@ fn state(s: &ManifestState) -> Value {
     let mut out = json!({
         "store_id": s.id, "created": s.created_micros, "next_file": s.next_file, "last_seq": s.last_seq, "wal_floor": s.wal_floor,
         "next_tree": s.next_tree, "trees": s.trees.values().map(tree).collect::<Vec<_>>(),
-        "writers": writers(&s.writers),
+        "writers": writers(&s.writers), "subscriptions": s.subscriptions.values().map(subscription).collect::<Vec<_>>(),
     });
     s.parent.iter().for_each(|id| out["parent"] = (*id).into());
     out
+}
+
+fn subscription(s: &SubscriptionState) -> Value {
+    json!({
+        "name": s.name, "seq": s.seq, "position": s.position, "max_log_bytes": s.max_log_bytes,
+        "snapshot_due": s.snapshot_due as u8,
+    })
 }
 
 fn writers(all: &[LogWriter]) -> Value {
