@@ -422,19 +422,19 @@ fn subscribed(db: &Db, rng: &mut Rng) -> Checked<()> {
             return wrong(format!("the subscription {name} returns {first} after {seq}"));
         }
         seq = last;
-        if rng.one_in(3) {
+        if rng.below(3) == 0 {
             match changes.acknowledge(seq) {
                 Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
                 done => done?,
             }
         }
     }
-    if rng.one_in(50) { Ok(db.drop_subscription(&name)?) } else { Ok(()) }
+    if rng.below(50) == 0 { Ok(db.drop_subscription(&name)?) } else { Ok(()) }
 }
 
 /// Follows the last changes: each number once, in order, unless the log lacks some of them.
 fn follow(db: &Db, rng: &mut Rng) -> Checked<()> {
-    if rng.one_in(4) {
+    if rng.below(4) == 0 {
         return subscribed(db, rng);
     }
     let from = db.stats().seq.saturating_sub(rng.below(1000));
