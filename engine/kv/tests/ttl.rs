@@ -401,4 +401,8 @@ fn a_change_feed_decodes_values_with_deadlines() {
     // Also if the tree was not opened with its hooks.
     let db = Db::open_in(env.clone(), "/db", DbOptions::default()).unwrap();
     check(&db, &mut db.subscribe("cache", 1 << 30).unwrap());
+    let stored = db.existing_tree("sessions").unwrap();
+    let b = stored.get("b").unwrap().unwrap();
+    assert_eq!(stored.split_deadline(&b), (None, &b"2"[..]));
+    assert!(b.len() > 1 && db.existing_tree("plain").unwrap().split_deadline(&b) == (None, &*b));
 }

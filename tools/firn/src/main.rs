@@ -13,6 +13,7 @@ mod check;
 mod cql;
 mod explain;
 mod families;
+mod follow;
 mod inspect;
 mod keys;
 mod live;
@@ -100,6 +101,9 @@ enum FirnCommand {
     /// Show the content of the store and its cost
     #[command(after_help = inspect::STATS_EXAMPLES)]
     Stats(inspect::StatsArgs),
+    /// Print the changes of a store since the last time, as JSON
+    #[command(after_help = follow::EXAMPLES)]
+    Follow(follow::FollowArgs),
     /// Show a running store as a live page
     #[command(after_help = live::EXAMPLES)]
     Live(live::LiveArgs),
@@ -224,6 +228,7 @@ fn main() -> ExitCode {
         FirnCommand::Delete(args) => edit::delete(global, args),
         FirnCommand::Explain(args) => explain::run(global, args),
         FirnCommand::Stats(args) => inspect::stats(global, args),
+        FirnCommand::Follow(args) => follow::run(global, args),
         FirnCommand::Live(args) => live::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),

@@ -12,6 +12,7 @@ mod cql;
 mod explain;
 mod export;
 mod floors;
+mod follow;
 mod install;
 mod kills;
 mod live;

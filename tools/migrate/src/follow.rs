@@ -20,12 +20,10 @@ use std::time::Duration;
 
 use firn_cassandra::{NodeCell, NodeCellState, NodeEvent, NodeRow};
 use firn_cql::Session;
-use firn_kv::{BatchOp, Change, ChangeFeed, DbOptions, Env, ErrorKind, MemEnv, Seq, TreeOptions};
-use firn_table_events::{ExportedTable, MOST_LIST_RUNS, cql_trouble, model_trouble};
+use firn_kv::{BatchOp, Change, ChangeFeed, ErrorKind, MemEnv, Seq};
+use firn_table_events::{ExportedTable, MOST_LIST_RUNS, MirrorStore, cql_trouble};
 use firn_tools::output::{Done, Failure, Progress, things};
-use firn_wide::internals::store::{
-    CellStore, FamilySpec, Partitions, StoreFamily, StoreMutation, StoreOptions, StoreView,
-};
+use firn_wide::internals::store::{Partitions, StoreFamily, StoreView};
 
 use crate::cluster_export::{ClusterExport, ConditionFilter, OutgoingTable};
 use crate::counters::{CountedRow, add_followed, counted, journal_key};
@@ -38,8 +36,6 @@ use crate::target::{MigrateTarget, PartitionBatch};
 const ROUND: usize = 5_000;
 /// or when no change came for this long.
 const WAIT: Duration = Duration::from_millis(100);
-/// Memtable budget of the mirror in bytes.
-const MIRROR_BUDGET: usize = 64 << 20;
 /// Maximum number of remembered lists with a raised timestamp.
 const MOST_RAISED: usize = 100_000;
 
@@ -77,7 +73,7 @@ pub struct Follower {
     feed: ChangeFeed,
     /// The sequence number at the start.
     began: Seq,
-    store: CellStore,
+    store: MirrorStore,
     tables: Vec<FollowedTable>,
     /// Timestamps of sent lists, if they differ from those of their elements.
     raised: RaisedLists,
@@ -118,57 +114,6 @@ fn lagged(e: firn_kv::Error) -> Failure {
     }
 }
 
-/// Creates an in-memory store with the column families of these tables.
-fn mirror(outward: &ClusterExport) -> Done<(CellStore, Vec<StoreFamily>)> {
-    let env: Arc<dyn Env> = Arc::new(MemEnv::new(outward.env.random()));
-    let db = DbOptions {
-        background_threads: 0,
-        memory_budget: MIRROR_BUDGET,
-        wal_segment: 1 << 20,
-        ..DbOptions::default()
-    };
-    let options = StoreOptions { db, clock: None, ..StoreOptions::default() };
-    let store = CellStore::open_in(env, "mirror", options).map_err(model_trouble)?;
-    let mut families = vec![];
-    for table in &outward.tables {
-        let family = table.exported.family();
-        let spec = FamilySpec {
-            id: family.id(),
-            layout: family.layout().clone(),
-            counter: family.is_counter(),
-            gc_grace: u32::MAX,
-            indexes: vec![],
-            tree: TreeOptions::default(),
-            has_views: false,
-        };
-        let mirrored = store.open_family(spec).map_err(model_trouble)?;
-        if !family.is_counter() {
-            know_deletions(&store, &mirrored)?;
-        }
-        families.push(mirrored);
-    }
-    Ok((store, families))
-}
-
-/// Marks a column family as possibly having deletions of each type: changes are put in as stored.
-fn know_deletions(store: &CellStore, family: &StoreFamily) -> Done {
-    let mut place = vec![];
-    let layout = family.layout();
-    layout.put_static(&1_u16.to_be_bytes(), &mut place).map_err(model_trouble)?;
-    let mut all = StoreMutation::new(b"any");
-    all.delete_complex(family, &place, 1);
-    all.delete_row(family, &place, 1);
-    all.delete_range(
-        family,
-        &[firn_wide::internals::key::ROWS],
-        &[firn_wide::internals::key::ROWS + 1],
-        1,
-    );
-    all.delete_partition(family, 1);
-    store.apply(&[all], firn_kv::Durability::Process).map_err(model_trouble)?;
-    store.truncate(family).map_err(model_trouble)
-}
-
 impl Follower {
     /// Follows the changes of the tables of a migration.
     ///
@@ -180,12 +125,13 @@ impl Follower {
         feed: ChangeFeed,
         journal: &MigrateJournal,
     ) -> Done<Follower> {
-        let (store, families) = mirror(&outward)?;
+        let store = MirrorStore::new(Arc::new(MemEnv::new(outward.env.random())))?;
         let engine = session.engine();
         let owner = engine.host_id().into_bytes();
         let live = engine.store().latest();
         let mut tables = vec![];
-        for (number, (table, mirrored)) in outward.tables.iter().zip(families).enumerate() {
+        for (number, table) in outward.tables.iter().enumerate() {
+            let mirrored = store.open(table.exported.family())?;
             let schema = table.exported.schema();
             let of = |family: &StoreFamily, view: StoreView| {
                 let partitioner = engine.partitioner();
@@ -315,14 +261,10 @@ impl Follower {
             }
             let table = &mut self.tables[number];
             table.changed = true;
-            let tree = table.mirrored.tree();
             match op {
                 // Keys of the data model are not empty, so this is the whole table.
                 BatchOp::DeleteRange { start: [], .. } => self.truncate(number, last)?,
-                BatchOp::Put { key, value, .. } => tree.put(key, value)?,
-                BatchOp::Merge { key, operand, .. } => tree.merge(key, operand)?,
-                // Data covered by a deletion, which is applied separately.
-                _ => {}
+                _ => MirrorStore::apply(&table.mirrored, &op)?,
             }
         }
         Ok(count)
@@ -333,7 +275,7 @@ impl Follower {
         let table = &mut self.tables[number];
         (table.truncated, table.changed) = (Some(seq), true);
         table.deleted.clear();
-        self.store.truncate(&table.mirrored).map_err(model_trouble)
+        self.store.truncate(&table.mirrored)
     }
 
     /// Applies a counter operation to the mirror, unless it has reached the cluster already. That
@@ -444,7 +386,7 @@ impl Follower {
             true => self.send_counters(number, seq, target, journal)?,
             false => self.send_cells(number, target, journal)?,
         }
-        self.store.truncate(&self.tables[number].mirrored).map_err(model_trouble)
+        self.store.truncate(&self.tables[number].mirrored)
     }
 
     fn send_cells(

@@ -5,8 +5,10 @@
 
 mod events;
 mod markers;
+mod mirror;
 
 pub use events::{ExportTotals, ExportedTable, LeastFound, counts_told};
+pub use mirror::MirrorStore;
 
 use firn_tools::output::Failure;
 

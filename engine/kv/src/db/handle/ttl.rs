@@ -138,6 +138,15 @@ impl Db {
     }
 }
 
+impl Tree {
+    /// Divides a stored value into its deadline in microseconds since 1970 and the value that was
+    /// put. Values of trees other than a [`TtlTree`] have no deadline. Tools use it, which read a
+    /// tree without its hooks.
+    pub fn split_deadline<'a>(&self, stored: &'a [u8]) -> (Option<u64>, &'a [u8]) {
+        if self.inner.is_ttl() { decode(stored) } else { (None, stored) }
+    }
+}
+
 impl TtlTree {
     /// Returns the underlying tree, for everything that does not concern values: deletes, flushes,
     /// compactions, options, statistics. Its values begin with their deadlines. Code that reads or
