@@ -178,7 +178,7 @@ fn an_unacknowledged_change_is_reported_again() {
     assert_eq!((&*info.name, info.seq, info.behind), ("index", start + 4, 6));
     assert!(info.retained_bytes > 0 && !info.is_snapshot_due, "{info:?}");
     drop(changes);
-    // A flush does not release what was not acknowledged.
+    // A flush does not release unacknowledged changes.
     tree.flush().unwrap();
     drop((tree, db));
     let db = open(&env, 0);

@@ -175,7 +175,7 @@ fn a_killed_run_loses_no_change() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // A consumer gets what was in the pipe, too.
+        // A consumer gets the rest of the pipe, too.
         out.map_while(Result::ok).for_each(|line| note(&line, &mut seen));
     }
     for event in events(&t, &[]) {

@@ -423,7 +423,7 @@ mod tests {
     }
 
     /// A table with a few neighbouring entries of each series compresses better than one with whole
-    /// series, whose values and sequence numbers are further apart.
+    /// series, whose values and sequence numbers are more distant.
     #[test]
     fn a_memtable_of_many_series_compresses_well() {
         let (value, numbers) = (ValueSize::Fixed(30), 330_000);
