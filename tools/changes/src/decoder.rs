@@ -6,7 +6,7 @@
 //! - The events of a change have its position, and are in the order of its operations. Those of a
 //!   table are in its order.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct DecodedTables {
     mirror: MirrorStore,
     /// Version of the schema of `by_tree`.
     version: u64,
-    by_tree: HashMap<String, ChangedTable>,
+    by_tree: BTreeMap<String, ChangedTable>,
 }
 
 impl fmt::Debug for ChangeDecoder {
@@ -54,7 +54,7 @@ impl ChangeDecoder {
     /// Errors of the in-memory store that assembles rows.
     pub fn of_tables(session: Session) -> Done<ChangeDecoder> {
         let mirror = MirrorStore::new(Arc::new(MemEnv::plain()))?;
-        let tables = DecodedTables { session, mirror, version: 0, by_tree: HashMap::new() };
+        let tables = DecodedTables { session, mirror, version: 0, by_tree: BTreeMap::new() };
         Ok(ChangeDecoder { tables: Some(tables), hex: false })
     }
 
