@@ -9,6 +9,7 @@ use pyo3::pybacked::PyBackedBytes as Bytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::batch::Batch;
+use crate::changes::{self, Subscription};
 use crate::handle::{Closable, Handle};
 use crate::iterate::limits;
 use crate::mapping::{MutableTreeRange, Pair, State, TreeRange, pair};
@@ -129,6 +130,25 @@ impl Db {
     #[pyo3(signature = (*, durability=None))]
     fn batch(&self, durability: Option<&str>) -> PyResult<Batch> {
         Ok(Batch::of(self.with(durability)?))
+    }
+
+    /// Open the durable change feed of this name; create it if missing. The store retains at most
+    /// `max_log_bytes` of its log for it.
+    #[pyo3(signature = (name, *, max_log_bytes=1 << 30))]
+    fn subscribe(&self, py: Python<'_>, name: &str, max_log_bytes: u64) -> PyResult<Subscription> {
+        let db = self.0.get()?;
+        call(py, || db.subscribe(name, max_log_bytes)).map(Subscription::new)
+    }
+
+    /// Return the durable change feeds with their positions.
+    fn subscriptions(&self, py: Python<'_>) -> PyResult<Vec<Py<PyDict>>> {
+        changes::list(py, &self.0.get()?)
+    }
+
+    /// Drop a durable change feed and release its part of the log.
+    fn drop_subscription(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let db = self.0.get()?;
+        call(py, || db.drop_subscription(name))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {

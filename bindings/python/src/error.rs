@@ -30,6 +30,7 @@ exceptions! {
     InvalidArgumentError of Error: "An argument is out of range. Nothing was changed.";
     IncompatibleError of Error: "The files were written by a newer version, or with other hooks or options.";
     NotFoundError of Error: "No such store, tree or file.";
+    LaggedError of Error: "The log no longer has the changes: copy a snapshot.";
     ClosedError of Error: "The store or the tree was closed or dropped.";
     CqlError of Error: "A statement failed without effect.";
     SyntaxException of CqlError: "The text is not valid CQL.";
@@ -54,6 +55,7 @@ pub fn of_kv(e: firn_kv::Error) -> PyErr {
         ErrorKind::InvalidArgument => InvalidArgumentError::new_err(text),
         ErrorKind::Incompatible => IncompatibleError::new_err(text),
         ErrorKind::NotFound => NotFoundError::new_err(text),
+        ErrorKind::Lagged => LaggedError::new_err(text),
         ErrorKind::Closed => ClosedError::new_err(text),
         _ => IoError::new_err(text),
     }

@@ -15,6 +15,7 @@
 //! | `mapping` | key ranges as ordered mappings |
 //! | `iterate` | key ranges and their iterators |
 //! | `batch` | batches |
+//! | `changes` | subscriptions and their changes |
 //! | `merge` | calls of the engine, and callbacks into Python: folding operands, pairs to load |
 //! | `read` | snapshots, transactions |
 //! | `cql` | sessions, statements, rows |
@@ -23,6 +24,7 @@
 
 mod arrow;
 mod batch;
+mod changes;
 mod columns;
 mod cql;
 mod db;
@@ -50,6 +52,8 @@ fn _firn(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read::Snapshot>()?;
     module.add_class::<read::Transaction>()?;
     module.add_class::<read::Savepoint>()?;
+    module.add_class::<changes::Subscription>()?;
+    module.add_class::<changes::Change>()?;
     module.add_class::<cql::Session>()?;
     module.add_class::<cql::Statement>()?;
     module.add_class::<cql::Rows>()?;
