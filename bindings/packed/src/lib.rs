@@ -98,12 +98,14 @@ fn invalid(text: impl Into<String>) -> Error {
     Error::Wide(firn_wide::Error::InvalidRequest(text.into()))
 }
 
-fn put_len(out: &mut Vec<u8>, len: usize) {
+/// Appends a length.
+pub fn put_len(out: &mut Vec<u8>, len: usize) {
     // Keys, values and rows are far shorter: the engine bounds them.
     out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes with their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_len(out, bytes.len());
     out.extend_from_slice(bytes);
 }

@@ -23,6 +23,9 @@ pub struct WorkloadArgs {
     /// Description of the workload: a TOML file, or the name of a standard one with its parameter
     #[arg(long, value_name = "FILE|NAME[:PARAMETER]")]
     pub workload: Option<String>,
+    /// Text of the description, for programs without files. It replaces the file of `workload`.
+    #[arg(skip)]
+    pub text: Option<String>,
     /// Steps instead of those of the workload, separated by commas: phases as
     /// NAME, NAME@EXTENT or NAME@EXTENT:THREADS, and flush, compact, wait
     #[arg(long, value_name = "STEPS")]
@@ -125,11 +128,14 @@ pub fn standard_phases() -> String {
 }
 
 impl WorkloadArgs {
-    /// Reports whether a description file is named.
+    /// Reports whether a description is given, as a file or as its text.
     pub fn is_file(&self) -> bool {
-        self.workload.as_deref().is_some_and(|name| {
-            name.ends_with(".toml") || name.contains(['/', '\\']) || io::is_file(Path::new(name))
-        })
+        self.text.is_some()
+            || self.workload.as_deref().is_some_and(|name| {
+                name.ends_with(".toml")
+                    || name.contains(['/', '\\'])
+                    || io::is_file(Path::new(name))
+            })
     }
 
     /// Returns the description: that of `--workload`, or `usual`, with the given values.
@@ -137,10 +143,11 @@ impl WorkloadArgs {
     /// # Errors
     /// A file that cannot be read, and values that are out of bounds.
     pub fn description(&self, usual: &WorkloadDescription) -> Done<WorkloadDescription> {
-        let mut d = match self.workload.as_deref() {
-            None => usual.clone(),
-            Some(name) if self.is_file() => read(Path::new(name))?,
-            Some(name) => WorkloadDescription::standard(name).map_err(|why| {
+        let mut d = match (self.workload.as_deref(), &self.text) {
+            (name, Some(text)) => parse(text, name.unwrap_or("the text"))?,
+            (None, None) => usual.clone(),
+            (Some(name), None) if self.is_file() => read(Path::new(name))?,
+            (Some(name), None) => WorkloadDescription::standard(name).map_err(|why| {
                 Failure::with_next(why, "or name a description file, which ends in .toml")
             })?,
         };
@@ -192,9 +199,13 @@ pub fn read(path: &Path) -> Done<WorkloadDescription> {
     let mut input = io::Input::open(path).map_err(|e| Failure::file("read", path, &e))?;
     std::io::Read::read_to_string(&mut input, &mut text)
         .map_err(|e| Failure::file("read", path, &e))?;
+    parse(&text, &path.display().to_string())
+}
+
+fn parse(text: &str, name: &str) -> Done<WorkloadDescription> {
     text.parse().map_err(|why: String| {
         Failure::with_next(
-            format!("{} is no description of a workload: {}", path.display(), why.trim_end()),
+            format!("{name} is no description of a workload: {}", why.trim_end()),
             "docs/workloads.md explains its fields",
         )
     })

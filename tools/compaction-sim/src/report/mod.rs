@@ -4,7 +4,8 @@ mod drawing;
 mod html;
 pub mod metric;
 pub(crate) mod output;
-mod plot;
+#[doc(hidden)]
+pub mod plot;
 pub(crate) mod text;
 
 use firn_tools::output::{Style, bytes, count, listing, print_table, row, table};

@@ -1,0 +1,156 @@
+//! Sessions of CQL for JavaScript.
+
+use firn_cql::{PagedRows, Prepared, ResultKind, RunOptions, Script, Session, Value};
+use firn_packed::params::{self, Params};
+use firn_wide::{Options, Wide};
+use js_sys::Array;
+use wasm_bindgen::prelude::*;
+
+use crate::convert::{json, object, parameters, value};
+use crate::errors::{JsOutcome, cql, kv};
+use crate::files::StoreFiles;
+use crate::store::{DIRECTORY, store_options};
+
+/// Rows of a result unless the caller gives another limit: they are in memory at once.
+const MAX_ROWS: u32 = 10_000;
+
+/// A CQL database in memory, or in the origin private file system.
+#[derive(Debug)]
+#[wasm_bindgen(js_name = Session)]
+pub struct BrowserSession {
+    session: Session,
+    files: StoreFiles,
+}
+
+impl BrowserSession {
+    fn new(files: StoreFiles, options: &JsValue) -> JsOutcome<BrowserSession> {
+        let mut with = Options::default();
+        with.store.db = store_options(options)?;
+        let wide = Wide::open_in(files.env(), DIRECTORY, with).map_err(|e| cql(e.into()))?;
+        Ok(BrowserSession { session: Session::new(wide).map_err(cql)?, files })
+    }
+}
+
+#[wasm_bindgen(js_class = Session)]
+impl BrowserSession {
+    /// Opens an empty database in memory.
+    pub fn memory(options: JsValue) -> JsOutcome<BrowserSession> {
+        BrowserSession::new(StoreFiles::memory().map_err(kv)?, &options)
+    }
+
+    /// Opens the database of this name in the origin private file system, as `Store.opfs`.
+    pub async fn opfs(name: String, options: JsValue) -> JsOutcome<BrowserSession> {
+        BrowserSession::new(StoreFiles::opfs(&name).await.map_err(kv)?, &options)
+    }
+
+    /// Executes a statement. The parameters are an array in order, or an object with their names.
+    pub fn execute(&self, text: &str, values: JsValue, limit: Option<u32>) -> JsOutcome<JsValue> {
+        let packed = parameters(&values)?;
+        let rows = params::execute(&self.session, text, &packed, &RunOptions::default());
+        result(rows.map_err(cql)?, limit)
+    }
+
+    /// Compiles a statement.
+    pub fn prepare(&self, text: &str) -> JsOutcome<BrowserStatement> {
+        let prepared = self.session.prepare(text).map_err(cql)?;
+        Ok(BrowserStatement { session: self.session.clone(), prepared })
+    }
+
+    /// Returns the current keyspace, which `USE` sets.
+    #[wasm_bindgen(getter)]
+    pub fn keyspace(&self) -> Option<String> {
+        self.session.keyspace().map(|name| (*name).to_owned())
+    }
+
+    /// Opens files in advance, as `Store.reserve`.
+    pub async fn reserve(&self) -> JsOutcome<()> {
+        self.files.reserve().await.map_err(kv)
+    }
+
+    /// Flushes all memtables.
+    pub fn flush(&self) -> JsOutcome<()> {
+        let db = self.session.engine().wide().db();
+        db.tree_names().iter().try_for_each(|name| db.existing_tree(name)?.flush()).map_err(kv)
+    }
+
+    /// Returns the statistics of the store, as in `firn stats --json`.
+    pub fn stats(&self) -> JsOutcome<JsValue> {
+        json(&firn_tools::stats::stats_json(&self.session.engine().wide().db().stats()))
+    }
+
+    /// Closes the database, as `Store.close`.
+    pub fn close(&self) -> JsOutcome<()> {
+        let closed = self.session.close().map_err(cql);
+        self.files.close();
+        closed
+    }
+}
+
+/// A compiled statement.
+#[derive(Debug)]
+#[wasm_bindgen(js_name = Statement)]
+pub struct BrowserStatement {
+    session: Session,
+    prepared: Prepared,
+}
+
+#[wasm_bindgen(js_class = Statement)]
+impl BrowserStatement {
+    /// Executes the statement with these parameters.
+    pub fn execute(&self, values: JsValue, limit: Option<u32>) -> JsOutcome<JsValue> {
+        let packed = parameters(&values)?;
+        let params = Params::read(&packed, &self.prepared).map_err(cql)?;
+        let rows = params.run(&self.session, &self.prepared, &RunOptions::default());
+        result(rows.map_err(cql)?, limit)
+    }
+}
+
+/// Creates the result of a statement: `kind`, `columns` with names and types, `rows` as arrays in
+/// the order of the columns, `isComplete`, `warnings`.
+fn result(mut paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
+    let limit = limit.unwrap_or(MAX_ROWS);
+    let page = paged.page();
+    let kind = match page.kind() {
+        ResultKind::Void => "void",
+        ResultKind::Rows => "rows",
+        ResultKind::SetKeyspace(_) => "keyspace",
+        ResultKind::Schema(_) => "schema",
+    };
+    let warnings: Array = page.warnings().iter().map(JsValue::from).collect();
+    let specs = page.columns().clone();
+    let columns = Array::new();
+    for column in specs.iter() {
+        let (name, of) = (&*column.name, column.column_type.to_string());
+        columns.push(&object(&[("name", name.into()), ("type", of.into())])?);
+    }
+    let rows = Array::new();
+    let mut is_complete = true;
+    while let Some(row) = paged.next() {
+        if rows.length() >= limit {
+            is_complete = false;
+            break;
+        }
+        let row = row.map_err(cql)?;
+        let values = Array::new();
+        for at in 0..specs.len() {
+            values.push(&value(&row.row().at::<Value>(at).map_err(cql)?)?);
+        }
+        rows.push(&values);
+    }
+    object(&[
+        ("kind", kind.into()),
+        ("columns", columns.into()),
+        ("rows", rows.into()),
+        ("isComplete", is_complete.into()),
+        ("warnings", warnings.into()),
+    ])
+}
+
+/// Splits a text into its statements: objects with `text`, and `isClosed` if a semicolon ends it.
+#[wasm_bindgen]
+pub fn statements(text: &str) -> JsOutcome<Array> {
+    let one = |text: &str, is_closed: bool| {
+        object(&[("text", text.into()), ("isClosed", is_closed.into())])
+    };
+    Script::new(text).map(|piece| one(piece.text(), piece.closed)).collect()
+}

@@ -1,0 +1,192 @@
+// The page and its worker in headless Chromium: stores that outlive a reload and the end of a worker.
+
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+
+import { Browser, browserName, serve } from './support.mjs'
+
+const name = browserName()
+const skip = !name && 'there is no Chromium here (Debian has it as chromium-headless-shell)'
+let server
+let browser
+
+before(async () => {
+  if (skip) return
+  server = await serve()
+  browser = await Browser.start(name)
+})
+
+after(async () => {
+  await browser?.stop()
+  server?.close()
+})
+
+/** Opens an empty page whose `start()` starts a worker and whose `call()` calls it. */
+async function blank () {
+  const tab = await browser.open(`${server.url}/blank`)
+  await tab.run(`
+    globalThis.start = () => {
+      globalThis.worker = new Worker('/worker.js', { type: 'module' })
+      const waiting = new Map()
+      let last = 0
+      worker.onmessage = ({ data }) => {
+        const { resolve, reject } = waiting.get(data.id)
+        if (data.error) reject(Object.assign(new Error(data.error.message), data.error))
+        else resolve(data.result)
+      }
+      globalThis.call = (call, ...values) => new Promise((resolve, reject) => {
+        waiting.set(++last, { resolve, reject })
+        worker.postMessage({ id: last, call, values })
+      })
+    }
+    start()
+  `)
+  return tab
+}
+
+const KEYSPACE = "CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY);"
+/** Rows of a statement of the page's worker, as JSON. */
+const rows = (cql) => `call('run', ${JSON.stringify(cql)}).then(({ results }) => {
+  const failed = results.find(({ error }) => error)
+  if (failed) throw new Error(failed.text + ': ' + failed.error.message)
+  return JSON.stringify(results.at(-1).rows, (_, value) => typeof value === 'bigint' ? Number(value) : value)
+})`
+
+test('the page runs statements, and shows results and errors', { skip }, async () => {
+  const tab = await browser.open(server.url)
+  await tab.until('document.body.dataset.ready')
+  for (const script of ['songs', 'bloggy', 'collections']) {
+    await tab.run(`document.querySelector('[data-script=${script}]').click()`)
+    await tab.until('document.querySelectorAll(".result").length > 10 && !document.getElementById("run").disabled')
+    assert.deepEqual(await tab.run('[...document.querySelectorAll(".result .error")].map((e) => e.textContent)'), [])
+    await tab.run('document.getElementById("clear").click()')
+  }
+  const enter = async (text) => {
+    await tab.run(`editor.value = ${JSON.stringify(text)}; editor.focus()`)
+    await tab.send('Input.dispatchKeyEvent', { type: 'keyDown', key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, modifiers: 2 })
+    await tab.until('document.querySelector(".result") && !document.getElementById("run").disabled')
+  }
+  await enter("SELECT title FROM music.songs WHERE user_name = 'arin'")
+  assert.equal(await tab.run('document.querySelector(".result td").textContent'), 'Blackbird')
+  await enter('SELECT * FROM nowhere.t')
+  assert.match(await tab.run('document.querySelector(".result .error").textContent'), /nowhere[^]*FIRN_INVALID_REQUEST/)
+  assert.equal(await tab.run('document.querySelectorAll(".result").length'), 2)
+  // The newest statement of the history.
+  await tab.run('editor.value = ""; editor.focus()')
+  await tab.send('Input.dispatchKeyEvent', { type: 'keyDown', key: 'ArrowUp', code: 'ArrowUp', windowsVirtualKeyCode: 38, modifiers: 1 })
+  assert.equal(await tab.run('editor.value'), 'SELECT * FROM nowhere.t')
+  await tab.run('document.getElementById("fill").click()')
+  await tab.until('!document.getElementById("run").disabled && /level 0/.test(document.getElementById("shape").textContent)')
+  await tab.close()
+})
+
+test('the page keeps its database over a reload', { skip }, async () => {
+  const tab = await browser.open(server.url)
+  await tab.until('document.body.dataset.ready')
+  const ready = 'document.body.dataset.ready && !document.getElementById("run").disabled'
+  const choose = (where) => `document.getElementById('where').value = '${where}'; document.getElementById('where').dispatchEvent(new Event('change'))`
+  await tab.run(choose('opfs'))
+  await tab.until(ready)
+  await tab.run('document.querySelector("[data-script=bloggy]").click()')
+  await tab.until(`${ready} && document.querySelectorAll('.result').length > 10`)
+  await tab.reload()
+  await tab.until(ready)
+  assert.equal(await tab.run('document.getElementById("where").value'), 'opfs')
+  await tab.run('editor.value = "SELECT count(*) FROM bloggy.authors"; document.getElementById("prompt").requestSubmit()')
+  await tab.until('document.querySelector(".result td")')
+  assert.equal(await tab.run('document.querySelector(".result td").textContent'), '2')
+  // A second tab finds the store locked, says so, and has a store in memory instead.
+  const other = await browser.open(server.url)
+  await other.until(ready)
+  assert.match(await other.run('document.querySelector(".result .error").textContent'), /another tab[^]*FIRN_LOCKED/)
+  assert.equal(await other.run('document.getElementById("where").value'), 'memory')
+  await other.close()
+  await tab.run('document.getElementById("start-over").click()')
+  await tab.until(`${ready} && !document.querySelector('.result')`)
+  await tab.run('editor.value = "SELECT count(*) FROM bloggy.authors"; document.getElementById("prompt").requestSubmit()')
+  await tab.until('document.querySelector(".result .error")')
+  await tab.run(choose('memory'))
+  await tab.until(ready)
+  await tab.close()
+})
+
+test('a worker that ends in the middle loses no finished statement', { skip }, async () => {
+  const tab = await blank()
+  await tab.run("call('remove', 'crash')")
+  let known = 0
+  for (let round = 0; round < 6; round++) {
+    await tab.run("call('open', 'crash')")
+    await tab.run(rows(KEYSPACE))
+    const present = JSON.parse(await tab.run(rows('SELECT a FROM k.t'))).map(([a]) => a)
+    const missing = Array.from({ length: known }, (_, n) => n).filter((n) => !present.includes(n))
+    assert.deepEqual(missing, [], `round ${round} of ${present.length} rows`)
+    // Statements one by one, and then many in a call that does not end.
+    await tab.run(`(async () => {
+      for (let n = ${known}; n < ${known + 100}; n++) {
+        const { results: [{ error }] } = await call('run', 'INSERT INTO k.t (a) VALUES (' + n + ')')
+        if (error) throw new Error(error.message)
+      }
+    })()`)
+    known += 100
+    await tab.run(`call('fill').catch(() => {}); new Promise((resolve) => setTimeout(resolve, ${50 + 60 * round})).then(() => { worker.terminate(); start() })`)
+  }
+  await tab.run("call('open', 'crash')")
+  const count = JSON.parse(await tab.run(rows('SELECT count(*) FROM try.readings')))
+  assert.ok(count[0][0] > 0)
+  await tab.run("call('close').then(() => call('remove', 'crash'))")
+  await tab.close()
+})
+
+test('one tab at a time has a store', { skip }, async () => {
+  const [tab, other] = [await blank(), await blank()]
+  await tab.run("call('open', 'shared')")
+  const refused = await other.run("call('open', 'shared').then(() => 'opened', ({ code, message }) => code + ': ' + message)")
+  assert.match(refused, /^FIRN_LOCKED: .*another tab or worker has the store open: close it there first.*shared/)
+  await tab.run("call('close')")
+  await other.run("call('open', 'shared')")
+  await other.close()
+  // The browser releases the files of a tab that is gone.
+  await tab.run("call('open', 'shared')")
+  await tab.run("call('close').then(() => call('remove', 'shared'))")
+  await tab.close()
+})
+
+test('the page simulates and draws', { skip }, async () => {
+  const tab = await browser.open(`${server.url}/#sim`)
+  await tab.until('document.body.dataset.ready')
+  const set = (id, value) => tab.run(`document.getElementById('${id}').value = ${JSON.stringify(value)}; document.getElementById('${id}').dispatchEvent(new Event('input', { bubbles: true }))`)
+  const simulate = () => tab.run('document.getElementById("simulate").click()')
+  await set('data', '200m')
+  assert.match(await tab.run('document.getElementById("command").textContent'), /^compaction-sim run --workload zipfian .*--data 200m/)
+  await simulate()
+  await tab.until('document.querySelectorAll("#compared tbody tr").length === 1')
+  await tab.until('document.getElementById("figure").naturalWidth > 0')
+  await set('policy', 'tiered')
+  await simulate()
+  await tab.until('document.querySelectorAll("#compared tbody tr").length === 2')
+  assert.equal(await tab.run('document.querySelector("#compared tbody td").textContent'), 'tiered')
+  await set('policy', 'no-such-policy')
+  await simulate()
+  await tab.until('!document.getElementById("sim-error").hidden')
+  assert.match(await tab.run('document.getElementById("sim-error").textContent'), /no-such-policy/)
+  await set('workload', 'own')
+  for (const id of ['policy', 'data', 'memtable', 'table']) await set(id, '')
+  await simulate()
+  await tab.until('document.querySelectorAll("#compared tbody tr").length === 3')
+  await tab.close()
+})
+
+test('no part is wider than a narrow window', { skip }, async () => {
+  for (const width of [360, 640, 1200]) {
+    const tab = await browser.open(server.url, { width, height: 800 })
+    await tab.until('document.body.dataset.ready')
+    await tab.run('document.querySelector("[data-script=songs]").click()')
+    await tab.until('document.querySelectorAll(".result").length > 10')
+    const wide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth'
+    assert.equal(await tab.run(wide), 0, `CQL at ${width}`)
+    await tab.run('document.getElementById("tab-sim").click(); document.getElementById("data").value = "100m"; document.getElementById("simulate").click()')
+    await tab.until('document.getElementById("figure").naturalWidth > 0')
+    assert.equal(await tab.run(wide), 0, `simulator at ${width}`)
+    await tab.close()
+  }
+})
