@@ -192,12 +192,15 @@ async function showShape () {
     add(totals, 'dt', name)
     add(totals, 'dd', value)
   }
-  const isSystem = (name) => name.startsWith('system')
-  const shown = stats.trees.filter((tree) => element('all-trees').checked || !isSystem(tree.name))
-  const sizes = shown.flatMap((tree) => [tree.memtable_bytes, ...tree.runs.map((run) => run.bytes)])
-  const most = Math.max(1, ...sizes)
+  const isSystem = ({ name, table }) => (table ?? name).startsWith('system')
+  const sizes = ({ memtable_bytes: memtable, runs }) => [memtable, ...runs.map((run) => run.bytes)]
+  const total = (tree) => sizes(tree).reduce((sum, bytes) => sum + bytes, 0)
+  const shown = stats.trees.filter((tree) => element('all-trees').checked || !isSystem(tree))
+  shown.sort((a, b) => total(b) - total(a))
+  const most = Math.max(1, ...shown.flatMap(sizes))
   for (const tree of shown) {
-    add(shape, 'h3', tree.name)
+    const title = add(shape, 'h3', tree.table ?? tree.name)
+    if (tree.index) add(title, 'small', ` index ${tree.index}`)
     addBar(shape, 'memtable', tree.memtable_bytes, most, bytesText(tree.memtable_bytes), 'memtable')
     for (const run of tree.runs) {
       addBar(shape, `level ${run.level}`, run.bytes, most, `${bytesText(run.bytes)}, ${many(run.tables, 'table')}`, '')
@@ -359,6 +362,7 @@ const COLUMNS = ['write_amplification', 'mean_runs', 'max_runs', 'space_amplific
 function metricText (value, unit) {
   if (value === null || value === undefined) return '-'
   if (unit === 'bytes') return bytesText(value)
+  if (unit === 'seconds') return `${numberText(value)} s`
   if (unit === 'share') return `${(100 * value).toFixed(1)} %`
   return numberText(value)
 }
@@ -388,23 +392,26 @@ function showOutcome ({ outcomes, figures }) {
     const line = add(rows, 'tr')
     for (const text of [level, runs, tables, bytesText(bytes), numberText(entries)]) add(line, 'td', text, 'number')
   }
-  showFigures(figures.filter(({ name }) => name !== 'trade-off'), outcome)
+  // Points of the trade-off are compared with others.
+  showFigures(figures.filter(({ name }) => name in FIGURES && (compared.length > 1 || name !== 'trade-off')))
   element('outcome').hidden = false
 }
 
-const FIGURES = { runs: 'Runs', space: 'Space', written: 'Written', rate: 'Rate' }
+const FIGURES = { written: 'Written', runs: 'Runs', space: 'Space', rate: 'Rate', 'trade-off': 'Trade-off' }
 
-function showFigures (figures, { policy, workload }) {
+function showFigures (figures) {
   const row = element('figures')
   const chosen = row.querySelector('[aria-pressed=true]')?.dataset.name ?? 'written'
   row.replaceChildren()
   const choose = ({ name, svg }) => {
     for (const button of row.children) button.setAttribute('aria-pressed', button.dataset.name === name)
     element('figure').src = `data:image/svg+xml,${encodeURIComponent(svg)}`
-    element('figure').alt = `${FIGURES[name]} over time, ${policy}, ${workload}`
+    element('figure').alt = `${FIGURES[name]} of ${compared.map(({ policy }) => policy).join(', ')}`
   }
-  for (const figure of figures) {
-    const button = add(row, 'button', FIGURES[figure.name] ?? figure.name)
+  for (const name of Object.keys(FIGURES)) {
+    const figure = figures.find((one) => one.name === name)
+    if (!figure) continue
+    const button = add(row, 'button', FIGURES[name])
     button.dataset.name = figure.name
     button.addEventListener('click', () => choose(figure))
   }

@@ -5,6 +5,7 @@ import init, * as firn from './pkg/firn_browser.js'
 
 const ready = init()
 let session
+let comparison
 
 /** Rows that are shown of one result. */
 const MAX_ROWS = 1000
@@ -73,7 +74,8 @@ const calls = {
 
   simulate (options, description, id) {
     let last = 0
-    return firn.simulate(options, description, (share) => {
+    comparison ??= new firn.Comparison()
+    return comparison.run(options, description, (share) => {
       if (share - last < 0.01) return
       last = share
       postMessage({ id, progress: share })

@@ -32,6 +32,10 @@ pub(crate) fn json(value: &serde_json::Value) -> JsOutcome<JsValue> {
 
 /// Sets a field of a new object, whatever its name.
 fn set_field(object: &Object, name: &str, value: &JsValue) -> JsOutcome<()> {
+    if name != "__proto__" {
+        Reflect::set(object, &name.into(), value)?;
+        return Ok(());
+    }
     let descriptor = Object::new();
     for (field, value) in [
         ("value", value),

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use firn_browser_pool::{MemoryFiles, PoolEnv, PoolStorage};
 use firn_kv::{Env, Result};
 
 use crate::opfs::OpfsFiles;
-use crate::pool::PoolEnv;
-use crate::pool::storage::{MemoryFiles, PoolStorage};
 
 /// Files that a store has for itself.
 pub(crate) struct StoreFiles {

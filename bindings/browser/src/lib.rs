@@ -1,31 +1,22 @@
 //! Firn in browsers: the engine, CQL and the simulator of compactions as WebAssembly.
 //!
 //! - [`store`]: trees of bytes. [`session`]: CQL. [`simulator`]: predictions of compaction policies.
-//! - [`pool`]: the files of a store, as numbered files that are open in advance.
-//! - `opfs`: these files in the origin private file system of a browser.
+//! - `files`, `opfs`: the files of a store, a pool of open files ([`firn_browser_pool`]) in memory or in
+//!   the origin private file system of a browser.
 //!
 //! There are no threads: a call does all of its work, flushes and compactions included. Therefore a
 //! page uses the module in a worker.
 
-pub mod pool;
 pub mod session;
 pub mod simulator;
 pub mod store;
 
-mod clock;
 mod convert;
 mod errors;
 mod files;
 mod opfs;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use wasm_bindgen::prelude::*;
-
-/// Locks a mutex, also after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[wasm_bindgen]
 extern "C" {

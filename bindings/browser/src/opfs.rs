@@ -6,12 +6,11 @@
 
 use std::io;
 
+use firn_browser_pool::PoolStorage;
 use firn_kv::{Error, ErrorKind, Result};
 use js_sys::Promise;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
-
-use crate::pool::storage::PoolStorage;
 
 #[wasm_bindgen(module = "/src/opfs.js")]
 extern "C" {

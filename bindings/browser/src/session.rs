@@ -1,12 +1,16 @@
 //! Sessions of CQL for JavaScript.
 
+use std::collections::BTreeMap;
+
 use firn_cql::{PagedRows, Prepared, ResultKind, RunOptions, Script, Session, Value};
 use firn_packed::params::{self, Params};
+use firn_wide::internals::store::TreeName;
 use firn_wide::{Options, Wide};
 use js_sys::Array;
+use serde_json::json;
 use wasm_bindgen::prelude::*;
 
-use crate::convert::{json, object, parameters, value};
+use crate::convert::{self, object, parameters, value};
 use crate::errors::{JsOutcome, cql, kv};
 use crate::files::StoreFiles;
 use crate::store::{DIRECTORY, store_options};
@@ -73,9 +77,26 @@ impl BrowserSession {
         db.tree_names().iter().try_for_each(|name| db.existing_tree(name)?.flush()).map_err(kv)
     }
 
-    /// Returns the statistics of the store, as in `firn stats --json`.
+    /// Returns the statistics of the store, as in `firn stats --json`. A tree of a table has the
+    /// table's name as `table`, that of an index also has `index`.
     pub fn stats(&self) -> JsOutcome<JsValue> {
-        json(&firn_tools::stats::stats_json(&self.session.engine().wide().db().stats()))
+        let engine = self.session.engine();
+        let mut stats = firn_tools::stats::stats_json(&engine.wide().db().stats());
+        let mut names = BTreeMap::new();
+        for table in engine.catalog().own_tables() {
+            let name = format!("{}.{}", table.keyspace, table.name);
+            for index in table.indexes() {
+                let index_name = Some(index.name.to_string());
+                names.insert(TreeName::Index(index.id).to_string(), (name.clone(), index_name));
+            }
+            names.insert(TreeName::Family(table.id).to_string(), (name, None));
+        }
+        for tree in stats["trees"].as_array_mut().into_iter().flatten() {
+            if let Some((table, index)) = tree["name"].as_str().and_then(|name| names.get(name)) {
+                (tree["table"], tree["index"]) = (json!(table), json!(index));
+            }
+        }
+        convert::json(&stats)
     }
 
     /// Closes the database, as `Store.close`.
@@ -107,7 +128,7 @@ impl BrowserStatement {
 
 /// Creates the result of a statement: `kind`, `columns` with names and types, `rows` as arrays in
 /// the order of the columns, `isComplete`, `warnings`.
-fn result(mut paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
+fn result(paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
     let limit = limit.unwrap_or(MAX_ROWS);
     let page = paged.page();
     let kind = match page.kind() {
@@ -125,7 +146,7 @@ fn result(mut paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
     }
     let rows = Array::new();
     let mut is_complete = true;
-    while let Some(row) = paged.next() {
+    for row in paged {
         if rows.length() >= limit {
             is_complete = false;
             break;

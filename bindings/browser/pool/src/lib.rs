@@ -12,9 +12,10 @@
 //! worker and of the page. After a sync they survive a power cut, as far as the browser's `flush`
 //! reaches the device.
 
+mod clock;
 mod files;
 mod journal;
-pub mod storage;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Bound;
 use std::path::{Component, Path};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use firn_kv::fs::{FileLock, LogFile, ReadFile, Thread, WriteFile};
@@ -30,12 +31,16 @@ use firn_kv::{Env, Error, ErrorKind, Result};
 
 use self::files::{PoolFile, PoolHandle, ReleasedFiles, too_long};
 use self::journal::{JOURNALS, NameJournal, NameTarget, NameTargets};
-use self::storage::PoolStorage;
-use crate::{clock, lock};
+pub use self::storage::{MemoryFiles, PoolStorage};
 
 /// Number of free files that a pool has beside as many as are in use: a compaction of everything
 /// finds files for its output.
 const SPARE_FILES: u32 = 32;
+
+/// Locks a mutex, also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A pool of files as an environment.
 pub struct PoolEnv {

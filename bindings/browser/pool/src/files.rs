@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use firn_kv::fs::{FileMap, LogFile, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
-use super::storage::PoolStorage;
 use crate::lock;
+use crate::storage::PoolStorage;
 
 /// Numbers of files that lost their last name and handle.
 #[derive(Clone, Debug, Default)]

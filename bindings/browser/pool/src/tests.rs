@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use firn_kv::{Db, DbOptions, Durability, Env, ErrorKind, TreeOptions};
 
-use super::PoolEnv;
-use super::journal::JOURNALS;
-use super::storage::{MemoryFiles, PoolStorage};
-use crate::lock;
+use crate::journal::JOURNALS;
+use crate::storage::{MemoryFiles, PoolStorage};
+use crate::{PoolEnv, lock};
 
+#[allow(clippy::disallowed_methods, reason = "threads of tests")]
 #[path = "../../../../engine/kv/src/env/tests/contract.rs"]
 mod contract;
 

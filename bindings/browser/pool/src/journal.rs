@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::storage::PoolStorage;
+use crate::storage::PoolStorage;
 
 /// Number of files that hold journals.
 pub(super) const JOURNALS: u32 = 2;
