@@ -419,6 +419,18 @@ function showFigures (figures) {
 }
 
 element('sim-form').addEventListener('input', showForm)
+/** Fields that a description of one's own has values for, and their values before it was chosen. */
+const described = ['policy', 'data', 'memtable', 'table']
+let before = {}
+element('workload').addEventListener('change', () => {
+  if (element('workload').value === OWN) {
+    before = Object.fromEntries(described.map((id) => [id, element(id).value]))
+    for (const id of described) element(id).value = ''
+  } else {
+    for (const id of described) element(id).value ||= before[id] ?? ''
+  }
+  showForm()
+})
 element('sim-form').addEventListener('submit', async (event) => {
   event.preventDefault()
   if (isSimulating) return

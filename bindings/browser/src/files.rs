@@ -44,10 +44,10 @@ impl StoreFiles {
     /// Opens files in advance.
     pub(crate) async fn reserve(&self) -> Result<()> {
         let Some(opfs) = &self.opfs else { return Ok(()) };
-        let (present, wanted) = (opfs.count(), self.env.wanted_files());
-        if present < wanted {
+        let wanted = self.env.wanted_files();
+        if opfs.count() < wanted {
             opfs.grow(wanted).await?;
-            self.env.add_free(present);
+            self.env.add_free();
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod convert;
 mod errors;
 mod files;
 mod opfs;
+mod types;
 
 use wasm_bindgen::prelude::*;
 

@@ -36,40 +36,50 @@ async function openFirst (directory) {
 /** Opens the files of a pool; creates it if it is missing. Returns its number. */
 export async function openPool (name) {
   const directory = await (await parent()).getDirectoryHandle(name, { create: true })
-  const handles = [await openFirst(directory)]
+  const pool = { directory, handles: [await openFirst(directory)], growing: Promise.resolve(), isClosed: false }
   try {
     let count = 1
     for await (const file of directory.keys()) count = Math.max(count, Number(file) + 1)
-    await openMore(directory, handles, count)
+    await openMore(pool, count)
   } catch (error) {
-    handles.forEach((handle) => handle.close())
+    close(pool)
     throw error
   }
-  pools.set(++lastPool, { directory, handles })
+  pools.set(++lastPool, pool)
   return lastPool
 }
 
-async function openMore (directory, handles, count) {
+function close (pool) {
+  pool.isClosed = true
+  pool.handles.forEach((handle) => handle.close())
+}
+
+async function openMore (pool, count) {
+  const { directory, handles } = pool
   const numbers = Array.from({ length: Math.max(count - handles.length, 0) }, (_, i) => handles.length + i)
   const opened = await Promise.allSettled(numbers.map((number) => openFile(directory, number)))
   const failed = opened.find((result) => result.status === 'rejected')
   const files = opened.filter((result) => result.status === 'fulfilled').map((result) => result.value)
-  if (failed) {
+  if (failed || pool.isClosed) {
     files.forEach((handle) => handle.close())
-    throw failed.reason
+    throw failed?.reason ?? closedError()
   }
   handles.push(...files)
 }
 
-/** Adds files until the pool has this many. */
-export async function growPool (pool, count) {
-  const { directory, handles } = pools.get(pool)
-  await openMore(directory, handles, count)
+/** Adds files until the pool has this many, after the calls before. */
+export async function growPool (number, count) {
+  const pool = pools.get(number)
+  if (!pool) throw closedError()
+  const grown = pool.growing.then(() => openMore(pool, count))
+  pool.growing = grown.catch(() => {})
+  await grown
 }
 
-export function closePool (pool) {
-  pools.get(pool)?.handles.forEach((handle) => handle.close())
-  pools.delete(pool)
+export function closePool (number) {
+  const pool = pools.get(number)
+  if (pool) close(pool)
+  pools.delete(number)
 }
 
 /** Deletes the files of a pool that is not open. */
@@ -81,9 +91,11 @@ export async function removePool (name) {
   }
 }
 
+const closedError = () => new DOMException('the store is closed', 'InvalidStateError')
+
 function handleOf (pool, file) {
   const handle = pools.get(pool)?.handles[file]
-  if (!handle) throw new DOMException('the store is closed', 'InvalidStateError')
+  if (!handle) throw closedError()
   return handle
 }
 

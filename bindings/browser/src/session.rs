@@ -38,17 +38,28 @@ impl BrowserSession {
 #[wasm_bindgen(js_class = Session)]
 impl BrowserSession {
     /// Opens an empty database in memory.
-    pub fn memory(options: JsValue) -> JsOutcome<BrowserSession> {
+    pub fn memory(
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> JsOutcome<BrowserSession> {
         BrowserSession::new(StoreFiles::memory().map_err(kv)?, &options)
     }
 
     /// Opens the database of this name in the origin private file system, as `Store.opfs`.
-    pub async fn opfs(name: String, options: JsValue) -> JsOutcome<BrowserSession> {
+    pub async fn opfs(
+        name: String,
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> JsOutcome<BrowserSession> {
         BrowserSession::new(StoreFiles::opfs(&name).await.map_err(kv)?, &options)
     }
 
     /// Executes a statement. The parameters are an array in order, or an object with their names.
-    pub fn execute(&self, text: &str, values: JsValue, limit: Option<u32>) -> JsOutcome<JsValue> {
+    #[wasm_bindgen(unchecked_return_type = "CqlResult")]
+    pub fn execute(
+        &self,
+        text: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "Parameters")] values: JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "number")] limit: Option<u32>,
+    ) -> JsOutcome<JsValue> {
         let packed = parameters(&values)?;
         let rows = params::execute(&self.session, text, &packed, &RunOptions::default());
         result(rows.map_err(cql)?, limit)
@@ -79,6 +90,7 @@ impl BrowserSession {
 
     /// Returns the statistics of the store, as in `firn stats --json`. A tree of a table has the
     /// table's name as `table`, that of an index also has `index`.
+    #[wasm_bindgen(unchecked_return_type = "Record<string, any>")]
     pub fn stats(&self) -> JsOutcome<JsValue> {
         let engine = self.session.engine();
         let mut stats = firn_tools::stats::stats_json(&engine.wide().db().stats());
@@ -118,7 +130,12 @@ pub struct BrowserStatement {
 #[wasm_bindgen(js_class = Statement)]
 impl BrowserStatement {
     /// Executes the statement with these parameters.
-    pub fn execute(&self, values: JsValue, limit: Option<u32>) -> JsOutcome<JsValue> {
+    #[wasm_bindgen(unchecked_return_type = "CqlResult")]
+    pub fn execute(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "Parameters")] values: JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "number")] limit: Option<u32>,
+    ) -> JsOutcome<JsValue> {
         let packed = parameters(&values)?;
         let params = Params::read(&packed, &self.prepared).map_err(cql)?;
         let rows = params.run(&self.session, &self.prepared, &RunOptions::default());
@@ -168,7 +185,7 @@ fn result(paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
 }
 
 /// Splits a text into its statements: objects with `text`, and `isClosed` if a semicolon ends it.
-#[wasm_bindgen]
+#[wasm_bindgen(unchecked_return_type = "{ text: string, isClosed: boolean }[]")]
 pub fn statements(text: &str) -> JsOutcome<Array> {
     let one = |text: &str, is_closed: bool| {
         object(&[("text", text.into()), ("isClosed", is_closed.into())])

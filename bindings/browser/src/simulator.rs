@@ -23,11 +23,13 @@ const MAX_OUTCOMES: usize = 12;
 /// command prints, and as `outcomes`, the same as objects; and its figures, each with `name` and
 /// `svg`. `description` is the text of the workload's description, instead of a file. `progress` is
 /// called with the share that is done.
-#[wasm_bindgen]
+#[wasm_bindgen(unchecked_return_type = "Simulation")]
 pub fn simulate(
     options: Vec<String>,
     description: Option<String>,
-    progress: Option<Function>,
+    #[wasm_bindgen(unchecked_optional_param_type = "(share: number) => void")] progress: Option<
+        Function,
+    >,
 ) -> JsOutcome<JsValue> {
     BrowserComparison::new().run(options, description, progress)
 }
@@ -46,11 +48,14 @@ impl BrowserComparison {
     }
 
     /// Runs a simulation, as `simulate`.
+    #[wasm_bindgen(unchecked_return_type = "Simulation")]
     pub fn run(
         &self,
         options: Vec<String>,
         description: Option<String>,
-        progress: Option<Function>,
+        #[wasm_bindgen(unchecked_optional_param_type = "(share: number) => void")] progress: Option<
+            Function,
+        >,
     ) -> JsOutcome<JsValue> {
         let (policy, outcome) = run(options, description, progress)?;
         let name = format!("{policy}, {}", outcome.workload);
@@ -105,14 +110,16 @@ fn run(
 }
 
 /// Returns the metrics of an outcome, as `compaction-sim metrics --json`.
-#[wasm_bindgen]
+#[wasm_bindgen(
+    unchecked_return_type = "{ name: string, unit: string, words: string, about: string, logged: boolean }[]"
+)]
 pub fn metrics() -> JsOutcome<JsValue> {
     let style = firn_tools::output::Style::new(firn_tools::output::Color::Never);
     js_sys::JSON::parse(&report::metrics(true, style))
 }
 
 /// Returns the compaction policies: objects with `name` and `about`.
-#[wasm_bindgen]
+#[wasm_bindgen(unchecked_return_type = "{ name: string, about: string }[]")]
 pub fn policies() -> JsOutcome<Array> {
     let policy =
         |name: &str, about: &str| object(&[("name", name.into()), ("about", about.into())]);
@@ -120,7 +127,7 @@ pub fn policies() -> JsOutcome<Array> {
 }
 
 /// Returns the standard workloads: objects with `name`, `about`, and `text`, the description.
-#[wasm_bindgen]
+#[wasm_bindgen(unchecked_return_type = "{ name: string, about: string, text: string }[]")]
 pub fn workloads() -> JsOutcome<Array> {
     let workload = |(name, text): &(&str, &str)| {
         let about = WorkloadDescription::standard(name).unwrap_or_default().about;

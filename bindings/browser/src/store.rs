@@ -160,20 +160,29 @@ impl BrowserStore {
 #[wasm_bindgen(js_class = Store)]
 impl BrowserStore {
     /// Opens an empty store in memory.
-    pub fn memory(options: JsValue) -> JsOutcome<BrowserStore> {
+    pub fn memory(
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> JsOutcome<BrowserStore> {
         BrowserStore::new(StoreFiles::memory().map_err(kv)?, &options)
     }
 
     /// Opens the store of this name in the origin private file system, and creates it if it is
     /// missing. Only a dedicated worker can do so. The code of the error is `FIRN_LOCKED` if another
     /// tab or worker has the store open.
-    pub async fn opfs(name: String, options: JsValue) -> JsOutcome<BrowserStore> {
+    pub async fn opfs(
+        name: String,
+        #[wasm_bindgen(unchecked_optional_param_type = "StoreOptions")] options: JsValue,
+    ) -> JsOutcome<BrowserStore> {
         BrowserStore::new(StoreFiles::opfs(&name).await.map_err(kv)?, &options)
     }
 
     /// Opens the tree of this name, and creates it if it is missing. The options are those of `firn
     /// set-options`, also in camel case: `{ policy: 'leveled:8', memtableSize: '1m' }`.
-    pub fn tree(&self, name: &str, options: JsValue) -> JsOutcome<BrowserTree> {
+    pub fn tree(
+        &self,
+        name: &str,
+        #[wasm_bindgen(unchecked_optional_param_type = "TreeOptions")] options: JsValue,
+    ) -> JsOutcome<BrowserTree> {
         let options = tree_options(&options)?;
         let options: Vec<(&str, &str)> = options.iter().map(|(n, v)| (&**n, &**v)).collect();
         firn_tools::trees::with_options(&self.db, name, &options, None).map(BrowserTree).map_err(kv)
@@ -208,6 +217,7 @@ impl BrowserStore {
     }
 
     /// Returns the statistics, as in `firn stats --json`.
+    #[wasm_bindgen(unchecked_return_type = "Record<string, any>")]
     pub fn stats(&self) -> JsOutcome<JsValue> {
         json(&firn_tools::stats::stats_json(&self.db.stats()))
     }
@@ -239,18 +249,29 @@ impl BrowserTree {
 #[wasm_bindgen(js_class = Tree)]
 impl BrowserTree {
     /// Returns the value of a key; `undefined` if it has none.
-    pub fn get(&self, key: &JsValue) -> JsOutcome<Option<Uint8Array>> {
+    pub fn get(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+    ) -> JsOutcome<Option<Uint8Array>> {
         let value = self.0.get(bytes(key, "key")?).map_err(kv)?;
         Ok(value.map(|value| Uint8Array::from(&value[..])))
     }
 
     /// Reports whether a key has a value.
-    pub fn has(&self, key: &JsValue) -> JsOutcome<bool> {
+    pub fn has(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+    ) -> JsOutcome<bool> {
         self.0.contains(bytes(key, "key")?).map_err(kv)
     }
 
     /// Sets the value of a key. The options may have a `durability`.
-    pub fn put(&self, key: &JsValue, value: &JsValue, options: JsValue) -> JsOutcome<()> {
+    pub fn put(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] value: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "WriteOptions")] options: JsValue,
+    ) -> JsOutcome<()> {
         let (key, value) = (bytes(key, "key")?, bytes(value, "value")?);
         if options.is_undefined() {
             return self.0.put(key, value).map_err(kv);
@@ -259,13 +280,21 @@ impl BrowserTree {
     }
 
     /// Deletes a key, whether it exists or not.
-    pub fn delete(&self, key: &JsValue, options: JsValue) -> JsOutcome<()> {
+    pub fn delete(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "WriteOptions")] options: JsValue,
+    ) -> JsOutcome<()> {
         self.with(&options)?.delete(bytes(key, "key")?).map_err(kv)
     }
 
     /// Deletes all keys of a range with one operation; without bounds, all keys.
     #[wasm_bindgen(js_name = deleteRange)]
-    pub fn delete_range(&self, range: JsValue, options: JsValue) -> JsOutcome<()> {
+    pub fn delete_range(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "KeyRange")] range: JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "WriteOptions")] options: JsValue,
+    ) -> JsOutcome<()> {
         match ends(&range)? {
             Some(range) => self.with(&options)?.delete_range(range).map_err(kv),
             None => Ok(()),
@@ -274,7 +303,11 @@ impl BrowserTree {
 
     /// Returns the entries of a range of keys as pairs: at most `limit`, the last ones first with
     /// `reverse`. Without a limit all of them are in memory at once.
-    pub fn range(&self, range: JsValue) -> JsOutcome<Array> {
+    #[wasm_bindgen(unchecked_return_type = "Entry[]")]
+    pub fn range(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "RangeOptions")] range: JsValue,
+    ) -> JsOutcome<Array> {
         let out = Array::new();
         let Some(keys) = ends(&range)? else { return Ok(out) };
         let limit = option(&range, "limit")?.and_then(|n| n.as_f64()).unwrap_or(f64::INFINITY);
@@ -312,18 +345,30 @@ pub struct BrowserBatch {
 #[wasm_bindgen(js_class = Batch)]
 impl BrowserBatch {
     /// Adds a put.
-    pub fn put(&self, tree: &BrowserTree, key: &JsValue, value: &JsValue) -> JsOutcome<()> {
+    pub fn put(
+        &self,
+        tree: &BrowserTree,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] value: &JsValue,
+    ) -> JsOutcome<()> {
         let (key, value) = (bytes(key, "key")?, bytes(value, "value")?);
         self.ops.borrow_mut().put(&tree.0, key, value).map_err(kv)
     }
 
     /// Adds a delete.
-    pub fn delete(&self, tree: &BrowserTree, key: &JsValue) -> JsOutcome<()> {
+    pub fn delete(
+        &self,
+        tree: &BrowserTree,
+        #[wasm_bindgen(unchecked_param_type = "Bytes")] key: &JsValue,
+    ) -> JsOutcome<()> {
         self.ops.borrow_mut().delete(&tree.0, bytes(key, "key")?).map_err(kv)
     }
 
     /// Executes the operations. The batch is empty afterwards, also after an error.
-    pub fn write(&self, options: JsValue) -> JsOutcome<()> {
+    pub fn write(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "WriteOptions")] options: JsValue,
+    ) -> JsOutcome<()> {
         let ops = self.ops.take();
         match option(&options, "durability")? {
             Some(value) => self.db.with_durability(durability(&value)?).write(ops),

@@ -137,6 +137,54 @@ test('a worker that ends in the middle loses no finished statement', { skip }, a
   await tab.close()
 })
 
+/** Runs code in a worker of an empty page, with the module as `firn`, and returns its result. */
+async function inWorker (work) {
+  const page = await browser.open(`${server.url}/blank`)
+  const code = `import init, * as firn from '${server.url}/pkg/firn_browser.js'
+    await init()
+    try { postMessage({ result: await (${work})(firn) }) } catch (error) { postMessage({ error: String(error?.stack ?? error) }) }`
+  const { result, error } = await page.run(`new Promise((resolve, reject) => {
+    const worker = new Worker(URL.createObjectURL(new Blob([${JSON.stringify(code)}], { type: 'text/javascript' })), { type: 'module' })
+    worker.onmessage = ({ data }) => resolve(data)
+    worker.onerror = (event) => reject(new Error(event.message))
+  })`)
+  await page.close()
+  if (error) throw new Error(error)
+  return result
+}
+
+test('a pool without free files says so, and continues with more', { skip }, async () => {
+  const { message, missing } = await inWorker(async (firn) => {
+    await firn.deleteStore('pool')
+    let store = await firn.Store.opfs('pool')
+    let message
+    const fill = (n) => {
+      const tree = store.tree(`tree ${n}`)
+      tree.put('key', `value ${n}`)
+      tree.flush()
+    }
+    for (let n = 0; n < 200; n++) {
+      try {
+        fill(n)
+      } catch (error) {
+        message ??= error.message
+        // Calls at the same time wait for each other.
+        await Promise.all([store.reserve(), store.reserve(), store.reserve()])
+        fill(n)
+      }
+    }
+    store.close()
+    store = await firn.Store.opfs('pool')
+    const value = (n) => new TextDecoder().decode(store.tree(`tree ${n}`).get('key'))
+    const missing = Array.from({ length: 200 }, (_, n) => n).filter((n) => value(n) !== `value ${n}`)
+    store.close()
+    await firn.deleteStore('pool')
+    return { message, missing }
+  })
+  assert.match(message, /no free file: call `await reserve\(\)`/)
+  assert.deepEqual(missing, [])
+})
+
 test('one tab at a time has a store', { skip }, async () => {
   const [tab, other] = [await blank(), await blank()]
   await tab.run("call('open', 'shared')")
@@ -169,8 +217,8 @@ test('the page simulates and draws', { skip }, async () => {
   await simulate()
   await tab.until('!document.getElementById("sim-error").hidden')
   assert.match(await tab.run('document.getElementById("sim-error").textContent'), /no-such-policy/)
-  await set('workload', 'own')
-  for (const id of ['policy', 'data', 'memtable', 'table']) await set(id, '')
+  await tab.run("document.getElementById('workload').value = 'own'; document.getElementById('workload').dispatchEvent(new Event('change'))")
+  assert.equal(await tab.run("document.getElementById('command').textContent"), 'compaction-sim run --workload churn.toml --seed 1')
   await simulate()
   await tab.until('document.querySelectorAll("#compared tbody tr").length === 3')
   await tab.close()

@@ -10,8 +10,8 @@
 //! so a rename is atomic.
 //!
 //! Invariants:
-//! - A journal is valid if its header and its first record are. Of two valid ones the one with the
-//!   higher generation counts. So a rewrite that was interrupted has no effect.
+//! - A journal is valid if its header and its first record are. If both are valid, the one with the
+//!   higher generation counts. So an interrupted rewrite has no effect.
 //! - Records end at the first one that is not valid. The checksum covers the generation, so bytes of
 //!   an older generation are not taken for records.
 //! - After a failed sync no further change is accepted.

@@ -3,8 +3,9 @@
 //! pool opens files in advance, and a journal maps names to them.
 //!
 //! Invariants:
-//! - A file is free when it has no name and no handle. It gets other content only after the removal
-//!   of its name is durable, so a power cut never shows a name with another file's content.
+//! - A file is free when it has no name and no handle. It is emptied after the removal of its name is
+//!   durable, and gets another name after that is durable. So a power cut never shows a name with
+//!   another file's content.
 //! - A change of names is in the journal before it has an effect here.
 //! - `names` is locked before `released`.
 //!
@@ -57,6 +58,8 @@ struct PoolNames {
     entries: BTreeMap<String, NameEntry>,
     /// Files without content and names.
     free: Vec<u32>,
+    /// Number of files that have a name or a handle, are free or were released.
+    known: u32,
     /// Files that lost their last name and handle.
     released: ReleasedFiles,
 }
@@ -78,6 +81,12 @@ impl NameEntry {
 
 fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
     Error::io(what, path, io::Error::from(kind))
+}
+
+/// Removes the content of a file durably, so that a later name never shows it.
+fn empty(storage: &dyn PoolStorage, number: u32) -> io::Result<()> {
+    storage.set_len(number, 0)?;
+    storage.flush(number)
 }
 
 /// Returns the path without leading slash, its components separated by one slash.
@@ -136,13 +145,13 @@ impl PoolEnv {
         }
         let mut free = vec![];
         for number in (JOURNALS..storage.count()).rev().filter(|n| !by_number.contains_key(n)) {
-            // Setting a length costs a call to the system, and most free files are empty.
             if storage.len(number).map_err(opened)? > 0 {
-                storage.set_len(number, 0).map_err(opened)?;
+                empty(&*storage, number).map_err(opened)?;
             }
             free.push(number);
         }
-        let names = Mutex::new(PoolNames { journal, entries, free, released });
+        let known = storage.count();
+        let names = Mutex::new(PoolNames { journal, entries, free, known, released });
         Ok(PoolEnv { storage, names, locks: LockedNames::default() })
     }
 
@@ -153,9 +162,12 @@ impl PoolEnv {
         used.saturating_mul(2).saturating_add(SPARE_FILES)
     }
 
-    /// Makes the files of the storage from this number on available.
-    pub fn add_free(&self, from: u32) {
-        lock(&self.names).free.splice(0..0, (from..self.storage.count()).rev());
+    /// Makes files available that the storage has got since the last call.
+    pub fn add_free(&self) {
+        let mut names = lock(&self.names);
+        let (from, count) = (names.known, self.storage.count());
+        names.free.splice(0..0, (from..count).rev());
+        names.known = count;
     }
 
     fn handle(&self, file: Arc<PoolFile>, path: &Path, what: &str) -> Result<PoolHandle> {
@@ -192,7 +204,7 @@ impl PoolEnv {
         let released = names.released.take();
         names.journal.sync(&*self.storage)?;
         for number in released {
-            self.storage.set_len(number, 0)?;
+            empty(&*self.storage, number)?;
             names.free.push(number);
         }
         Ok(())
@@ -205,7 +217,10 @@ impl PoolEnv {
         }
         let number = match names.free.pop() {
             Some(number) => number,
-            None => self.storage.add()?,
+            None => {
+                names.known = self.storage.add()? + 1;
+                names.known - 1
+            }
         };
         Ok(PoolFile::new(number, &names.released))
     }

@@ -243,3 +243,47 @@ fn a_write_survives_with_power_durability() {
         assert_eq!(db.tree("t", small_tree()).unwrap().len().unwrap(), u64::from(n) + 1);
     }
 }
+
+/// The removal of a name is durable before its file is emptied or gets other content.
+#[test]
+fn a_name_never_shows_the_content_of_another_after_a_power_cut() {
+    let disk = Arc::new(RecordingDisk::default());
+    let env = PoolEnv::open(disk.clone()).unwrap();
+    let begin = disk.len_of_history();
+    let content = |name: &str| name.repeat(50).into_bytes();
+    // Points of the history, and the names that are durable there until they are removed.
+    let mut durable = vec![];
+    let mut removed = vec![];
+    for n in 0..60 {
+        let name = format!("name {n:02}");
+        let mut file = env.create(Path::new(&name)).unwrap();
+        file.append(&content(&name)).unwrap();
+        file.sync().unwrap();
+        if n % 3 == 0 {
+            env.sync_dir(Path::new("/")).unwrap();
+            durable.push((disk.len_of_history(), name.clone()));
+        }
+        if n >= 4 {
+            let old = format!("name {:02}", n - 4);
+            removed.push((disk.len_of_history(), old.clone()));
+            env.remove(Path::new(&old)).unwrap();
+        }
+    }
+    for at in begin..=disk.len_of_history() {
+        for seed in 0..5 {
+            let env = PoolEnv::open(Arc::new(disk.after_power_cut(at, seed))).unwrap();
+            let names = env.list(Path::new("/")).unwrap();
+            for name in &names {
+                let bytes = env.read_all(Path::new(name), 1 << 20).unwrap();
+                let is_durable = durable.iter().any(|(point, known)| *point <= at && known == name);
+                let expected = content(name);
+                assert!(expected.starts_with(&bytes), "{name} at {at} has other content");
+                assert!(!is_durable || bytes == expected, "{name} at {at} lost its content");
+            }
+            for (point, name) in durable.iter().filter(|(point, _)| *point <= at) {
+                let is_removed = removed.iter().any(|(end, other)| *end <= at && other == name);
+                assert!(is_removed || names.contains(name), "{name} of {point} is gone at {at}");
+            }
+        }
+    }
+}
