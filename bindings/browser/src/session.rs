@@ -15,6 +15,20 @@ use crate::errors::{JsOutcome, cql, kv};
 use crate::files::StoreFiles;
 use crate::store::{DIRECTORY, store_options};
 
+#[wasm_bindgen(module = "/src/result.js")]
+extern "C" {
+    #[wasm_bindgen(js_name = newResult)]
+    fn new_result(
+        kind: &str,
+        columns: &Array,
+        rows: &Array,
+        is_complete: bool,
+        warnings: &Array,
+    ) -> JsValue;
+    #[wasm_bindgen(js_name = newColumn)]
+    fn new_column(name: &str, of: &str) -> JsValue;
+}
+
 /// Rows of a result unless the caller gives another limit: they are in memory at once.
 const MAX_ROWS: u32 = 10_000;
 
@@ -156,11 +170,10 @@ fn result(paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
     };
     let warnings: Array = page.warnings().iter().map(JsValue::from).collect();
     let specs = page.columns().clone();
-    let columns = Array::new();
-    for column in specs.iter() {
-        let (name, of) = (&*column.name, column.column_type.to_string());
-        columns.push(&object(&[("name", name.into()), ("type", of.into())])?);
-    }
+    let columns: Array = specs
+        .iter()
+        .map(|column| new_column(&column.name, &column.column_type.to_string()))
+        .collect();
     let rows = Array::new();
     let mut is_complete = true;
     for row in paged {
@@ -175,13 +188,7 @@ fn result(paged: PagedRows, limit: Option<u32>) -> JsOutcome<JsValue> {
         }
         rows.push(&values);
     }
-    object(&[
-        ("kind", kind.into()),
-        ("columns", columns.into()),
-        ("rows", rows.into()),
-        ("isComplete", is_complete.into()),
-        ("warnings", warnings.into()),
-    ])
+    Ok(new_result(kind, &columns, &rows, is_complete, &warnings))
 }
 
 /// Splits a text into its statements: objects with `text`, and `isClosed` if a semicolon ends it.

@@ -26,7 +26,7 @@ const MAX_OUTCOMES: usize = 12;
 #[wasm_bindgen(unchecked_return_type = "Simulation")]
 pub fn simulate(
     options: Vec<String>,
-    description: Option<String>,
+    #[wasm_bindgen(unchecked_optional_param_type = "string")] description: Option<String>,
     #[wasm_bindgen(unchecked_optional_param_type = "(share: number) => void")] progress: Option<
         Function,
     >,
@@ -52,7 +52,7 @@ impl BrowserComparison {
     pub fn run(
         &self,
         options: Vec<String>,
-        description: Option<String>,
+        #[wasm_bindgen(unchecked_optional_param_type = "string")] description: Option<String>,
         #[wasm_bindgen(unchecked_optional_param_type = "(share: number) => void")] progress: Option<
             Function,
         >,
