@@ -1,6 +1,7 @@
 // The page and its worker in headless Chromium: stores that outlive a reload and the end of a worker.
 
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 
 import { Browser, browserName, serve } from './support.mjs'
@@ -137,12 +138,9 @@ test('a worker that ends in the middle loses no finished statement', { skip }, a
   await tab.close()
 })
 
-/** Runs code in a worker of an empty page, with the module as `firn`, and returns its result. */
-async function inWorker (work) {
+/** Runs a module that posts a result or an error in a worker of an empty page. */
+async function runModule (code) {
   const page = await browser.open(`${server.url}/blank`)
-  const code = `import init, * as firn from '${server.url}/pkg/firn_browser.js'
-    await init()
-    try { postMessage({ result: await (${work})(firn) }) } catch (error) { postMessage({ error: String(error?.stack ?? error) }) }`
   const { result, error } = await page.run(`new Promise((resolve, reject) => {
     const worker = new Worker(URL.createObjectURL(new Blob([${JSON.stringify(code)}], { type: 'text/javascript' })), { type: 'module' })
     worker.onmessage = ({ data }) => resolve(data)
@@ -151,6 +149,13 @@ async function inWorker (work) {
   await page.close()
   if (error) throw new Error(error)
   return result
+}
+
+/** Runs a function in a worker, with the module as `firn`, and returns its result. */
+function inWorker (work) {
+  return runModule(`import init, * as firn from '${server.url}/pkg/firn_browser.js'
+    await init()
+    try { postMessage({ result: await (${work})(firn) }) } catch (error) { postMessage({ error: String(error?.stack ?? error) }) }`)
 }
 
 test('a pool without free files says so, and continues with more', { skip }, async () => {
@@ -183,6 +188,20 @@ test('a pool without free files says so, and continues with more', { skip }, asy
   })
   assert.match(message, /no free file: call `await reserve\(\)`/)
   assert.deepEqual(missing, [])
+})
+
+test('the example of the README runs', { skip }, async () => {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
+  const [imported, ...rest] = readme.split('```js\n')[1].split('```')[0].split('\n')
+  const printed = await runModule(`${imported.replace('./pkg', `${server.url}/pkg`)}
+    const printed = []
+    const console = { log: (...values) => printed.push(values.map(String)) }
+    try {
+      ${rest.join('\n')}
+      postMessage({ result: printed })
+    } catch (error) { postMessage({ error: String(error?.stack ?? error) }) }`)
+  assert.equal(printed.length, 3)
+  assert.ok(Number(printed[2][0]) > 1 && printed[2][1].startsWith('<svg'))
 })
 
 test('one tab at a time has a store', { skip }, async () => {
