@@ -210,7 +210,13 @@ async function showShape () {
 }
 
 /** Statements that ran, oldest first, and the position of the one in the editor. */
-let past = JSON.parse(localStorage.getItem(HISTORY) ?? '[]')
+let past = []
+try {
+  past = JSON.parse(localStorage.getItem(HISTORY) ?? '[]').map(String)
+} catch {
+  // A history that another version wrote is dropped.
+  localStorage.removeItem(HISTORY)
+}
 let at = past.length
 
 function remember (text) {

@@ -46,7 +46,7 @@ pub(crate) fn store_options(options: &JsValue) -> JsOutcome<DbOptions> {
         memory_budget: MEMORY_BUDGET,
         wal_segment: LOG_SEGMENT,
         background_threads: 0,
-        // A worker has no clock that runs beside it, and nobody reads the file in a browser.
+        // No program reads the log of events in a browser.
         event_log: false,
         ..DbOptions::default()
     };
