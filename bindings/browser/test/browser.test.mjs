@@ -190,6 +190,42 @@ test('a pool without free files says so, and continues with more', { skip }, asy
   assert.deepEqual(missing, [])
 })
 
+test('a full quota is an error, and reads and deletes continue', { skip }, async () => {
+  const tab = await browser.open(`${server.url}/blank`)
+  const quota = (bytes) => tab.send('Storage.overrideQuotaForOrigin', { origin: server.url, ...bytes })
+  await quota({ quotaSize: 20 << 20 })
+  try {
+    const { code, count, later } = await inWorker(async (firn) => {
+      await firn.deleteStore('full')
+      const store = await firn.Store.opfs('full')
+      const tree = store.tree('t', { memtableSize: '1m', compression: 'none' })
+      let code
+      let count = 0
+      while (!code && count < 2000) {
+        try {
+          tree.put(`key ${count}`, crypto.getRandomValues(new Uint8Array(32768)))
+          count++
+        } catch (error) {
+          code = error.code ?? error.message
+        }
+        await store.reserve().catch(() => {})
+      }
+      for (let n = 0; n < count; n++) if (tree.get(`key ${n}`)?.length !== 32768) throw new Error(`key ${n} is lost`)
+      tree.deleteRange()
+      let later = 'ok'
+      try { tree.put('a', 'b') } catch (error) { later = error.message }
+      store.close()
+      await firn.deleteStore('full')
+      return { code, count, later }
+    })
+    assert.equal(code, 'FIRN_NO_SPACE', `after ${count} puts`)
+    assert.equal(later, 'ok')
+  } finally {
+    await quota({})
+    await tab.close()
+  }
+})
+
 test('the example of the README runs', { skip }, async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
   const [imported, ...rest] = readme.split('```js\n')[1].split('```')[0].split('\n')
