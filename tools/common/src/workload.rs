@@ -289,6 +289,14 @@ mod tests {
         assert_eq!((d.keys, d.store.table_size, d.key_size), (7, 1 << 20, 16));
         assert_eq!(d.phase["update"].distribution, Distribution::Zipfian { theta: 0.5 });
         assert_eq!((keys("1e12"), keys("3k")), (Ok(1_000_000_000_000), Ok(3000)));
+        let text = WorkloadArgs {
+            workload: Some("a.toml".into()),
+            text: Some("keys = 9\nsteps = \"fillrandom\"".into()),
+            ..args
+        };
+        let d = text.description(&WorkloadDescription::default()).unwrap();
+        assert!(text.is_file());
+        assert_eq!((d.keys, d.steps.as_str()), (7, "fillrandom"));
         let unknown = WorkloadArgs { workload: Some("no".into()), ..WorkloadArgs::default() };
         assert!(unknown.description(&WorkloadDescription::default()).is_err());
         assert!(standard_workloads().contains("zipfian[:SKEW]"));
