@@ -23,6 +23,7 @@ const (
 	CodeInvalidArgument Code = C.FIRN_CODE_INVALID_ARGUMENT // an argument is out of range
 	CodeIncompatible    Code = C.FIRN_CODE_INCOMPATIBLE     // the files were written by a newer version
 	CodeNotFound        Code = C.FIRN_CODE_NOT_FOUND        // no such store, tree or file
+	CodeLagged          Code = C.FIRN_CODE_LAGGED           // the log no longer has the changes
 	CodeClosed          Code = C.FIRN_CODE_CLOSED           // the store, tree or handle was closed or dropped
 	CodeSyntax          Code = C.FIRN_CODE_SYNTAX           // the text is not valid CQL
 	CodeInvalidRequest  Code = C.FIRN_CODE_INVALID_REQUEST  // the statement is invalid
@@ -62,6 +63,7 @@ var (
 	ErrInvalidArgument = &Error{CodeInvalidArgument, "invalid argument"}
 	ErrIncompatible    = &Error{CodeIncompatible, "incompatible files"}
 	ErrStoreNotFound   = &Error{CodeNotFound, "no such store, tree or file"}
+	ErrLagged          = &Error{CodeLagged, "lagged"}
 	ErrClosed          = &Error{CodeClosed, "closed"}
 	ErrSyntax          = &Error{CodeSyntax, "syntax error"}
 	ErrInvalidRequest  = &Error{CodeInvalidRequest, "invalid request"}

@@ -1,4 +1,4 @@
-/* A tour of Firn from C: trees, batches, iterators, snapshots, transactions, CQL. Exits with 1 if a check fails. */
+/* A tour of Firn from C: trees, batches, iterators, snapshots, transactions, changes, CQL. Exits with 1 if a check fails. */
 #include <firn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -506,6 +506,65 @@ static void cql(void) {
     firn_session_free(other);
 }
 
+/* A consumer that follows the changes of a store. */
+static void changes(void) {
+    FirnDb *db;
+    FirnTree *fruit;
+    OK(firn_db_open_memory(&db));
+    OK(firn_db_tree(db, firn_str("fruit"), &fruit));
+    OK(firn_tree_put(fruit, firn_str("apple"), firn_str("red"), FIRN_DURABILITY_DEFAULT));
+    FirnSubscription *consumer;
+    OK(firn_db_subscribe(db, firn_str("index"), 1 << 20, &consumer));
+    bool due = false;
+    OK(firn_subscription_snapshot_due(consumer, &due));
+    HOLDS(due);
+    FirnSnapshot *contents;
+    OK(firn_subscription_snapshot(consumer, &contents));
+    FirnBytes value;
+    OK(firn_snapshot_get(contents, fruit, firn_str("apple"), &value));
+    firn_bytes_free(value);
+    firn_snapshot_free(contents);
+    OK(firn_subscription_acknowledge(consumer));
+    FirnBytes position;
+    OK(firn_subscription_position(consumer, &position));
+
+    OK(firn_tree_put(fruit, firn_str("cherry"), firn_str("black"), FIRN_DURABILITY_DEFAULT));
+    OK(firn_tree_delete_range(fruit, firn_str("a"), firn_str("b"), FIRN_DURABILITY_DEFAULT));
+    /* The second time after it resumes behind the stored position. */
+    for (int round = 0; round < 2; round++) {
+        FirnChange *change;
+        FirnChangeOp op;
+        bool loaded = true;
+        OK(firn_subscription_next(consumer, 0, &change));
+        OK(firn_change_is_loaded(change, &loaded));
+        HOLDS(!loaded);
+        OK(firn_change_next(change, &op));
+        HOLDS(op.kind == FIRN_CHANGE_PUT && is(op.tree.data, op.tree.len, "fruit") && op.expires_micros == 0);
+        HOLDS(is(op.key.data, op.key.len, "cherry") && is(op.value.data, op.value.len, "black"));
+        EXPECT(firn_change_next(change, &op), FIRN_CODE_NONE);
+        firn_change_free(change);
+        OK(firn_subscription_next(consumer, 1000, &change));
+        OK(firn_change_next(change, &op));
+        HOLDS(op.kind == FIRN_CHANGE_DELETE_RANGE && is(op.key.data, op.key.len, "a") && is(op.value.data, op.value.len, "b"));
+        firn_change_free(change);
+        EXPECT(firn_subscription_next(consumer, 0, &change), FIRN_CODE_NONE);
+        if (round == 0) {
+            FirnSlice stored = {position.data, position.len};
+            OK(firn_subscription_resume(consumer, stored));
+        }
+    }
+    OK(firn_subscription_acknowledge(consumer));
+    FirnSubscription *second;
+    EXPECT(firn_db_subscribe(db, firn_str("index"), 1 << 20, &second), FIRN_CODE_LOCKED);
+    OK(firn_db_drop_subscription(db, firn_str("index")));
+    EXPECT(firn_subscription_acknowledge(consumer), FIRN_CODE_NOT_FOUND);
+    EXPECT(firn_subscription_resume(consumer, firn_str("x")), FIRN_CODE_INVALID_ARGUMENT);
+    firn_bytes_free(position);
+    firn_subscription_free(consumer);
+    firn_tree_free(fruit);
+    firn_db_free(db);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: tour DIR\n");
@@ -513,6 +572,7 @@ int main(int argc, char **argv) {
     }
     trees(argv[1]);
     merges_and_loads(argv[1]);
+    changes();
     wrong_arguments();
     cql();
     packed();

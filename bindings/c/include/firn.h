@@ -77,6 +77,10 @@ typedef enum {
    */
   FIRN_CODE_CLOSED = 12,
   /**
+   * The log no longer has the changes; copy a snapshot.
+   */
+  FIRN_CODE_LAGGED = 13,
+  /**
    * The text is not valid CQL.
    */
   FIRN_CODE_SYNTAX = 20,
@@ -114,6 +118,11 @@ typedef enum {
  * Writes that are executed atomically.
  */
 typedef struct FirnBatch FirnBatch;
+
+/**
+ * A change: the operations of a batch, or a single one.
+ */
+typedef struct FirnChange FirnChange;
 
 /**
  * A position in a key range, movable in both directions. Faster than an iterator: it lends keys and
@@ -167,6 +176,11 @@ typedef struct FirnSnapshot FirnSnapshot;
 typedef struct FirnStatement FirnStatement;
 
 /**
+ * A durable change feed of a store.
+ */
+typedef struct FirnSubscription FirnSubscription;
+
+/**
  * Atomic reads and writes: the data read must be unchanged at the commit.
  */
 typedef struct FirnTransaction FirnTransaction;
@@ -199,6 +213,37 @@ typedef struct {
   size_t len;
   FirnOwner *owner;
 } FirnBytes;
+
+/**
+ * Kind of an operation: one of `FIRN_CHANGE_…`.
+ */
+typedef uint32_t FirnChangeKind;
+
+/**
+ * An operation of a change. Its bytes are valid until the change is freed.
+ */
+typedef struct {
+  /**
+   * Kind of the operation.
+   */
+  FirnChangeKind kind;
+  /**
+   * Name of the tree.
+   */
+  FirnSlice tree;
+  /**
+   * Key, or start of the range.
+   */
+  FirnSlice key;
+  /**
+   * Value, operand, or end of the range.
+   */
+  FirnSlice value;
+  /**
+   * Deadline of the value in microseconds since 1970; 0: none.
+   */
+  uint64_t expires_micros;
+} FirnChangeOp;
 
 /**
  * Durability of a write when the call returns: one of `FIRN_DURABILITY_…`. A number, since C can
@@ -264,6 +309,26 @@ typedef struct {
 } FirnMerge;
 
 /**
+ * A put: `key`, `value`, `expires_micros`.
+ */
+#define FIRN_CHANGE_PUT 1
+
+/**
+ * A delete: `key`.
+ */
+#define FIRN_CHANGE_DELETE 2
+
+/**
+ * A delete of a range: from `key` on, before `value`; NULL: to the end.
+ */
+#define FIRN_CHANGE_DELETE_RANGE 3
+
+/**
+ * A merge: `key`, and the operand in `value`.
+ */
+#define FIRN_CHANGE_MERGE 4
+
+/**
  * The store's default.
  */
 #define FIRN_DURABILITY_DEFAULT 0
@@ -325,6 +390,70 @@ const char *firn_version(void);
  * Frees bytes.
  */
 void firn_bytes_free(FirnBytes bytes);
+
+/**
+ * Opens the subscription of this name, and creates it if it does not exist. The store retains at
+ * most `max_log_bytes` of its log for it.
+ */
+FirnCode firn_db_subscribe(const FirnDb *db, FirnSlice name, uint64_t max_log_bytes, FirnSubscription **out);
+
+/**
+ * Drops a subscription and releases its part of the log.
+ */
+FirnCode firn_db_drop_subscription(const FirnDb *db, FirnSlice name);
+
+/**
+ * Reports whether the consumer must copy a snapshot before it continues.
+ */
+FirnCode firn_subscription_snapshot_due(const FirnSubscription *subscription, bool *out);
+
+/**
+ * Begins again at the present state, and returns a snapshot of it.
+ */
+FirnCode firn_subscription_snapshot(FirnSubscription *subscription, FirnSnapshot **out);
+
+/**
+ * Returns the next change. Waits for it for at most `wait_micros`; `FIRN_CODE_NONE` if none came,
+ * and `FIRN_CODE_LAGGED` if the log has lost changes.
+ */
+FirnCode firn_subscription_next(FirnSubscription *subscription, uint64_t wait_micros, FirnChange **out);
+
+/**
+ * Returns the position behind the last reported change, as text. A consumer stores it with the
+ * effects of the change.
+ */
+FirnCode firn_subscription_position(const FirnSubscription *subscription, FirnBytes *out);
+
+/**
+ * Acknowledges all reported changes: they need not be reported again.
+ */
+FirnCode firn_subscription_acknowledge(FirnSubscription *subscription);
+
+/**
+ * Continues behind this position, which the consumer stored with its effects.
+ */
+FirnCode firn_subscription_resume(FirnSubscription *subscription, FirnSlice position);
+
+/**
+ * Frees the handle. The subscription stays in the store.
+ */
+void firn_subscription_free(FirnSubscription *subscription);
+
+/**
+ * Reports whether the change bypassed the log, so that it has no operations. The consumer must
+ * then copy a snapshot.
+ */
+FirnCode firn_change_is_loaded(const FirnChange *change, bool *out);
+
+/**
+ * Returns the next operation of the change; `FIRN_CODE_NONE` after the last one.
+ */
+FirnCode firn_change_next(FirnChange *change, FirnChangeOp *out);
+
+/**
+ * Frees a change.
+ */
+void firn_change_free(FirnChange *change);
 
 /**
  * Opens the database in the directory `path`, and creates it if missing or empty. `options` may be

@@ -40,6 +40,8 @@ pub enum FirnCode {
     NotFound = 11,
     /// The store or the tree was closed or dropped.
     Closed = 12,
+    /// The log no longer has the changes; copy a snapshot.
+    Lagged = 13,
     /// The text is not valid CQL.
     Syntax = 20,
     /// The statement is invalid.
@@ -92,6 +94,7 @@ impl From<firn_kv::Error> for Failure {
             ErrorKind::Incompatible => FirnCode::Incompatible,
             ErrorKind::NotFound => FirnCode::NotFound,
             ErrorKind::Closed => FirnCode::Closed,
+            ErrorKind::Lagged => FirnCode::Lagged,
             _ => FirnCode::Io,
         };
         Failure { code, text: e.to_string() }

@@ -13,6 +13,7 @@
 //! | `store` | stores, trees, batches |
 //! | `merge` | trees with options and merge functions |
 //! | `bulk` | loads, copies, flushes, compactions |
+//! | `changes` | subscriptions and their changes |
 //! | `read` | snapshots, transactions, iterators |
 //! | `cursor` | cursors |
 //! | `cql` | sessions, statements, rows |
@@ -20,6 +21,7 @@
 
 mod bulk;
 mod call;
+mod changes;
 mod cql;
 mod cursor;
 mod merge;
@@ -31,6 +33,7 @@ pub use bulk::*;
 pub use call::{
     FirnBytes, FirnCode, FirnOwner, FirnSlice, firn_bytes_free, firn_error_message, firn_version,
 };
+pub use changes::*;
 pub use cql::*;
 pub use cursor::*;
 pub use merge::*;

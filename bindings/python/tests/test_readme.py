@@ -13,7 +13,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8")
     blocks = re.findall(r"^```python *(.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     names = {}
     for needed, block in blocks:
         # The words after `python` are the optional packages of an example.
