@@ -25,7 +25,8 @@
 #[doc(hidden)]
 pub mod client;
 mod descriptors;
-mod http;
+#[doc(hidden)]
+pub mod http;
 #[doc(hidden)]
 pub mod internals;
 mod native;

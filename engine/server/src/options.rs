@@ -87,6 +87,9 @@ pub struct Options {
     /// File for all statements of clients, in the format of
     /// [`StatementLog`](firn_cql::StatementLog). `None`: not logged.
     pub statement_log: Option<PathBuf>,
+    /// File descriptors that the program needs besides the server; 0.
+    #[doc(hidden)]
+    pub other_descriptors: u64,
 }
 
 impl Options {
@@ -114,6 +117,7 @@ impl Options {
             workers: None,
             max_prepared: 10 << 20,
             statement_log: None,
+            other_descriptors: 0,
         }
     }
 
@@ -180,7 +184,7 @@ impl Options {
             connections: self.max_connections,
             workers: self.worker_count(),
             background_threads,
-            ports: (ports + http) as u64,
+            ports: (ports + http) as u64 + self.other_descriptors,
             tables,
         };
         Some(DescriptorPlan::new(OsEnv::new().descriptors()?, &needs))

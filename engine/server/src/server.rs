@@ -12,7 +12,7 @@ use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 
-use crate::http::{HttpPort, HttpResponse};
+use crate::http::{HttpLimits, HttpPort, HttpRequest, HttpResponse};
 use crate::native::{Client, Clients, ServerViews, serve};
 use crate::node::{CompactionHistory, Node};
 use crate::options::{Options, ServerError, StoreLocation};
@@ -180,8 +180,8 @@ impl Server {
         let mut server = Server { shared, listening, accepting: Mutex::new(accepting), http: None };
         if let Some((address, listener)) = http {
             let shared = server.shared.clone();
-            let port =
-                HttpPort::start(&env, listener, address, move |path| shared.content_of(path));
+            let content = move |request: &HttpRequest| shared.content_of(&request.path);
+            let port = HttpPort::start(&env, listener, address, HttpLimits::READS, content);
             server.http = Some(port.map_err(firn_cql::Error::from)?);
         }
         Ok(server)
@@ -215,6 +215,12 @@ impl Server {
     /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.shared.clients.len()
+    }
+
+    /// Reports whether clients must log in.
+    #[doc(hidden)]
+    pub fn requires_login(&self) -> bool {
+        self.shared.node.login
     }
 
     /// Reloads the TLS certificates. New connections use the new ones; open connections are
@@ -379,15 +385,12 @@ impl ServerCore {
     }
 
     /// Answers a request for a path of the metrics port.
-    fn content_of(&self, path: &str) -> Option<HttpResponse> {
+    fn content_of(&self, path: &str) -> HttpResponse {
+        let metrics = "text/plain; version=0.0.4; charset=utf-8";
         match path {
-            "/metrics" => Some(HttpResponse {
-                status: "200 OK",
-                content: "text/plain; version=0.0.4; charset=utf-8",
-                body: self.metrics(),
-            }),
-            "/health" => Some(self.health()),
-            _ => None,
+            "/metrics" => HttpResponse::new("200 OK", metrics, self.metrics()),
+            "/health" => self.health(),
+            _ => HttpResponse::text("404 Not Found", "there are /metrics and /health\n"),
         }
     }
 
@@ -413,11 +416,8 @@ impl ServerCore {
         if let Some(why) = why {
             body["why"] = why.into();
         }
-        HttpResponse {
-            status: if is_healthy { "200 OK" } else { "503 Service Unavailable" },
-            content: "application/json",
-            body: format!("{body}\n"),
-        }
+        let status = if is_healthy { "200 OK" } else { "503 Service Unavailable" };
+        HttpResponse::new(status, "application/json", format!("{body}\n"))
     }
 
     fn leave(&self, number: u64) {
