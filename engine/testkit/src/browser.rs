@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Names of its packages.
-const NAMES: [&str; 5] =
+pub const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Opens a page with this width in pixels, and returns the text of its element `found` after its

@@ -12,7 +12,7 @@ use firn_testkit::names::{Calls, Names};
 use firn_testkit::words::{in_page, in_rust};
 
 /// Crates whose public items other crates use.
-const LIBRARIES: [&str; 18] = [
+const LIBRARIES: [&str; 19] = [
     "benches/workload",
     "engine/cql",
     "engine/crash",
@@ -29,6 +29,7 @@ const LIBRARIES: [&str; 18] = [
     "tools/bench",
     "tools/cluster",
     "tools/common",
+    "tools/console",
     "tools/migrate",
     "tools/table-events",
 ];

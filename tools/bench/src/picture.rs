@@ -110,7 +110,6 @@ impl Picture {
             rows: &rows,
             cases: &[(&cases, &frames)],
             at_once: false,
-            live: None,
         };
         io::write(path, page.html().as_bytes()).map_err(|e| Failure::file("write", path, &e))
     }

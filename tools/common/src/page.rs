@@ -191,15 +191,6 @@ impl Film {
     }
 }
 
-/// Data of a page that is rewritten repeatedly: a browser that shows the last frame reloads it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LivePage {
-    /// Seconds between rewrites.
-    pub every: f64,
-    /// Time of writing, in seconds since 1970.
-    pub written: f64,
-}
-
 /// Contents of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FilmPage<'a> {
@@ -217,8 +208,6 @@ pub struct FilmPage<'a> {
     pub cases: &'a [(&'a str, &'a [PageFrame])],
     /// Whether the cases ran concurrently: then their axis is time instead of operations.
     pub at_once: bool,
-    /// Whether the page will be rewritten.
-    pub live: Option<LivePage>,
 }
 
 impl FilmPage<'_> {
@@ -237,7 +226,6 @@ impl FilmPage<'_> {
             "rows": self.rows,
             "cases": cases,
             "at_once": self.at_once,
-            "live": self.live,
         });
         // Inside a script element a "</" could end it early, and a "<!--" hide its end.
         TEMPLATE.replace("/*DATA*/null", &data.to_string().replace('<', "\\u003c"))

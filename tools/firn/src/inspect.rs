@@ -11,8 +11,8 @@ use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
 use crate::admin::trees::{Options, holds};
-use crate::names::StoreNames;
 use crate::store::Global;
+use firn_console::names::StoreNames;
 use firn_tools::help::fit_terminal;
 use firn_tools::io::{Stopwatch, stdout, stdout_is_terminal};
 use firn_tools::output::{

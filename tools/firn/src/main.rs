@@ -10,16 +10,16 @@ mod admin;
 mod bench;
 mod cassandra;
 mod check;
+mod console;
 mod cql;
 mod explain;
 mod families;
 mod follow;
 mod inspect;
 mod keys;
-mod live;
+mod listen;
 #[cfg(feature = "cluster")]
 mod migrate;
-mod names;
 mod serve;
 mod serve_backups;
 mod shell;
@@ -104,9 +104,9 @@ enum FirnCommand {
     /// Print the changes of a store since the last time, as JSON
     #[command(after_help = follow::EXAMPLES)]
     Follow(follow::FollowArgs),
-    /// Show a running store as a live page
-    #[command(after_help = live::EXAMPLES)]
-    Live(live::LiveArgs),
+    /// Show a store in a browser: charts, the shape of its trees, CQL
+    #[command(after_help = console::EXAMPLES)]
+    Console(console::ConsoleArgs),
     /// List the trees with their content, policy, size and options
     #[command(after_help = trees::TREES_EXAMPLES)]
     Trees(trees::TreesArgs),
@@ -145,7 +145,7 @@ enum FirnCommand {
     Cql(cql::CqlArgs),
     /// Serve a store to Cassandra clients: any driver, cqlsh
     #[command(after_help = serve::EXAMPLES)]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Copy tables of CQL to or from a cluster of Cassandra or ScyllaDB, or compare them
     #[cfg(feature = "cluster")]
     #[command(after_help = migrate::EXAMPLES)]
@@ -229,7 +229,7 @@ fn main() -> ExitCode {
         FirnCommand::Explain(args) => explain::run(global, args),
         FirnCommand::Stats(args) => inspect::stats(global, args),
         FirnCommand::Follow(args) => follow::run(global, args),
-        FirnCommand::Live(args) => live::run(global, args),
+        FirnCommand::Console(args) => console::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
         FirnCommand::DropTree(args) => trees::drop_tree(global, args),

@@ -6,14 +6,16 @@
 //! - SIGHUP and SIGUSR1 never end it.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore};
 use firn_kv::OsEnv;
+use firn_server::http::HTTP_DESCRIPTORS;
 use firn_server::{DescriptorPlan, Options, Server, ServerError, StoreLocation, TlsOptions};
 use firn_tools::io::stdout;
 use firn_tools::options::{self, Durable};
@@ -22,6 +24,8 @@ use firn_workload::phase::parse_count;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::console;
+use crate::listen::listen_address;
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
 use crate::store::{Global, StoreContent, clock_words};
 
@@ -38,9 +42,13 @@ Examples:
   firn --db shop serve --tls-certificate server.pem --tls-key key.pem
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
+  firn --db shop serve --console 8042             with a web console at http://127.0.0.1:8042/
   firn --db shop serve --log-statements shop.statements    a log for `firn check --statements`
   firn --db shop serve --read-only                for a damaged store, a backup, or a store with another writer
   firn --db shop serve --check                    print the resulting settings and exit";
+
+/// File descriptors of the console: its port, connections and the event log.
+const CONSOLE_DESCRIPTORS: u64 = HTTP_DESCRIPTORS as u64 + 2;
 
 /// Interval of checks for signals.
 const TICK: Duration = Duration::from_millis(20);
@@ -61,6 +69,16 @@ pub struct ServeArgs {
     /// Serve /metrics (Prometheus) and /health over HTTP at this address [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     metrics: Option<SocketAddr>,
+    /// Serve the web console at this address (see `firn console --help`) [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
+    console: Option<SocketAddr>,
+    /// Require the password in this file for the console [default: the login of a superuser, if
+    /// clients must log in]
+    #[arg(long, value_name = "FILE", requires = "console")]
+    console_password: Option<PathBuf>,
+    /// Allow statements of the console that change the store
+    #[arg(long, requires = "console", conflicts_with = "read_only")]
+    console_write: bool,
     /// Encrypt all connections with TLS, with this certificate followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -164,22 +182,6 @@ fn raise_descriptors() {
     }
 }
 
-/// Parses an address to listen at: `ADDRESS:PORT`, `NAME:PORT`, or a port of this machine.
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.parse::<u16>() {
-        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
-    }
-    if let Some(port) = text.strip_prefix(':') {
-        return Err(format!(
-            "name the address: 127.0.0.1:{port} for this machine, 0.0.0.0:{port} for all"
-        ));
-    }
-    let mut all = text
-        .to_socket_addrs()
-        .map_err(|e| format!("{e}; give ADDRESS:PORT, for example 127.0.0.1:9042"))?;
-    all.next().ok_or_else(|| "the name has no address".to_owned())
-}
-
 fn failure(e: ServerError) -> Failure {
     match &e {
         ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrInUse => {
@@ -219,6 +221,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.thrift = args.thrift;
     options.thrift_0_4 = args.thrift_0_4;
     options.metrics = args.metrics;
+    options.other_descriptors = if args.console.is_some() { CONSOLE_DESCRIPTORS } else { 0 };
     if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
         let mut tls = TlsOptions::new(certificate, key);
         tls.clients.clone_from(&args.tls_clients);
@@ -305,6 +308,8 @@ impl ResultingSettings<'_> {
             "listen": options.address.to_string(),
             "thrift": options.thrift.map(|at| at.to_string()),
             "metrics": options.metrics.map(|at| at.to_string()),
+            "console": args.console.map(|at| at.to_string()),
+            "console_write": args.console_write,
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
             "store": self.store,
@@ -336,6 +341,9 @@ impl ResultingSettings<'_> {
         all.extend(options.thrift.map(|at| ("and for Thrift", at.to_string())));
         let metrics = options.metrics.map(|at| format!("http://{at}/metrics, and /health"));
         all.push(("metrics", or(metrics, "nowhere")));
+        let changes = if args.console_write { "" } else { ", read-only" };
+        let console = args.console.map(|at| format!("http://{at}/{changes}"));
+        all.extend(console.map(|console| ("console", console)));
         all.push(("encrypted", or(options.tls.as_ref().map(ToString::to_string), "nothing")));
         let how = if args.read_only { ", for reading only" } else { "" };
         all.push(("serves", format!("{}{how}", self.store)));
@@ -391,6 +399,20 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     Ok(out.flush()?)
 }
 
+/// Starts the console of a server.
+fn start_console(args: &ServeArgs, server: &Server) -> Done<Option<Console>> {
+    let Some(address) = args.console else { return Ok(None) };
+    let mut options = ConsoleOptions::at(address);
+    options.may_write = args.console_write;
+    options.login = match &args.console_password {
+        Some(file) => console::password_login(file)?,
+        None if server.requires_login() => ConsoleLogin::Roles,
+        None => ConsoleLogin::Open,
+    };
+    let store = ConsoleStore::own(&server.session());
+    Console::start(Arc::new(store), options).map(Some)
+}
+
 /// Runs `firn serve`.
 pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let options = options(global, args);
@@ -422,6 +444,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     if let Some(words) = clock_words(server.session().engine().store()) {
         tracing::warn!("{words}");
     }
+    let console = start_console(args, &server)?;
     let mut backups = ServedBackups::begin(global, &args.backups, db)?;
     let address = server.address();
     if args.ephemeral || global.store.json {
@@ -433,10 +456,16 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         if let Some(metrics) = server.metrics_address() {
             at["metrics"] = metrics.port().into();
         }
+        if let Some(console) = &console {
+            at["console"] = console.address().port().into();
+        }
         writeln!(out, "{at}")?;
         out.flush()?;
     } else {
         eprintln!("serving {} at {address}; Ctrl-C stops", global.store.db.display());
+        if let Some(console) = &console {
+            eprintln!("the console is at {}", console::url(console.address()));
+        }
     }
     let env = OsEnv::new();
     while !stop.load(Ordering::Relaxed) {
@@ -457,5 +486,6 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     if let Some(backups) = backups {
         backups.stop();
     }
+    console.iter().for_each(Console::stop);
     server.stop().map_err(failure)
 }

@@ -20,7 +20,7 @@ use firn_wide::Wide;
 use firn_wide::internals::store::{CellStore, SCHEMA_TREE, TreeName};
 use serde_json::Value;
 
-use crate::names::StoreNames;
+use firn_console::names::StoreNames;
 
 /// Arguments of every command.
 #[derive(Args, Clone, Debug)]

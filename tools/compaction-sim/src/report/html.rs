@@ -42,7 +42,6 @@ pub fn page(all: &[(String, SimOutcome)]) -> String {
         rows: &rows,
         cases: &cases,
         at_once: false,
-        live: None,
     };
     page.html()
 }

@@ -12,8 +12,8 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName, loss};
 use serde_json::{Map, Value, json};
 
 use crate::inspect::sums;
-use crate::names::StoreNames;
 use crate::store::Global;
+use firn_console::names::StoreNames;
 use firn_tools::io::{confirm, stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::options;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_fitting};

@@ -21,8 +21,8 @@ use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::internals::store::loss;
 use serde_json::json;
 
-use crate::names::StoreNames;
 use crate::store::Global;
+use firn_console::names::StoreNames;
 use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Progress, things};
 

@@ -10,7 +10,8 @@ use firn_tools::json::put_field;
 use firn_tools::output::{Style, bytes, count, nanos, things};
 use serde_json::{Map, Value, json};
 
-use super::{ExplainedRead, ToldSteps, advice, part, subject};
+use super::advice;
+use super::report::{ExplainedRead, ReadExplanation, part, subject};
 
 /// Above this number of reads, only the most expensive ones are shown.
 const FEW: usize = 4;
@@ -106,7 +107,12 @@ fn parts(c: &SourceCost) -> Vec<String> {
     all
 }
 
-fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps) -> io::Result<()> {
+fn read(
+    style: Style,
+    out: &mut impl Write,
+    r: &ExplainedRead,
+    told: &ReadExplanation,
+) -> io::Result<()> {
     let cost = &r.cost;
     let found = match &cost.target {
         ReadTarget::Key(_) if cost.found == 0 => "not found".into(),
@@ -160,7 +166,10 @@ fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps)
 }
 
 /// Prints an explanation as text.
-pub fn print(style: Style, out: &mut impl Write, told: &ToldSteps) -> io::Result<()> {
+///
+/// # Errors
+/// Errors of the output.
+pub fn print(style: Style, out: &mut impl Write, told: &ReadExplanation) -> io::Result<()> {
     let number = told.reads.len() as u64 + told.more;
     if let Some(rows) = told.rows {
         writeln!(
@@ -206,7 +215,7 @@ pub fn print(style: Style, out: &mut impl Write, told: &ToldSteps) -> io::Result
 }
 
 /// Returns the sum of all reads of each tree.
-fn sums(told: &ToldSteps) -> BTreeMap<&str, (u64, SourceCost)> {
+fn sums(told: &ReadExplanation) -> BTreeMap<&str, (u64, SourceCost)> {
     let mut sums: BTreeMap<&str, (u64, SourceCost)> = BTreeMap::new();
     for r in &told.reads {
         let (n, sum) = sums.entry(&r.cost.tree).or_default();
@@ -275,7 +284,7 @@ fn place_json(s: &SourceCost) -> Value {
     o.into()
 }
 
-fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
+fn read_json(r: &ExplainedRead, told: &ReadExplanation) -> Value {
     let ReadCost { tree, target, found, sources, nanos, .. } = &r.cost;
     let mut o = Map::new();
     o.insert("tree".into(), tree.as_str().into());
@@ -307,7 +316,7 @@ fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
 }
 
 /// Returns an explanation as JSON.
-pub fn json(told: &ToldSteps) -> Value {
+pub fn json(told: &ReadExplanation) -> Value {
     json!({
         "rows": told.rows,
         "reads": told.reads.iter().map(|r| read_json(r, told)).collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
 /// Displayed names of a store's trees.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct StoreNames {
     trees: BTreeMap<TreeName, NamedKey>,
     /// Whether the names are complete: the store has keyspaces, and their definitions were
@@ -28,6 +28,7 @@ pub struct StoreNames {
 }
 
 /// Content of a tree.
+#[derive(Debug)]
 struct NamedKey {
     /// "table shop.items".
     words: String,
@@ -68,6 +69,7 @@ impl NamedKey {
 }
 
 /// Structure of its keys.
+#[derive(Debug)]
 enum KeyNames {
     Family(Box<DescribedFile>),
     Table(Arc<TableSchema>, Layout),

@@ -6,7 +6,7 @@ use firn_kv::explain::{Entries, EntryLocation, ReadCost, ReadTarget, SourceCost}
 use firn_tools::output::{count, things};
 use firn_tools::shell;
 
-use super::ToldSteps;
+use super::report::ReadExplanation;
 
 /// Reported ratio of skipped entries per found key, and the minimum number of skipped entries.
 const MANY_PASSED: (u64, u64) = (4, 100);
@@ -52,7 +52,7 @@ fn compact(firn: &str, read: &ReadCost) -> String {
 }
 
 /// Returns the `firn purge-report` command for the table or family of a tree.
-fn purge_report(told: &ToldSteps, tree: &str) -> String {
+fn purge_report(told: &ReadExplanation, tree: &str) -> String {
     let of = told.names.of_tree(tree).and_then(|words| words.split_once(' '));
     match of.and_then(|(_, path)| path.split_once('.')) {
         Some((keyspace, family)) => format!(
@@ -72,7 +72,7 @@ fn at_most(tables: &BTreeMap<u64, Entries>, of: impl Fn(&Entries) -> u64) -> Opt
 }
 
 /// Returns the advice, one item per line; empty if there is none.
-pub fn lines(told: &ToldSteps) -> Vec<String> {
+pub fn lines(told: &ReadExplanation) -> Vec<String> {
     let mut trees: BTreeMap<&str, OfTree<'_>> = BTreeMap::new();
     for read in &told.reads {
         let t = trees.entry(&read.cost.tree).or_default();
@@ -96,7 +96,7 @@ fn is_run(s: &SourceCost) -> bool {
     matches!(s.location, EntryLocation::Run { .. })
 }
 
-fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
+fn of_tree(told: &ReadExplanation, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     let (e, found, tree) = (&t.sum.entries, t.found, &last.tree);
     let stands_out = |n: u64| n > MANY_PASSED.1 && n > MANY_PASSED.0 * found;
     let place = |of: fn(&Entries) -> u64| {
