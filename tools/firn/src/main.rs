@@ -20,6 +20,8 @@ mod keys;
 mod listen;
 #[cfg(feature = "cluster")]
 mod migrate;
+#[cfg(feature = "otel")]
+mod otlp;
 mod serve;
 mod serve_backups;
 mod shell;

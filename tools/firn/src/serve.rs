@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore};
-use firn_kv::OsEnv;
+use firn_kv::{DbOptions, OsEnv};
 use firn_server::http::HTTP_DESCRIPTORS;
 use firn_server::{DescriptorPlan, Options, Server, ServerError, StoreLocation, TlsOptions};
 use firn_tools::io::stdout;
@@ -26,6 +26,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::console;
 use crate::listen::listen_address;
+#[cfg(feature = "otel")]
+use crate::otlp::{Otlp, OtlpSender};
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
 use crate::store::{Global, StoreContent, clock_words};
 
@@ -79,6 +81,19 @@ pub struct ServeArgs {
     /// Allow statements of the console that change the store
     #[arg(long, requires = "console", conflicts_with = "read_only")]
     console_write: bool,
+    /// Send spans and metrics to the OpenTelemetry collector at this URL, by OTLP over HTTP, for
+    /// example http://127.0.0.1:4318
+    #[arg(long, value_name = "URL")]
+    #[cfg_attr(not(feature = "otel"), arg(hide = true))]
+    otlp: Option<String>,
+    /// Send this share of the spans of statements: 0 to 1
+    #[arg(long, value_name = "SHARE", requires = "otlp", default_value = "1", value_parser = share)]
+    #[cfg_attr(not(feature = "otel"), arg(hide = true))]
+    otlp_statements: f64,
+    /// Send metrics every this many seconds
+    #[arg(long, value_name = "SECONDS", requires = "otlp", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[cfg_attr(not(feature = "otel"), arg(hide = true))]
+    otlp_every: u64,
     /// Encrypt all connections with TLS, with this certificate followed by its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -182,6 +197,12 @@ fn raise_descriptors() {
     }
 }
 
+/// Parses a share.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "it is between 0 and 1".to_owned())
+}
+
 fn failure(e: ServerError) -> Failure {
     match &e {
         ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrInUse => {
@@ -205,6 +226,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
         Options::ephemeral()
     } else {
         let db = if args.read_only { global.to_read() } else { global.defaults() };
+        let db = with_spans(args, db);
         let store =
             firn_wide::StoreOptions { db, clock: None, ..firn_wide::StoreOptions::default() };
         let wide = firn_wide::Options {
@@ -244,6 +266,20 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.workers = args.workers;
     options.statement_log = args.log_statements.clone();
     options
+}
+
+/// Reports the events of the store as spans if there is a collector for them.
+#[cfg(feature = "otel")]
+fn with_spans(args: &ServeArgs, mut db: DbOptions) -> DbOptions {
+    if args.otlp.is_some() {
+        db.listener = Some(Arc::new(firn_kv::TracingListener::default()));
+    }
+    db
+}
+
+#[cfg(not(feature = "otel"))]
+fn with_spans(_: &ServeArgs, db: DbOptions) -> DbOptions {
+    db
 }
 
 /// Returns the address under which a client of this machine reaches `ip`. An unspecified address
@@ -310,6 +346,7 @@ impl ResultingSettings<'_> {
             "metrics": options.metrics.map(|at| at.to_string()),
             "console": args.console.map(|at| at.to_string()),
             "console_write": args.console_write,
+            "otlp": args.otlp,
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
             "store": self.store,
@@ -344,6 +381,7 @@ impl ResultingSettings<'_> {
         let changes = if args.console_write { "" } else { ", read-only" };
         let console = args.console.map(|at| format!("http://{at}/{changes}"));
         all.extend(console.map(|console| ("console", console)));
+        all.extend(args.otlp.clone().map(|url| ("OpenTelemetry", url)));
         all.push(("encrypted", or(options.tls.as_ref().map(ToString::to_string), "nothing")));
         let how = if args.read_only { ", for reading only" } else { "" };
         all.push(("serves", format!("{}{how}", self.store)));
@@ -399,6 +437,39 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     Ok(out.flush()?)
 }
 
+/// Shows messages on standard error, and sends spans to the collector if there is one.
+#[cfg(feature = "otel")]
+fn start_messages(global: &Global, args: &ServeArgs) -> Done<Option<Otlp>> {
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    use tracing_subscriber::util::SubscriberInitExt;
+    let every = Duration::from_secs(args.otlp_every);
+    let otlp = args.otlp.as_ref().map(|url| Otlp::new(url, args.otlp_statements, every));
+    let otlp = otlp.transpose()?;
+    let shown = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(global.style().colours_errors())
+        .with_filter(LevelFilter::from(args.log));
+    tracing_subscriber::registry().with(shown).with(otlp.as_ref().map(Otlp::layer)).init();
+    Ok(otlp)
+}
+
+/// Shows messages on standard error.
+#[cfg(not(feature = "otel"))]
+fn start_messages(global: &Global, args: &ServeArgs) -> Done {
+    if args.otlp.is_some() {
+        return Err(Failure::with_next(
+            "this build of firn lacks OpenTelemetry",
+            "build it with --features otel",
+        ));
+    }
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(LevelFilter::from(args.log))
+        .with_ansi(global.style().colours_errors())
+        .init();
+    Ok(())
+}
+
 /// Starts the console of a server.
 fn start_console(args: &ServeArgs, server: &Server) -> Done<Option<Console>> {
     let Some(address) = args.console else { return Ok(None) };
@@ -420,11 +491,10 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     if args.check {
         return check(global, args, &options);
     }
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(LevelFilter::from(args.log))
-        .with_ansi(global.style().colours_errors())
-        .init();
+    #[cfg(feature = "otel")]
+    let messages = start_messages(global, args)?;
+    #[cfg(not(feature = "otel"))]
+    start_messages(global, args)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -439,7 +509,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     if !args.ephemeral && global.holding()? != StoreContent::Model {
         options.check_without_login().map_err(failure)?;
     }
-    let server = Server::start(options).map_err(failure)?;
+    let server = Arc::new(Server::start(options).map_err(failure)?);
+    #[cfg(feature = "otel")]
+    let otlp = messages.map(|otlp| otlp.start(&server)).transpose()?;
     let db = server.session().engine().store().db().clone();
     if let Some(words) = clock_words(server.session().engine().store()) {
         tracing::warn!("{words}");
@@ -487,5 +559,13 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         backups.stop();
     }
     console.iter().for_each(Console::stop);
-    server.stop().map_err(failure)
+    #[cfg(feature = "otel")]
+    let spans = otlp.map(OtlpSender::stop);
+    let stopped = server.stop().map_err(failure);
+    // The last flushes and statements have ended.
+    #[cfg(feature = "otel")]
+    if let Some(Err(e)) = spans.map(|spans| spans.shutdown()) {
+        tracing::warn!("the last spans were not sent: {e}");
+    }
+    stopped
 }

@@ -22,6 +22,7 @@ mod migrate_from;
 mod newer;
 #[cfg(unix)]
 mod odd_files;
+mod otlp;
 mod pages;
 mod serve;
 mod source_texts;

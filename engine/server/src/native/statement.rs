@@ -10,6 +10,8 @@ use firn_cql::{
     BatchKind, BoundValue, ChangeKind, Error, PagingState, Prepared, ResultKind, Rows, RunOptions,
 };
 use firn_wide::internals::types::hex;
+use tracing::field::Empty;
+use tracing::{Level, Span, info_span, span_enabled};
 use uuid::Uuid;
 
 use super::client::{Client, NegotiatedProtocol};
@@ -26,6 +28,9 @@ const MAX_QUICK_CHANGES: usize = 16;
 
 /// Maximum characters of a bound value in a trace.
 const MAX_SHOWN_CHARS: usize = 1000;
+
+/// Target of the spans of statements.
+const SPAN_TARGET: &str = "firn_server::statement";
 
 /// A request with its client.
 #[derive(Clone, Copy)]
@@ -104,6 +109,7 @@ struct Job {
     stream: i16,
     trace: Option<RequestTrace>,
     kind: RequestKind,
+    consistency: Option<WireConsistency>,
     arrived: u64,
     work: RequestWork,
 }
@@ -120,6 +126,16 @@ fn text_bytes(request: &WireRequest<'_>) -> usize {
     }
 }
 
+/// Returns the consistency level of a request that runs statements.
+fn consistency_of(request: &WireRequest<'_>) -> Option<WireConsistency> {
+    match request {
+        WireRequest::Query(request) => Some(request.parameters.consistency),
+        WireRequest::Execute(request) => Some(request.parameters.consistency),
+        WireRequest::Batch(request) => Some(request.parameters.consistency),
+        _ => None,
+    }
+}
+
 /// Executes a request or passes it to a worker. Its response is put into the outbox.
 pub fn take(exchange: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let Exchange { node, client, .. } = exchange;
@@ -133,6 +149,7 @@ pub fn take(exchange: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let answered = || client.meter.answered(kind, node.nanos_since(exchange.arrived));
     let mut trace =
         traced.then(|| RequestTrace::begin(&node.env, None, name, client.peer, client.local));
+    let consistency = consistency_of(&request);
     let compiling = node.compile_share(text_bytes(&request));
     let made = match request {
         WireRequest::Query(request) => exchange.query(&request, trace.as_mut()),
@@ -169,6 +186,7 @@ pub fn take(exchange: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
         stream: exchange.stream,
         trace,
         kind,
+        consistency,
         arrived: exchange.arrived,
         work,
     };
@@ -484,12 +502,45 @@ impl Job {
         }
     }
 
+    /// Returns the span of the request. Without a subscriber for it, this costs one load.
+    fn span(&self) -> Span {
+        if !span_enabled!(target: SPAN_TARGET, Level::INFO) {
+            return Span::none();
+        }
+        let (uses, is_prepared) = match &self.work {
+            RequestWork::One { uses, known, .. } => (&uses[..], known.is_some()),
+            RequestWork::Batch { uses, .. } => (&uses[..], false),
+        };
+        let mut tables: Vec<String> = uses.iter().map(TableUse::table_name).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let operation = RequestKind::NAMED[self.kind as usize].1;
+        // The text of a statement that is not prepared has values of the user.
+        let text = if is_prepared { self.text() } else { Cow::Borrowed("") };
+        info_span!(
+            target: SPAN_TARGET,
+            "statement",
+            otel.kind = "server",
+            db.system.name = "firn",
+            db.operation.name = operation,
+            db.collection.name = tables.join(", "),
+            db.query.text = &*text,
+            firn.consistency = self.consistency.map_or("", WireConsistency::name),
+            firn.wait_micros = self.node.nanos_since(self.arrived) / 1000,
+            db.response.returned_rows = Empty,
+            error.r#type = Empty,
+        )
+    }
+
     /// Runs the request and responds.
     fn run(mut self) {
+        let span = self.span();
+        let _entered = span.enter();
         if let Some(trace) = &mut self.trace {
             trace.event("Executing");
         }
-        let Job { node, client, negotiated, stream, trace, kind, arrived, work } = self;
+        let Job { node, client, negotiated, stream, trace, kind, arrived, work, consistency: _ } =
+            self;
         let (one, many);
         let (done, how, uses) = match work {
             RequestWork::One { prepared, known, bound, run, skip_metadata, metadata_id, uses } => {
@@ -515,6 +566,10 @@ impl Job {
             }
             finish(&node, trace)
         });
+        match &done {
+            Ok(rows) => span.record("db.response.returned_rows", rows.len()),
+            Err(e) => span.record("error.type", e.class().name()),
+        };
         match done {
             Ok(rows) => {
                 let body = |body: &mut ResponseBody<'_>| match rows.kind() {

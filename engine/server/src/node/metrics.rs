@@ -113,6 +113,11 @@ pub struct TableUse {
 }
 
 impl TableUse {
+    /// Returns the keyspace and the name of the table, with a dot between them.
+    pub fn table_name(&self) -> String {
+        format!("{}.{}", self.meter.keyspace, self.meter.table)
+    }
+
     /// Reports whether this is the same use of the same table.
     pub fn is_same(&self, other: &TableUse) -> bool {
         self.access == other.access && Arc::ptr_eq(&self.meter, &other.meter)
