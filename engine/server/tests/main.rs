@@ -8,6 +8,7 @@ mod conversation;
 mod differential;
 mod floors;
 mod functions;
+mod grafana;
 mod thrift;
 mod thrift_calls;
 mod thrift_replies;
