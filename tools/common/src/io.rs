@@ -104,6 +104,27 @@ pub fn confirm(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Opens a file of the user for reading.
+///
+/// # Errors
+/// It is a directory; errors of the system.
+pub fn open(path: &Path) -> io::Result<File> {
+    if is_dir(path) {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+    }
+    File::open(path)
+}
+
+/// Syncs a complete file of the user, and renames it to its final name. Replaces a file of that
+/// name.
+///
+/// # Errors
+/// Errors of the system.
+pub fn finish_file(from: &Path, to: &Path) -> io::Result<()> {
+    sync(from)?;
+    fs::rename(from, to)
+}
+
 /// Creates a file of the user, replacing an existing one.
 pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))
