@@ -17,7 +17,7 @@ use firn_cql::{ColumnSpec, PagedRows};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::columns::{Column, field};
+use firn_transfer::arrow::{ArrowForms, Column, field};
 use crate::error::{InvalidRequest, closed, of_cql, of_kv};
 use crate::handle::Handle;
 use crate::iterate::lock;
@@ -60,7 +60,7 @@ impl From<BatchError> for PyErr {
 
 /// The source of batches.
 enum BatchSource {
-    Rows(Arc<Handle<Mutex<PagedRows>>>, Arc<[ColumnSpec]>, i8),
+    Rows(Arc<Handle<Mutex<PagedRows>>>, Arc<[ColumnSpec]>, ArrowForms),
     Entries(Box<Handle<Mutex<firn_kv::Range>>>),
 }
 
@@ -75,10 +75,10 @@ impl Batches {
         &self,
         walk: &Mutex<PagedRows>,
         specs: &[ColumnSpec],
-        scale: i8,
+        forms: ArrowForms,
     ) -> Result<RecordBatch, BatchError> {
         let mut columns: Vec<Column> =
-            specs.iter().map(|s| Column::new(&s.column_type.value_type, scale)).collect();
+            specs.iter().map(|s| Column::new(&s.column_type.value_type, forms)).collect();
         let (mut count, mut bytes) = (0, 0);
         let mut walk = lock(walk);
         while count < BATCH_ROWS && bytes < BATCH_BYTES {
@@ -141,7 +141,7 @@ impl Batches {
             return Ok(None);
         }
         let batch = match &self.source {
-            BatchSource::Rows(walk, specs, scale) => self.rows(walk, specs, *scale),
+            BatchSource::Rows(walk, specs, forms) => self.rows(walk, specs, *forms),
             BatchSource::Entries(range) => self.entries(range),
         };
         self.is_over = !batch.as_ref().is_ok_and(|b| b.num_rows() > 0);
@@ -201,10 +201,11 @@ impl ArrowReader {
         specs: Arc<[ColumnSpec]>,
         scale: i8,
     ) -> ArrowReader {
-        let fields = specs.iter().map(|s| field(&s.name, &s.column_type.value_type, scale));
+        let forms = ArrowForms { decimal_scale: Some(scale), text_durations: false };
+        let fields = specs.iter().map(|s| field(&s.name, &s.column_type.value_type, forms));
         ArrowReader::new(
             Schema::new(fields.collect::<Vec<_>>()),
-            BatchSource::Rows(walk, specs, scale),
+            BatchSource::Rows(walk, specs, forms),
         )
     }
 

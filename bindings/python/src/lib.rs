@@ -20,12 +20,11 @@
 //! | `read` | snapshots, transactions |
 //! | `cql` | sessions, statements, rows |
 //! | `value` | conversion between Python's and CQL's values |
-//! | `arrow`, `columns` | results as Arrow record batches; columns of CQL values |
+//! | `arrow` | results as Arrow record batches |
 
 mod arrow;
 mod batch;
 mod changes;
-mod columns;
 mod cql;
 mod db;
 mod error;

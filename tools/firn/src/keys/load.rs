@@ -12,12 +12,12 @@ use firn_kv::{Batch, Db, Durability, ErrorKind, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::keys::load_rows::{self, RowArgs};
-use crate::keys::record::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
 use crate::shell::interrupt;
 use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::io::{Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_transfer::text::{Choice, Coding, Format, Record, RecordTrouble, RecordValues, Records};
 
 /// Bytes after which a chunk ends early.
 const CHUNK_BYTES: usize = 16 << 20;
@@ -120,7 +120,7 @@ impl LoadArgs {
 
 /// Yes or no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum YesNo {
+pub enum YesNo {
     /// The first line contains names
     Yes,
     /// The first line is a record
@@ -129,7 +129,7 @@ enum YesNo {
 
 /// Reaction to a bad line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OnBad {
+pub enum OnBad {
     /// End with its line number; whole chunks before it are loaded
     Stop,
     /// Report it, count it and continue: skipped lines are no failure
@@ -359,7 +359,8 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
     // Opens the input first: a mistyped name must not create a store.
     let (input, progress) = open_input(args)?;
     let size = input.len.unwrap_or(8 << 20);
-    let records = Records::new(input, format, choice_of(args, format)).map_err(|t| t.of(args))?;
+    let records =
+        Records::new(input, format, choice_of(args, format)).map_err(|t| head_failure(t, args))?;
     global.check_own_tree(&global.path_to_tree(&args.tree))?;
     let db = global.open_to_write(true, size)?;
     let tree = match db.tree_names().contains(&args.tree) {
@@ -418,7 +419,7 @@ impl LoadTarget for PairTarget<'_> {
         let Record { key, value, line } = match self.records.next(&mut self.record) {
             Ok(true) => &self.record,
             Ok(false) => return Ok(RecordRead::End),
-            Err(trouble) => return trouble.bad_line(self.args),
+            Err(trouble) => return bad_line(trouble, self.args),
         };
         match self.batch.put(&self.tree, key, value) {
             Ok(()) => {
@@ -448,25 +449,23 @@ impl LoadTarget for PairTarget<'_> {
     }
 }
 
-impl RecordTrouble {
-    /// Returns the failure for trouble with the head of the file.
-    pub fn of(self, args: &LoadArgs) -> Failure {
-        match self {
-            RecordTrouble::Bad { line, why } => {
-                Failure::new(format!("{}, line {line}: {why}", args.file.display()))
-            }
-            RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
+/// Returns the failure for trouble with the head of the file.
+pub fn head_failure(trouble: RecordTrouble, args: &LoadArgs) -> Failure {
+    match trouble {
+        RecordTrouble::Bad { line, why } => {
+            Failure::new(format!("{}, line {line}: {why}", args.file.display()))
         }
+        RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
     }
+}
 
-    /// Returns the bad line.
-    ///
-    /// # Errors
-    /// The file is unreadable.
-    pub fn bad_line(self, args: &LoadArgs) -> Done<RecordRead> {
-        match self {
-            RecordTrouble::Bad { line, why } => Ok(RecordRead::Bad { line, why }),
-            RecordTrouble::Io(e) => Err(Failure::file("read", &args.file, &e)),
-        }
+/// Returns the bad line.
+///
+/// # Errors
+/// The file is unreadable.
+pub fn bad_line(trouble: RecordTrouble, args: &LoadArgs) -> Done<RecordRead> {
+    match trouble {
+        RecordTrouble::Bad { line, why } => Ok(RecordRead::Bad { line, why }),
+        RecordTrouble::Io(e) => Err(Failure::file("read", &args.file, &e)),
     }
 }

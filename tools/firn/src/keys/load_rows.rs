@@ -9,12 +9,12 @@ use firn_wide_text::json::bytes_of;
 use serde_json::json;
 
 use crate::families::json::{counted, open_to_write};
-use crate::keys::fields::{FieldReader, Fields};
 use crate::keys::load::{self, LoadArgs, LoadTarget, Loaded, RecordRead};
-use crate::keys::record::Format;
 use crate::store::Global;
 use firn_tools::io::{Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure};
+use firn_transfer::text::Format;
+use firn_transfer::text::{FieldReader, Fields};
 
 /// Arguments of `firn load` for rows.
 #[derive(Args, Clone, Debug)]
@@ -97,7 +97,8 @@ pub fn run(
 ) -> Done {
     let (input, progress) = load::open_input(args)?;
     let size = input.len.unwrap_or(8 << 20);
-    let reader = FieldReader::new(input, format, header, args.is_raw()).map_err(|t| t.of(args))?;
+    let reader = FieldReader::new(input, format, header, args.is_raw())
+        .map_err(|t| load::head_failure(t, args))?;
     let key = match (args.key(), format, reader.first_name()) {
         (Some(name), ..) => name.as_bytes().to_vec(),
         (None, Format::Deb822, _) => b"Package".to_vec(),
@@ -168,7 +169,7 @@ impl LoadTarget for RowTarget<'_> {
         match self.reader.next(&mut self.fields) {
             Ok(true) => {}
             Ok(false) => return Ok(RecordRead::End),
-            Err(trouble) => return trouble.bad_line(self.args),
+            Err(trouble) => return load::bad_line(trouble, self.args),
         }
         let (added, line) = (self.add(), self.fields.line);
         match added {

@@ -6,12 +6,11 @@ use std::path::Path;
 use csv::{ByteRecord, ReaderBuilder};
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure};
+use firn_transfer::text::{FieldReader, Fields, Format, RecordTrouble, is_same_name};
 
 use super::Copy;
 use super::parts::BadRow;
 use super::table::CopyTable;
-use crate::keys::fields::{FieldReader, Fields};
-use crate::keys::record::{Format, RecordTrouble};
 
 /// Reader of a file's rows, as cells in the order of the columns.
 pub struct CopyCells {
@@ -138,7 +137,7 @@ impl CopyCells {
                 for (name, value) in fields.iter().filter(|_| good) {
                     // Two columns may differ in case only.
                     let same = names.iter().position(|n| n.as_bytes() == name);
-                    match same.or_else(|| names.iter().position(|n| is_field(n, name))) {
+                    match same.or_else(|| names.iter().position(|n| is_same_name(n, name))) {
                         Some(at) => cells[at] = Some(value.to_vec()),
                         None if left_out.contains(name) => {}
                         None => drop(left_out.insert(name.to_vec())),
@@ -180,11 +179,4 @@ impl CopyCells {
             eprintln!("fields without a column: {}", names.join(", "));
         }
     }
-}
-
-/// Reports whether a field belongs to a column: the same name, ignoring case and `-` for `_`.
-fn is_field(column: &str, field: &[u8]) -> bool {
-    let same =
-        |(a, b): (u8, &u8)| a == *b || a == b.to_ascii_lowercase() || (a == b'_' && *b == b'-');
-    column.len() == field.len() && column.bytes().zip(field).all(same)
 }

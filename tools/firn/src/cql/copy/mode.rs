@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::values::ValueForms;
-use crate::keys::record::Format;
+use firn_transfer::text::Format;
 
 /// Rows of a page.
 const PAGE: usize = 1000;

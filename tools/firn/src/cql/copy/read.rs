@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use firn_cql::BoundValue;
-use firn_cql::internals::values::{from_exported_json, from_plain};
 use firn_tools::io::{Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_wide::Type;
@@ -17,8 +16,8 @@ use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
 use super::target::{CopyTarget, marker_order};
 use crate::cql::backend::{PreparedStatement, ShellBackend};
-use crate::keys::record::Format;
 use crate::shell::interrupt;
+use firn_transfer::text::{Format, from_field};
 
 const HEAD: &str = "the first line names the columns: COPY … WITH HEADER = true";
 
@@ -105,21 +104,7 @@ impl Copy {
         let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(BoundValue::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         let text = &*self.how.values.usual(of, text)?;
-        // A text may contain a CQL literal, as cells of other formats do.
-        if is_json
-            && of.has_parts()
-            && let Ok(value) = serde_json::from_str(text)
-        {
-            match from_exported_json(of, value) {
-                Ok(value) => return Ok(value),
-                Err(why) => {
-                    return from_plain(of, text)
-                        .map(BoundValue::Bytes)
-                        .map_err(|_| why.to_string());
-                }
-            }
-        }
-        from_plain(of, text).map(BoundValue::Bytes).map_err(|e| e.to_string())
+        from_field(of, text.as_bytes(), is_json).map(BoundValue::Bytes)
     }
 }
 

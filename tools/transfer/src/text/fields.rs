@@ -2,7 +2,8 @@
 //!
 //! | format | names of fields | a field is missing when |
 //! |---|---|---|
-//! | TSV, CSV | the first line, or `column1`, … | it is empty |
+//! | TSV | the first line, or `column1`, … | it is empty |
+//! | CSV | the first line, or `column1`, … | it is the text for null, which is empty by default |
 //! | JSON lines | the object's members | it is `null` |
 //! | deb822 | before the colon | its line is missing |
 //!
@@ -12,12 +13,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::Range;
 
 use csv::ByteRecord;
 use firn_tools::escape;
 use serde_json::value::RawValue;
 
-use crate::keys::record::{Format, RecordLines, RecordTrouble, csv_trouble, not_an_object};
+use super::record::{Format, RecordLines, RecordTrouble, csv_trouble, not_an_object};
 
 /// One record.
 #[derive(Debug, Default)]
@@ -25,8 +27,16 @@ pub struct Fields {
     /// Number of its first line, from 1.
     pub line: u64,
     bytes: Vec<u8>,
-    /// Positions of names and values in `bytes`.
-    spans: Vec<[usize; 4]>,
+    spans: Vec<FieldSpan>,
+}
+
+/// A field of [`Fields::bytes`].
+#[derive(Clone, Debug)]
+struct FieldSpan {
+    name: Range<usize>,
+    value: Range<usize>,
+    /// Whether it is a JSON value other than a string.
+    is_json: bool,
 }
 
 impl Fields {
@@ -41,20 +51,32 @@ impl Fields {
         self.bytes.extend_from_slice(name);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.spans.push([at, middle, middle, self.bytes.len()]);
+        let value = middle..self.bytes.len();
+        self.spans.push(FieldSpan { name: at..middle, value, is_json: false });
+    }
+
+    /// Adds a JSON value other than a string.
+    fn push_json(&mut self, name: &[u8], json: &[u8]) {
+        self.push(name, json);
+        self.spans.last_mut().into_iter().for_each(|span| span.is_json = true);
     }
 
     /// Appends to the last value.
     fn go_on(&mut self, more: &[u8]) {
         self.bytes.extend_from_slice(more);
         if let Some(span) = self.spans.last_mut() {
-            span[3] = self.bytes.len();
+            span.value.end = self.bytes.len();
         }
     }
 
     /// Iterates over names and values, in the order of the record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.spans.iter().map(|s| (&self.bytes[s[0]..s[1]], &self.bytes[s[2]..s[3]]))
+        self.spans.iter().map(|s| (&self.bytes[s.name.clone()], &self.bytes[s.value.clone()]))
+    }
+
+    /// Reports for each field whether it is a JSON value other than a string.
+    pub fn are_json(&self) -> impl Iterator<Item = bool> {
+        self.spans.iter().map(|s| s.is_json)
     }
 
     /// Returns the value of a field.
@@ -65,7 +87,7 @@ impl Fields {
     /// Sorts the fields by name.
     pub fn sort(&mut self) {
         let Fields { bytes, spans, .. } = self;
-        spans.sort_by(|a, b| bytes[a[0]..a[1]].cmp(&bytes[b[0]..b[1]]));
+        spans.sort_by(|a, b| bytes[a.name.clone()].cmp(&bytes[b.name.clone()]));
     }
 }
 
@@ -73,8 +95,8 @@ impl Fields {
 pub enum FieldReader<R: Read> {
     /// TSV: the names of columns, and whether escapes are decoded.
     Tsv(RecordLines<R>, Vec<Vec<u8>>, bool),
-    /// CSV: the names of columns.
-    Csv(Box<csv::Reader<R>>, ByteRecord, Vec<Vec<u8>>),
+    /// CSV: the names of columns, and the text for null.
+    Csv(Box<csv::Reader<R>>, ByteRecord, Vec<Vec<u8>>, Vec<u8>),
     /// JSON lines.
     Json(RecordLines<R>),
     /// deb822.
@@ -95,7 +117,7 @@ impl<R: Read> FieldReader<R> {
             Format::Tsv => {
                 let mut lines = RecordLines::new(source);
                 let mut names = vec![];
-                if header && lines.next()? {
+                if header && lines.advance()? {
                     names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
                 }
                 FieldReader::Tsv(lines, names, !raw)
@@ -111,15 +133,32 @@ impl<R: Read> FieldReader<R> {
                     Box::new(reader),
                     ByteRecord::new(),
                     names.iter().map(<[u8]>::to_vec).collect(),
+                    vec![],
                 )
             }
         })
     }
 
+    /// Sets the text for null in CSV.
+    pub fn with_null(mut self, text: &str) -> Self {
+        if let FieldReader::Csv(.., null) = &mut self {
+            *null = text.as_bytes().to_vec();
+        }
+        self
+    }
+
+    /// Returns the names of the columns that the first line contains.
+    pub fn head(&self) -> &[Vec<u8>] {
+        match self {
+            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names, _) => names,
+            FieldReader::Json(_) | FieldReader::Deb822(_) => &[],
+        }
+    }
+
     /// Returns the name of the first column, if columns have an order.
     pub fn first_name(&self) -> Option<Vec<u8>> {
         match self {
-            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names) => {
+            FieldReader::Tsv(_, names, _) | FieldReader::Csv(_, _, names, _) => {
                 Some(name_of(names, 0))
             }
             FieldReader::Json(_) | FieldReader::Deb822(_) => None,
@@ -130,7 +169,7 @@ impl<R: Read> FieldReader<R> {
     pub fn next(&mut self, to: &mut Fields) -> Result<bool, RecordTrouble> {
         match self {
             FieldReader::Tsv(lines, names, decode) => {
-                if !lines.next()? {
+                if !lines.advance()? {
                     return Ok(false);
                 }
                 to.clear(lines.number());
@@ -138,18 +177,18 @@ impl<R: Read> FieldReader<R> {
                     .map_err(|why| RecordTrouble::Bad { line: lines.number(), why })?;
                 Ok(true)
             }
-            FieldReader::Csv(reader, record, names) => {
+            FieldReader::Csv(reader, record, names, null) => {
                 if !reader.read_byte_record(record).map_err(csv_trouble)? {
                     return Ok(false);
                 }
                 to.clear(record.position().map_or(0, csv::Position::line));
-                for (i, field) in record.iter().enumerate().filter(|(_, f)| !f.is_empty()) {
+                for (i, field) in record.iter().enumerate().filter(|(_, f)| f != null) {
                     to.push(&name_of(names, i), field);
                 }
                 Ok(true)
             }
             FieldReader::Json(lines) => {
-                while lines.next()? {
+                while lines.advance()? {
                     let text = lines.text().trim_ascii();
                     if !text.is_empty() {
                         to.clear(lines.number());
@@ -188,7 +227,7 @@ fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
                 to.push(name.as_bytes(), text.as_bytes());
             }
             // Copied as written, so that a number keeps its digits.
-            other => to.push(name.as_bytes(), other.as_bytes()),
+            other => to.push_json(name.as_bytes(), other.as_bytes()),
         }
     }
     Ok(())
@@ -198,7 +237,7 @@ fn json(text: &[u8], to: &mut Fields) -> Result<(), String> {
 fn stanza<R: Read>(lines: &mut RecordLines<R>, to: &mut Fields) -> Result<bool, RecordTrouble> {
     to.clear(0);
     let mut bad = None;
-    while lines.next()? {
+    while lines.advance()? {
         let text = lines.text();
         if text.trim_ascii().is_empty() {
             if to.line > 0 {

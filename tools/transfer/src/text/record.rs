@@ -133,7 +133,7 @@ impl<R: Read> Records<R> {
             Format::Tsv => {
                 let mut lines = RecordLines::new(source);
                 let mut names = vec![];
-                if choice.header && lines.next()? {
+                if choice.header && lines.advance()? {
                     names = lines.text().split(|b| *b == b'\t').map(<[u8]>::to_vec).collect();
                 }
                 let columns = RecordColumns::new(&choice, names)
@@ -171,7 +171,7 @@ impl<R: Read> Records<R> {
         to.value.clear();
         match self {
             Records::Tsv(lines, columns, coding) => {
-                if !lines.next()? {
+                if !lines.advance()? {
                     return Ok(false);
                 }
                 to.line = lines.number;
@@ -181,7 +181,7 @@ impl<R: Read> Records<R> {
             }
             Records::Csv(csv) => csv.next(to),
             Records::Json(lines, choice) => {
-                while lines.next()? {
+                while lines.advance()? {
                     let text = lines.text().trim_ascii();
                     if !text.is_empty() {
                         to.line = lines.number;
@@ -210,7 +210,7 @@ impl<R: Read> RecordLines<R> {
     }
 
     /// Reads a line; returns `false` at the end of the file.
-    pub fn next(&mut self) -> Result<bool, RecordTrouble> {
+    pub fn advance(&mut self) -> Result<bool, RecordTrouble> {
         self.line.clear();
         let (mut any, mut too_long) = (false, false);
         loop {
