@@ -26,6 +26,7 @@ mod serve;
 mod serve_backups;
 mod shell;
 mod store;
+mod transfer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -79,12 +80,12 @@ enum FirnCommand {
     /// Load TSV, CSV or JSON lines into a tree or a column family
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
-    /// Print column families as JSON, or write tables as Cassandra's files
+    /// Write trees and tables as Parquet, Arrow, CSV, JSON or Cassandra's files
     #[command(after_help = json::EXPORT_EXAMPLES)]
-    Export(json::ExportArgs),
-    /// Import column families from JSON, or tables of Cassandra from its files
+    Export(Box<json::ExportArgs>),
+    /// Import Parquet, Arrow, CSV, JSON, SQLite, LevelDB or Cassandra's files
     #[command(after_help = json::IMPORT_EXAMPLES)]
-    Import(json::ImportArgs),
+    Import(Box<json::ImportArgs>),
     /// Print the values of keys
     #[command(after_help = read::GET_EXAMPLES)]
     Get(read::GetArgs),

@@ -28,6 +28,7 @@ mod serve;
 mod source_texts;
 mod terminal;
 mod torture;
+mod transfer;
 mod trees;
 mod truth;
 mod wide;

@@ -208,6 +208,12 @@ fn outgrow() {
     run("docs/outgrow.md");
 }
 
+#[cfg(feature = "transfer")]
+#[test]
+fn transfer() {
+    run("docs/transfer.md");
+}
+
 #[cfg(feature = "cluster")]
 #[test]
 fn migrate() {

@@ -43,15 +43,6 @@ pub enum NodeVersion {
     Nb,
 }
 
-/// Compression of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum NodeCompression {
-    /// LZ4, in chunks of 16 KiB
-    Lz4,
-    /// No compression
-    None,
-}
-
 /// Parses the size of files: 1 MiB to 1 TiB.
 fn max_size(text: &str) -> Result<u64, String> {
     let size = options::size(text)?;
@@ -67,14 +58,11 @@ pub struct NodeExportArgs {
         long,
         value_name = "VERSION",
         value_enum,
-        requires = "into",
+        requires = "file",
         conflicts_with_all = ["family", "notation", "raw_times"],
         help_heading = "Cassandra's files"
     )]
     pub cassandra: Option<NodeVersion>,
-    /// Create this directory, with KEYSPACE/TABLE-ID and schema.cql
-    #[arg(value_name = "DIR", requires = "cassandra", help_heading = "Cassandra's files")]
-    into: Option<PathBuf>,
     /// Export only these tables: TABLE with --keyspace, or KEYSPACE.TABLE [default: all]
     #[arg(
         long,
@@ -84,15 +72,6 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     tables: Vec<String>,
-    /// Select the compression of the files
-    #[arg(
-        long,
-        value_enum,
-        default_value = "lz4",
-        requires = "cassandra",
-        help_heading = "Cassandra's files"
-    )]
-    compression: NodeCompression,
     /// Start a new file after the partition with which the content reaches this size
     #[arg(
         long,
@@ -103,9 +82,17 @@ pub struct NodeExportArgs {
         help_heading = "Cassandra's files"
     )]
     max_size: u64,
-    /// Read all data and print what would be written, and write nothing
-    #[arg(long, requires = "cassandra", help_heading = "Cassandra's files")]
-    dry_run: bool,
+}
+
+/// Settings of an export that other exports have too.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeExportTarget<'a> {
+    /// Directory to create, with KEYSPACE/TABLE-ID and schema.cql.
+    pub into: &'a Path,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+    /// Whether the files are compressed with LZ4, in chunks of 16 KiB.
+    pub compressed: bool,
 }
 
 /// Result of the export of a table.
@@ -237,17 +224,22 @@ fn check_place(into: &Path, stage: &Path) -> Done {
 }
 
 /// Runs `firn export --cassandra`.
-pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) -> Done {
-    let Some(into) = &args.into else { return Err(Failure::new("where to? name a directory")) };
+pub fn export(
+    global: &Global,
+    keyspace: Option<&str>,
+    args: &NodeExportArgs,
+    target: NodeExportTarget<'_>,
+) -> Done {
+    let into = target.into;
     let stage = unfinished(into);
     check_place(into, &stage)?;
     global.check_model()?;
     let session = global.model(global.to_read())?;
     let (tables, left) = chosen(&session, keyspace, args)?;
     let watch = Stopwatch::start();
-    let export = TableExport { session: &session, args, stage: &stage };
+    let export = TableExport { session: &session, args, target, stage: &stage };
     let mut done = vec![];
-    let all = export.all(&tables, &mut done).and_then(|()| match args.dry_run {
+    let all = export.all(&tables, &mut done).and_then(|()| match target.dry_run {
         true => Ok(()),
         false => io::put_in_place(&stage, into).map_err(|e| Failure::file("make", into, &e)),
     });
@@ -257,17 +249,17 @@ pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) ->
         io::remove_tree(&stage).ok();
     }
     all?;
-    print_result(global, args, into, &done, &left, watch.seconds())
+    print_result(global, target, &done, &left, watch.seconds())
 }
 
 fn print_result(
     global: &Global,
-    args: &NodeExportArgs,
-    into: &Path,
+    target: NodeExportTarget<'_>,
     done: &[DoneTable],
     left: &OmittedTables,
     seconds: f64,
 ) -> Done {
+    let NodeExportTarget { into, dry_run, .. } = target;
     if global.store.json {
         let table = |t: &DoneTable| {
             let mut entry = t.totals.json();
@@ -278,7 +270,7 @@ fn print_result(
             entry
         };
         let all = json!({
-            "dir": into.display().to_string(), "written": !args.dry_run, "tables": done.iter().map(table).collect::<Vec<_>>(),
+            "dir": into.display().to_string(), "written": !dry_run, "tables": done.iter().map(table).collect::<Vec<_>>(),
             "views_left_to_the_node": left.views, "tables_left_out": left.compact, "seconds": seconds,
         });
         writeln!(io::stdout(), "{all}")?;
@@ -286,7 +278,7 @@ fn print_result(
     let note = |words: String| eprintln!("{} {words}", global.style().bold("note:"));
     for t in done {
         let name = full_name(&t.schema);
-        match args.dry_run {
+        match dry_run {
             true => eprintln!("{name} has {}", t.totals.told()),
             false => eprintln!(
                 "exported {} of {name} into {}",
@@ -310,7 +302,7 @@ fn print_result(
     }
     let cells = done.iter().map(|t| t.totals.cells).sum::<u64>();
     let rate = output::rate(cells as f64 / seconds.max(1e-9));
-    match (args.dry_run, done.iter().find(|t| t.files > 0)) {
+    match (dry_run, done.iter().find(|t| t.files > 0)) {
         (false, Some(first)) => eprintln!(
             "{seconds:.2} s, {rate} cells/s; run {} on the cluster, then `sstableloader -d HOST {}` for each table",
             shell::path(&into.join(SCHEMA)),
@@ -325,6 +317,7 @@ fn print_result(
 struct TableExport<'a> {
     session: &'a Session,
     args: &'a NodeExportArgs,
+    target: NodeExportTarget<'a>,
     stage: &'a Path,
 }
 
@@ -333,7 +326,7 @@ impl TableExport<'_> {
         let engine = self.session.engine();
         let view = engine.store().view();
         let owner = engine.host_id().into_bytes();
-        if !self.args.dry_run {
+        if !self.target.dry_run {
             io::make_dirs(self.stage).map_err(|e| Failure::file("make", self.stage, &e))?;
             let file = self.stage.join(SCHEMA);
             io::write(&file, schema_text(self.session, tables)?.as_bytes())
@@ -377,7 +370,7 @@ impl TableExport<'_> {
             Ok(())
         })?;
         drop(progress);
-        if self.args.dry_run || partitions == 0 {
+        if self.target.dry_run || partitions == 0 {
             return Ok((0, totals));
         }
         io::make_dirs(folder).map_err(|e| Failure::file("make", folder, &e))?;
@@ -385,7 +378,7 @@ impl TableExport<'_> {
         let header = table.header(least.times());
         let number = |name: &str| schema.options.value(name).and_then(|v| v.parse::<f64>().ok());
         let options = WriteOptions {
-            compressed: self.args.compression == NodeCompression::Lz4,
+            compressed: self.target.compressed,
             filter_chance: number("bloom_filter_fp_chance").filter(|c| *c > 0.0).unwrap_or(0.01),
             index_interval: number("min_index_interval").unwrap_or(128.0) as u32,
             hash: murmur3,

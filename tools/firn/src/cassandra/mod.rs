@@ -29,7 +29,7 @@ use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use serde_json::json;
 
-pub use export::{NodeExportArgs, export};
+pub use export::{NodeExportArgs, NodeExportTarget, export};
 
 use crate::store::Global;
 use counters::CounterFiles;

@@ -13,13 +13,26 @@ use firn_wide::{ColumnFamily, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
-use crate::cassandra::{self, NodeExportArgs, NodeFileArgs, NodeImport};
+use crate::cassandra::{self, NodeExportArgs, NodeExportTarget, NodeFileArgs, NodeImport};
 use crate::store::Global;
+use crate::transfer::{self, ExportTarget, RowExportArgs, RowImportArgs};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_transfer::export::ExportCompression;
 
 pub const EXPORT_EXAMPLES: &str = "\
+With --tree, --table or --query it writes rows to FILE: Parquet, Arrow IPC, CSV, TSV or JSON lines, by the end of its name or --format.
+Values have the types of the format that correspond to CQL's; docs/transfer.md lists them. FILE gets its name when it is complete.
+
+  firn export --table shop.orders orders.parquet
+  firn export --table shop.orders orders.csv --columns id,total --limit 1000
+  firn export --query \"SELECT id, total FROM shop.orders WHERE id = 7\" - --format jsonl
+  firn export --tree default pairs.parquet --key-as utf8 --value-as utf8
+  firn export --table shop.orders orders.parquet --dry-run     counts the rows, and prints the columns
+
+Without these it prints column families as JSON.
+
 Notations:
   full         names, values and timestamps, times to live, tombstones and deletions: `firn import` restores the same family
   short        names and values of live columns
@@ -45,7 +58,19 @@ times, to which the encoding of other times is relative.
   cqlsh -f way-out/schema.cql && sstableloader -d HOST way-out/shop/orders-*/      each table; or copy it into the node's data folder";
 
 pub const IMPORT_EXAMPLES: &str = "\
-Reads the full and short notations of `firn export`, also mixed, and hand-written forms: quotes may be missing, extra commas are ignored,
+With --tree or --table it reads rows of FILE: Parquet, Arrow IPC, CSV, TSV, JSON lines, a SQLite database, or a directory of LevelDB, LMDB
+or RocksDB. Columns of a table are found by name, and values are converted if their type has an equal one. The position is stored in the
+same batch as the rows: after a kill, the same command with --resume continues without losing or doubling a row.
+
+  firn import orders.parquet --table shop.orders                          into an existing table
+  firn import orders.parquet --table shop.orders --create --key id        the table is created with the file's columns
+  firn import app.sqlite --table shop.users --part users --create --key id
+  firn import leveldb-dir --tree pairs
+  firn import events.jsonl --table log.events --create --key '(day,host),at' --type day=date
+  firn import orders.parquet --table shop.orders --resume                 after an interruption
+  firn import orders.csv --table shop.orders --dry-run                    checks every row, and writes nothing
+
+Without these it imports column families from JSON. It reads the full and short notations of `firn export`, also mixed, and hand-written forms: quotes may be missing, extra commas are ignored,
 = is a colon, // and /* */ are comments. Columns without a timestamp get the current time. A column is
 {name: …, value: …, timestamp: …, ttl: …} or just a value, and a row may be a list of the former: [ {name: …}, … ]. A column that the
 family refuses is an error with its line; chunks before it are imported. The keyspace and its families must exist; counters add to their
@@ -71,8 +96,11 @@ discarded.
 /// Arguments of `firn export`.
 #[derive(Args, Clone, Debug)]
 pub struct ExportArgs {
+    /// Write this file, or directory with --cassandra; - is standard output
+    #[arg(value_name = "FILE|DIR")]
+    file: Option<PathBuf>,
     /// Export this keyspace [default with --cassandra: all]
-    #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["cassandra", "tree", "table", "query"])]
     keyspace: Option<String>,
     /// Export this family; may be repeated [default: all of the keyspace's]
     #[arg(long, value_name = "NAME")]
@@ -83,6 +111,14 @@ pub struct ExportArgs {
     /// Print times as numbers instead of dates, in the notation sstabledump
     #[arg(long)]
     raw_times: bool,
+    /// Select the compression of Parquet (default zstd), Arrow (none) and Cassandra's files (lz4)
+    #[arg(long, value_enum)]
+    compression: Option<ExportCompression>,
+    /// Read all data and print what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    rows: RowExportArgs,
     #[command(flatten)]
     cassandra: NodeExportArgs,
 }
@@ -100,7 +136,7 @@ enum WideShape {
 /// Arguments of `firn import`.
 #[derive(Args, Clone, Debug)]
 pub struct ImportArgs {
-    /// Import this file; - is standard input
+    /// Import this file, or directory of another store; - is standard input
     #[arg(
         value_name = "FILE",
         required_unless_present = "cassandra",
@@ -108,7 +144,7 @@ pub struct ImportArgs {
     )]
     file: Option<PathBuf>,
     /// Import into this keyspace [default with --cassandra: the folder's]
-    #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["cassandra", "tree", "table"])]
     keyspace: Option<String>,
     /// Import into this family or table, whatever its name in the document or folder
     #[arg(long, value_name = "NAME")]
@@ -119,13 +155,15 @@ pub struct ImportArgs {
     /// Set the timestamp of columns without one, in microseconds [default: now]
     #[arg(long, value_name = "MICROS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
-    /// Write this many columns atomically at once
+    /// Write this many columns or rows atomically at once
     #[arg(long, value_name = "COLUMNS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     chunk: u32,
     /// Select the durability of each chunk before the next: in the operating system, or on the
     /// device
     #[arg(long, value_enum, default_value = "process")]
     durability: Durable,
+    #[command(flatten)]
+    rows: RowImportArgs,
     #[command(flatten)]
     cassandra: NodeFileArgs,
 }
@@ -214,13 +252,42 @@ pub fn family<'a>(
 
 /// Runs `firn export`.
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
+    if args.rows.is_chosen() {
+        let target = ExportTarget {
+            file: args.file.as_deref(),
+            compression: args.compression,
+            dry_run: args.dry_run,
+        };
+        return transfer::export(global, &args.rows, &target);
+    }
     match (&args.keyspace, args.cassandra.cassandra) {
         (Some(name), None) => export_json(global, args, name),
-        (name, _) => cassandra::export(global, name.as_deref(), &args.cassandra),
+        (name, _) => {
+            let into = args.file.as_deref();
+            let into = into.ok_or_else(|| Failure::new("where to? name a directory"))?;
+            let compressed = match args.compression {
+                None | Some(ExportCompression::Lz4) => true,
+                Some(ExportCompression::None) => false,
+                Some(_) => {
+                    return Err(Failure::with_next(
+                        "Cassandra's files are written with LZ4, or without compression",
+                        "choose --compression lz4 or none",
+                    ));
+                }
+            };
+            let target = NodeExportTarget { into, dry_run: args.dry_run, compressed };
+            cassandra::export(global, name.as_deref(), &args.cassandra, target)
+        }
     }
 }
 
 fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
+    if args.file.is_some() || args.dry_run || args.compression.is_some() {
+        return Err(Failure::with_next(
+            "families are exported to standard output",
+            "redirect it to a file: firn export --keyspace NAME > FILE",
+        ));
+    }
     let wide = open(global, global.to_read())?;
     let keyspace = keyspace(&wide, name)?;
     let tables = tables_left_out(global, &wide, args, name);
@@ -315,6 +382,9 @@ pub fn counted(counts: Counts) -> String {
 pub fn import(global: &Global, args: &ImportArgs) -> Done {
     let (keyspace, family) = (args.keyspace.as_deref(), args.family.as_deref());
     let (chunk, durability) = (args.chunk as usize, args.durability.into());
+    if let (Some(file), true) = (&args.file, args.rows.is_chosen()) {
+        return transfer::import(global, file, &args.rows, chunk, durability);
+    }
     match (&args.file, keyspace) {
         (Some(file), Some(keyspace)) => import_json(global, args, file, keyspace),
         (_, keyspace) => {
