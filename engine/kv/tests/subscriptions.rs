@@ -299,6 +299,26 @@ fn the_log_is_retained_up_to_the_bound() {
     assert!(consumer.replica.is_as(&db) && consumer.copies == 1);
 }
 
+/// The bound counts from the subscription's own position, however much log another one retains.
+#[test]
+fn a_subscription_does_not_pay_for_another_one() {
+    let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+    let db = open(&env, 0);
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    let _retains_all = db.subscribe("first", MANY).unwrap();
+    for n in 0..3000u32 {
+        tree.put(n.to_be_bytes(), vec![7; 1000]).unwrap();
+    }
+    let mut second = db.subscribe("second", 1 << 20).unwrap();
+    let mut feed = db.changes_since(second.position().seq, 1 << 20).unwrap();
+    tree.put("a", "1").unwrap();
+    tree.flush().unwrap();
+    assert_eq!(second.next(Duration::ZERO).unwrap().unwrap().ops().count(), 1);
+    assert_eq!(feed.next(Duration::ZERO).unwrap().unwrap().ops().count(), 1);
+    let retained: Vec<_> = db.subscriptions().iter().map(|s| s.retained_bytes).collect();
+    assert!(retained[0] > 3_000_000 && retained[1] < 1000, "{retained:?}");
+}
+
 /// An opening that discards a damaged end of the log gives its numbers again.
 #[test]
 fn accepted_loss_of_log_requires_a_snapshot() {

@@ -677,6 +677,7 @@ impl Wal {
     /// Pins the log as the hold says.
     pub fn add_hold(&mut self, hold: LogHold) -> Arc<LogHold> {
         let hold = Arc::new(hold);
+        self.holds.retain(|hold| hold.strong_count() > 0);
         self.holds.push(Arc::downgrade(&hold));
         hold
     }

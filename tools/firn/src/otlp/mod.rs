@@ -1,7 +1,7 @@
 //! OpenTelemetry: sends spans and metrics of a server to a collector, by OTLP over HTTP.
 //!
 //! Spans are those of statements (target `firn_server::statement`) and of flushes, compactions and
-//! stalls (target `firn`, [`TracingListener`]). Metrics are those of `/metrics`.
+//! stalls (target `firn`, [`TracingListener`](firn_kv::TracingListener)). Metrics are those of `/metrics`.
 //!
 //! Invariants: at most [`MAX_SPANS`] ended spans wait for the collector, further ones are dropped.
 //! A collector that does not answer delays nothing in the server.

@@ -238,6 +238,8 @@ impl ChangeFeed {
         most: u64,
     ) -> Result<ChangeFeed> {
         let inner = &handle.inner;
+        // The feed needs nothing before its start.
+        hold.move_to(at);
         let follower = LogFollower::new(&inner.env, inner.versions.dir(), at, hold);
         let handle = handle.clone();
         let mut feed = ChangeFeed { handle, follower, inherited, next: seq + 1, ahead: None };
