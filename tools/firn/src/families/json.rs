@@ -6,19 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use firn_cql::Session;
-use firn_kv::DbOptions;
 use firn_table_events::model_trouble;
-use firn_wide::internals::api::Counts;
 use firn_wide::{ColumnFamily, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
 use crate::cassandra::{self, NodeExportArgs, NodeExportTarget, NodeFileArgs, NodeImport};
+use crate::families::model::{counted, open, open_to_write};
 use crate::store::Global;
 use crate::transfer::{self, ExportTarget, RowExportArgs, RowImportArgs};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
-use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_tools::output::{self, Done, Failure, Progress};
 use firn_transfer::export::ExportCompression;
 
 pub const EXPORT_EXAMPLES: &str = "\
@@ -195,18 +194,6 @@ fn json_failure(e: json::JsonFailure, file: &Path, counts: bool) -> Failure {
     }
 }
 
-/// Opens the database for writing; `bytes` is as in [`Global::open_to_write`].
-pub fn open_to_write(global: &Global, create: bool, bytes: u64) -> Done<Wide> {
-    open(global, global.to_write(create, bytes))
-}
-
-fn open(global: &Global, db: DbOptions) -> Done<Wide> {
-    if !db.create {
-        global.check_model()?;
-    }
-    global.wide(db)
-}
-
 /// Returns the keyspace of this name.
 pub fn keyspace(wide: &Wide, name: &str) -> Done<Keyspace> {
     wide.keyspace(name).map_err(|e| {
@@ -367,15 +354,6 @@ fn tables_left_out(
              tables as Cassandra's files; --family exports a column family by its name"
         ),
     ))
-}
-
-/// Returns the numbers of rows and columns as text.
-pub fn counted(counts: Counts) -> String {
-    format!(
-        "{} with {}",
-        things(counts.rows, "row", "rows"),
-        things(counts.columns, "column", "columns")
-    )
 }
 
 /// Runs `firn import`.

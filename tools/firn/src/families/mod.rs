@@ -4,4 +4,5 @@
 pub mod define;
 pub mod demo;
 pub mod json;
+pub mod model;
 pub mod purge;

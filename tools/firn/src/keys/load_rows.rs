@@ -8,7 +8,7 @@ use firn_wide::{CfDef, ColumnDef, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
 
-use crate::families::json::{counted, open_to_write};
+use crate::families::model::{counted, open_to_write};
 use crate::keys::load::{self, LoadArgs, LoadTarget, Loaded, RecordRead};
 use crate::store::Global;
 use firn_tools::io::{Input, Stopwatch};
