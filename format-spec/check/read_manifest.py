@@ -25,7 +25,7 @@ MESSAGES = {
     "added": {2: "level", 4: "run", 6: "table"},
     "counters": {2: "next_file", 4: "last_seq", 6: "wal_floor"},
     "log_writers": {2: "writers"},
-    "set_subscription": {2: "name", 4: "seq", 6: "position", 8: "max_log_bytes", 10: "snapshot_due"},
+    "subscription": {2: "name", 4: "seq", 6: "position", 8: "max_log_bytes", 10: "snapshot_due"},
     "drop_subscription": {2: "name"},
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
@@ -41,7 +41,7 @@ REPEATED |= {"state.subscriptions", "log_writers.writers", "tree.blob_files", "t
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge_operator", "options.compaction_filter", "options.summary"}
 OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.blob_uses"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
-INNER |= {"subscriptions": "set_subscription", "writers": "log_writer", "policy": "policy", "parameters": "parameter"}
+INNER |= {"subscriptions": "subscription", "writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
 NAMES = {"name", "merge_operator", "compaction_filter", "summary", "filter_prefix"}
 BITS = {"blob_gc_percent": 8, "level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
@@ -152,7 +152,8 @@ def edits(payload):
     out = []
     for tag, value in fields(payload):
         if tag in EDITS:
-            out.append((EDITS[tag], message("state" if tag == 2 else EDITS[tag], value)))
+            kind = {2: "state", 16: "subscription"}.get(tag, EDITS[tag])
+            out.append((EDITS[tag], message(kind, value)))
         elif tag % 2 == 0:
             raise Newer(f"an unknown edit {tag}")
     return out
