@@ -21,7 +21,7 @@
 use crate::base::error::Result;
 use crate::base::key::Kind;
 
-/// Name of the compaction filter of trees whose values have deadlines.
+/// Name of the compaction filter of a [`TtlTree`](crate::TtlTree).
 pub(crate) const TTL_FILTER: &str = "firn.ttl";
 
 /// Result of folding the versions of a key.

@@ -215,7 +215,7 @@ impl Db {
 }
 
 impl ChangeFeed {
-    /// Begins a feed of the changes above `seq`, whose records begin at the log position `at` or
+    /// Begins a feed of the changes above `seq`. Their records begin at the log position `at` or
     /// behind it.
     pub(super) fn at(
         handle: &Arc<CloseHandle>,

@@ -1,4 +1,4 @@
-//! Durable change feed: a named [`Subscription`] whose position is in the manifest.
+//! Durable change feed: a [`Subscription`] has a name, and a position in the manifest.
 //!
 //! A subscription pins the log from its position on, up to a bound in bytes, across restarts and
 //! power cuts. Its consumer acknowledges the changes that it has processed.

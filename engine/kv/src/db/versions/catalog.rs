@@ -103,7 +103,7 @@ impl TreeCatalog {
         }
     }
 
-    /// Returns the states of the subscriptions whose positions have changed since the last edits.
+    /// Returns the states of subscriptions with positions that have changed since the last edits.
     fn moved_subscriptions(&self) -> impl Iterator<Item = SubscriptionState> + '_ {
         self.state.subscriptions.values().filter_map(|before| {
             let now = self.subscriptions.get(&before.name)?.state(before);
@@ -158,15 +158,15 @@ impl TreeCatalog {
         self.manifest = None;
     }
 
-    /// Begins to write with an edit that names the writer of the log. Continues the found manifest
-    /// if possible, else begins a new one.
-    pub fn begin(&mut self, writers: Edit, last_seq: Seq) -> Edited {
+    /// Begins to write with edits that name the writer of the log. Continues the found manifest if
+    /// possible, else begins a new one.
+    pub fn begin(&mut self, edits: Vec<Edit>, last_seq: Seq) -> Edited {
         let end = self.clean_end.take();
         if let Some(found) =
             end.and_then(|end| Manifest::go_on(&*self.env, &self.dir, self.number, end))
         {
             self.manifest = Some(found);
-            let appended = self.append(vec![writers], last_seq);
+            let appended = self.append(edits, last_seq);
             if appended.is_err() {
                 // The bytes after its end are unknown now, so nothing may be appended. The next
                 // attempt begins a new manifest.
@@ -174,7 +174,7 @@ impl TreeCatalog {
             }
             return appended;
         }
-        let undo = self.state.apply_all(&[writers]).map_err(EditFailure::last)?;
+        let undo = self.state.apply_all(&edits).map_err(EditFailure::last)?;
         let renewed = self.renew();
         if renewed.is_err() {
             self.state.undo(undo);

@@ -32,7 +32,7 @@ struct Acknowledged {
 }
 
 impl SubscriptionPoint {
-    /// Creates the position in this state, whose log `hold` pins.
+    /// Creates the position of a subscription in this state. `hold` pins its log.
     pub fn new(state: &SubscriptionState, hold: Arc<LogHold>) -> SubscriptionPoint {
         let acknowledged = Acknowledged {
             seq: state.seq,
@@ -50,7 +50,7 @@ impl SubscriptionPoint {
         }
     }
 
-    /// Returns the present state of the subscription, whose state in the manifest is `before`.
+    /// Returns the present state of the subscription. `before` is its state in the manifest.
     pub fn state(&self, before: &SubscriptionState) -> SubscriptionState {
         let now = self.acknowledged.lock().clone();
         let is_lost = now.hold.is_lost();
@@ -93,8 +93,8 @@ impl SubscriptionPoint {
         position.saturating_sub(acknowledged.hold.from())
     }
 
-    /// Begins again at this position, whose log `hold` pins. The consumer copies a snapshot of
-    /// `seq` first.
+    /// Begins again at this position; `hold` pins its log. The consumer copies a snapshot of `seq`
+    /// first.
     pub fn restart(&self, seq: Seq, position: Lsn, hold: Arc<LogHold>) {
         let snapshot_due = SnapshotDue::New;
         *self.acknowledged.lock() = Acknowledged { seq, position, snapshot_due, hold };

@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::format_version::FormatVersion;
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::options::ReadMode;
-use crate::manifest::{Edit, ManifestState};
+use crate::manifest::{Edit, ManifestState, SnapshotDue, SubscriptionState};
 use crate::wal::tail::LogHold;
 use crate::wal::{RecoveredLog, Wal};
 
@@ -68,35 +68,27 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
     wal.call_when_it_grows(Box::new(move || work.start_workers()));
     // If this fails, the segment has no record, and the next attempt replaces it.
     let writers = writers_from_now_on(c.state(), &found, &wal);
-    c.begin(Edit::LogWriters { writers }, db.commit.visible().now())
-        .map_err(|e| edit_failed(&db.gate, e))?;
-    let lost = resume_subscriptions(db, c, &mut wal, &found);
+    let mut edits = vec![Edit::LogWriters { writers }];
+    // Recorded before the log grows beyond their positions.
+    edits.extend(lost_subscriptions(db, c.state(), &found));
+    c.begin(edits, db.commit.visible().now()).map_err(|e| edit_failed(&db.gate, e))?;
+    let subscriptions: Vec<_> = c.state().subscriptions.values().cloned().collect();
+    for state in subscriptions {
+        let hold = wal.add_hold(LogHold::durable(state.position, state.max_log_bytes));
+        c.add_subscription(&state.name, Arc::new(SubscriptionPoint::new(&state, hold)));
+    }
     db.commit.begin(wal);
-    // The log may grow beyond their positions from now on.
-    if lost { log_edits(db, c, vec![]) } else { Ok(()) }
+    Ok(())
 }
 
-/// Pins the log that subscriptions need. Reports whether the log has lost records that one of them
-/// may have reported, so that their consumers must copy a snapshot first.
-fn resume_subscriptions(
-    db: &DbInner,
-    c: &mut TreeCatalog,
-    wal: &mut Wal,
-    found: &RecoveredLog,
-) -> bool {
+/// Returns the edits that mark subscriptions as lost, because the log has lost records that their
+/// consumers may have processed.
+fn lost_subscriptions(db: &DbInner, state: &ManifestState, found: &RecoveredLog) -> Vec<Edit> {
     let is_damaged = db.commit.torn().is_some_and(|torn| torn.proof.is_some());
-    let mut lost = false;
-    let all: Vec<_> = c.state().subscriptions.values().cloned().collect();
-    for state in all {
-        let hold = wal.add_hold(LogHold::durable(state.position, state.max_log_bytes));
-        let point = SubscriptionPoint::new(&state, hold);
-        if is_damaged || state.position > found.end {
-            point.release();
-            lost = true;
-        }
-        c.add_subscription(&state.name, Arc::new(point));
-    }
-    lost
+    let is_lost = |s: &&SubscriptionState| is_damaged || s.position > found.end;
+    let lost = state.subscriptions.values().filter(is_lost).cloned();
+    let mark = |s| SubscriptionState { snapshot_due: SnapshotDue::Lost, ..s };
+    lost.map(mark).map(Edit::SetSubscription).collect()
 }
 
 /// Writes the acknowledged positions of subscriptions to the manifest, if they have changed.
