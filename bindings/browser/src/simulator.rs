@@ -16,7 +16,7 @@ use wasm_bindgen::prelude::*;
 use crate::convert::{self, object};
 use crate::errors::{JsOutcome, exception, kv, simulator};
 
-/// Outcomes whose figures are drawn together.
+/// Outcomes of simulations, drawn in the same figures.
 const MAX_OUTCOMES: usize = 12;
 
 /// Runs `compaction-sim run` with these options. Returns the outcome as `json`, the text that the
@@ -34,7 +34,7 @@ pub fn simulate(
     BrowserComparison::new().run(options, description, progress)
 }
 
-/// Simulations whose figures show all of them, at most the last 12.
+/// Simulations that are drawn in the same figures: at most the last 12.
 #[derive(Debug, Default)]
 #[wasm_bindgen(js_name = Comparison)]
 pub struct BrowserComparison(RefCell<Vec<(String, SimOutcome)>>);

@@ -17,11 +17,11 @@ use firn_cql::{ColumnSpec, PagedRows};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use firn_transfer::arrow::{ArrowForms, Column, field};
 use crate::error::{InvalidRequest, closed, of_cql, of_kv};
 use crate::handle::Handle;
 use crate::iterate::lock;
 use crate::merge::call_with;
+use firn_transfer::arrow::{ArrowForms, Column, field};
 
 /// Maximum number of rows of a batch.
 const BATCH_ROWS: usize = 16_384;

@@ -1,5 +1,5 @@
 //! Writes the JavaScript and TypeScript around a module for browsers: `wasm-bindgen --target web`,
-//! as a program whose version follows from the lock file.
+//! as a program. The lock file determines its version.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! An environment whose files are a pool of open files without names. A browser opens files of its
-//! origin private file system (OPFS) only asynchronously, and the engine needs them at once. So the
-//! pool opens files in advance, and a journal maps names to them.
+//! An environment over a pool of open files without names. A browser opens files of its origin
+//! private file system (OPFS) only asynchronously, and the engine needs them at once. So the pool
+//! opens files in advance, and a journal maps names to them.
 //!
 //! Invariants:
 //! - A file is free when it has no name and no handle. It is emptied after the removal of its name is

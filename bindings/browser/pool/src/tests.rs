@@ -130,7 +130,7 @@ fn key(n: u32) -> [u8; 4] {
     (n.wrapping_mul(2_654_435_761) % 5000).to_be_bytes()
 }
 
-/// Flushes and compactions remove files, whose numbers are used again.
+/// Flushes and compactions remove files, and the pool uses them again.
 #[test]
 fn a_power_cut_at_any_point_loses_no_durable_write() {
     let disk = Arc::new(RecordingDisk::default());
