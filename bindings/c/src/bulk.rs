@@ -66,7 +66,7 @@ pub extern "C" fn firn_tree_compact(
 /// same file system: tables are linked, not copied. Writers continue meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_db_checkpoint(db: Option<&FirnDb>, path: FirnSlice) -> FirnCode {
-    done(|| Ok(handle(db)?.0.checkpoint(path.text()?)?))
+    done(|| Ok(handle(db)?.0.checkpoint(path.text()?).map(drop)?))
 }
 
 /// Waits until no flush and no compaction is due.

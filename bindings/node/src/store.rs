@@ -128,7 +128,7 @@ impl NativeDb {
     #[napi]
     pub fn checkpoint(&self, path: String, wait: bool) -> Result<Now<()>> {
         let db = self.0.clone();
-        run(wait, move || Ok(db.checkpoint(path)?))
+        run(wait, move || Ok(db.checkpoint(path).map(drop)?))
     }
 
     #[napi]

@@ -197,7 +197,7 @@ impl Db {
     /// are linked, not copied.
     fn checkpoint(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let db = self.0.get()?;
-        call(py, || db.checkpoint(path))
+        call(py, || db.checkpoint(path).map(drop))
     }
 
     /// Wait until no flush and no compaction is due.

@@ -34,6 +34,10 @@ pub mod db {
 pub mod env {
     pub use crate::env::*;
 }
+/// Floor 7: definitions of trees and encoded operations, for copies of a store.
+pub mod replication {
+    pub use crate::db::replication::*;
+}
 /// Floor 5: runs of tables, and the merged view of a reader.
 pub mod iterator {
     pub use crate::iterator::*;

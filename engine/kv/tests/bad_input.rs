@@ -622,7 +622,7 @@ fn full_disk() -> String {
         ("write", |_, t| (0..2000).try_for_each(|_| t.put(&key(0), &[b'x'; 100]))),
         ("flush", |_, t| t.flush()),
         ("compact", |_, t| t.compact()),
-        ("checkpoint", |db, _| db.checkpoint("/copy")),
+        ("checkpoint", |db, _| db.checkpoint("/copy").map(|_| ())),
         ("ingest", |_, t| t.ingest([("a", ""), ("b", "")]).map(|_| ())),
         ("new tree", |db, _| db.tree("new", small()).map(|_| ())),
     ];

@@ -280,7 +280,7 @@ fn scenario(place: Place, threads: usize) -> u64 {
         exported,
         tried(|| tree.drop_range([0xfe]..[0xff])),
         tried(|| tree.delete_range([0xff]..)),
-        tried(|| db.checkpoint("/checkpoint")),
+        tried(|| db.checkpoint("/checkpoint").map(|_| ())),
         tried(|| db.wait_idle()),
     ];
     let panics = hooks.panics.load(Ordering::SeqCst);
@@ -412,7 +412,7 @@ fn panicking_env(threads: usize, n: u64) -> Vec<String> {
                 write(&tree, &mut sums, 3_000),
                 tried(|| tree.flush()),
                 tried(|| tree.ingest((0..300u16).map(|i| (beside(i), [0; 8]))).map(|_| ())),
-                tried(|| db.checkpoint(format!("/checkpoint-{round}"))),
+                tried(|| db.checkpoint(format!("/checkpoint-{round}")).map(|_| ())),
                 tried(|| db.tree(&format!("other-{round}"), TreeOptions::default()).map(|_| ())),
                 tried(|| tree.iter().try_for_each(|pair| pair.map(|_| ()))),
                 tried(|| db.sync()),

@@ -12,7 +12,9 @@ use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::policy::Tiered;
-use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
+use firn_kv::{
+    Batch, Db, DbOptions, Durability, Error, ErrorKind, Policy, Result, Tree, TreeOptions,
+};
 use firn_testkit::rng::Rng;
 
 use crate::encrypted;
@@ -357,7 +359,7 @@ fn calls_that_fail_half_way_leave_no_files() {
         }),
         ("import", |_, t| t.import("/export.sst").map(|_| ())),
         ("export", |_, t| t.export(.., "/out.sst").map(|_| ())),
-        ("checkpoint", |db, _| db.checkpoint("/copy")),
+        ("checkpoint", |db, _| db.checkpoint("/copy").map(|_| ())),
         ("drop_range", |_, t| t.drop_range(&key(0)..&key(5))),
     ];
     for (name, call) in calls {
@@ -460,7 +462,7 @@ fn a_forked_child_changes_nothing() {
         tree.ingest([(b"k", b"v")]).map(|_| ()),
         db.tree("new", tree_options()).map(|_| ()),
         db.drop_tree("t"),
-        db.checkpoint("/copy"),
+        db.checkpoint("/copy").map(|_| ()),
         db.sync(),
         db.wait_idle(),
     ];
@@ -474,6 +476,67 @@ fn a_forked_child_changes_nothing() {
     env.forked.store(false, Ordering::Relaxed);
     let (_db, tree) = open(&env, 0);
     assert_eq!(tree.iter().count(), 11);
+}
+
+/// A handle that only reads refuses every change, sees the writes of the others, and does not close
+/// the store.
+#[test]
+fn a_reading_handle_changes_nothing() {
+    let env = Refusing::new();
+    let (db, tree) = open(&env, 0);
+    (0..10).for_each(|i| tree.put(&key(i), b"v").unwrap());
+    let reader = db.reader();
+    assert!(reader.is_read_only() && reader.reader().is_read_only() && !db.is_read_only());
+    let seen = reader.tree("t", tree_options()).unwrap();
+    db.ttl_tree("sessions", TreeOptions::default()).unwrap();
+    let ttl = reader.ttl_tree("sessions", TreeOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(&seen, b"k", b"v").unwrap();
+    let mut tx = reader.transaction();
+    tx.put(&seen, b"k", b"v").unwrap();
+    tree.export(.., "/export.sst").unwrap();
+    let refused = [
+        seen.put(b"k", b"v"),
+        seen.delete(b"k"),
+        seen.delete_range("a".."z"),
+        seen.clear(),
+        seen.drop_range("a".."z"),
+        seen.pop_first().map(|_| ()),
+        seen.pop_last().map(|_| ()),
+        seen.insert_if_absent(b"k", b"v").map(|_| ()),
+        seen.compare_and_swap(b"k", None, Some(b"v")).map(|_| ()),
+        seen.update(b"k", |_| Some("v")).map(|_| ()),
+        seen.with_durability(Durability::Power).put(b"k", b"v"),
+        seen.db().write(batch),
+        tx.commit(),
+        reader.transact(|tx| tx.put(&seen, b"k", b"v")),
+        ttl.put(b"k", b"v"),
+        seen.ingest([(b"k", b"v")]).map(|_| ()),
+        seen.import("/export.sst").map(|_| ()),
+        seen.set_options(TreeOptions { block_size: 8192, ..seen.options() }),
+        reader.tree("new", tree_options()).map(|_| ()),
+        reader.drop_tree("t"),
+        reader.subscribe("s", 1 << 20).map(|_| ()),
+        reader.drop_subscription("s"),
+        reader.upgrade_format().map(|_| ()),
+    ];
+    for (i, done) in refused.into_iter().enumerate() {
+        let e = done.expect_err(&format!("call {i}"));
+        assert!(
+            e.kind() == ErrorKind::ReadOnly && e.message().contains("only reads"),
+            "call {i}: {e}"
+        );
+    }
+    assert!(seen.compare_and_swap(&key(1), Some(b"v"), Some(b"w")).is_err());
+    assert_eq!((tree.iter().count(), db.tree_names().len()), (10, 2));
+    tree.put(b"k", b"v").unwrap();
+    assert_eq!(seen.get(b"k").unwrap().unwrap(), "v");
+    assert_eq!(reader.snapshot().seq(), 11);
+    reader.close().unwrap();
+    drop(reader);
+    tree.put(b"l", b"v").unwrap();
+    drop((db, tree, ttl));
+    assert_eq!(seen.iter().count(), 12, "it keeps the store open");
 }
 
 /// Only the parent may write the partial last slot that an encrypted file buffers.

@@ -38,6 +38,8 @@ pub use handle::handles::{Db, Tree};
 pub use handle::pause::Pause;
 pub use handle::range::{Keys, Range};
 pub use handle::readable::Readable;
+#[cfg(feature = "internals")]
+pub use handle::replication;
 pub use handle::snapshot::Snapshot;
 pub use handle::subscription::{ChangePosition, Subscription, SubscriptionInfo};
 pub use handle::tables::TableInfo;

@@ -133,7 +133,7 @@ const EDITS: &[EditDef] = edits! {
 };
 
 /// Encodes the payload of a frame.
-pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
+pub fn encode_edits(edits: &[Edit]) -> Vec<u8> {
     let mut w = FieldWriter::default();
     for e in edits {
         match e {
@@ -149,7 +149,10 @@ pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
 }
 
 /// Decodes the edits of a frame's payload. Unknown edits that a reader may skip are left out.
-pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
+///
+/// # Errors
+/// `Corruption` for bytes that are none, `Incompatible` for unknown values.
+pub fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
     let mut edits = vec![];
     for f in read_fields(bytes, "frame") {
         let f = f?;

@@ -58,7 +58,7 @@ mod tests;
 
 pub use clean_end::CleanEnd;
 pub use current::{CurrentFile, current};
-pub use edit::Edit;
+pub use edit::{Edit, decode_edits, encode_edits};
 pub use format::{CURRENT, CURRENT_NEW, manifest_name, manifest_number};
 pub use live_files::{LiveFiles, Undo};
 pub use log::{Log, ManifestFrame, ManifestGap, own_number, read, read_around, remove_others};

@@ -453,7 +453,7 @@ impl Store {
                 self.open.as_mut().unwrap().1.remove(*t);
                 Ok(())
             }
-            Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)),
+            Step::Checkpoint(n) => self.db().checkpoint(checkpoint_dir(*n)).map(|_| ()),
             Step::Ingest(t, pairs) => {
                 self.tree(t).ingest(pairs.iter().map(|(k, v)| (k, v))).map(|_| ())
             }

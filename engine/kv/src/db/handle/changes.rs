@@ -42,6 +42,7 @@ pub struct Change {
     last: Seq,
     /// Encoded operations; `None` if they are not in the log.
     bytes: Option<Vec<u8>>,
+    is_drop: bool,
     /// Existing trees that the operations refer to, in order of their numbers.
     trees: Vec<Arc<TreeInner>>,
 }
@@ -53,12 +54,31 @@ impl Change {
     }
 
     /// Reports whether the change bypassed the log: [`ingest`](crate::Tree::ingest),
-    /// [`import`](crate::Tree::import), or [`Db::drop_tree`], each of which has one number. The
-    /// change has no operations then and names no tree. The consumer of the feed must copy all
-    /// trees again, or compare [`ChangeFeed::trees`] and copy those that it expects to be ingested
-    /// into.
+    /// [`import`](crate::Tree::import), or a drop of a tree that is not known as such
+    /// ([`is_drop`](Change::is_drop)), each of which has one number. The change has no operations
+    /// then and names no tree. The consumer of the feed must copy all trees again, or compare
+    /// [`ChangeFeed::trees`] and copy those that it expects to be ingested into.
     pub fn is_loaded(&self) -> bool {
-        self.bytes.is_none()
+        self.bytes.is_none() && !self.is_drop
+    }
+
+    /// Reports whether the change is known to be only the drop of trees ([`Db::drop_tree`]). The
+    /// store knows this of the last 4,096 drops since it was opened. For an older one,
+    /// [`is_loaded`](Change::is_loaded) is true.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use firn_kv::{Db, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// db.tree("t", TreeOptions::default())?;
+    /// let mut feed = db.changes_since(0, 64 << 20)?;
+    /// db.drop_tree("t")?;
+    /// let change = feed.next(Duration::ZERO)?.unwrap();
+    /// assert!(change.is_drop() && !change.is_loaded());
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn is_drop(&self) -> bool {
+        self.is_drop
     }
 
     /// Returns the names and numbers of the trees that the operations refer to. A tree that was
@@ -70,7 +90,7 @@ impl Change {
     /// Returns the operations, in the order in which they were added to the batch. Operations on
     /// trees that have been dropped since are omitted.
     pub fn ops(&self) -> ChangeOps<'_> {
-        ChangeOps { change: self, ops: OpReader::new(self.bytes.as_deref().unwrap_or_default()) }
+        ChangeOps { change: self, ops: OpReader::new(self.encoded()) }
     }
 
     /// Returns the operations as [`ops`](Change::ops) does, but the values of a
@@ -83,6 +103,11 @@ impl Change {
             }
             op => DecodedOp { op, expires_micros: None },
         })
+    }
+
+    /// Returns the encoded operations.
+    pub(super) fn encoded(&self) -> &[u8] {
+        self.bytes.as_deref().unwrap_or_default()
     }
 
     fn is_ttl(&self, tree: &str) -> bool {
@@ -285,7 +310,7 @@ impl ChangeFeed {
     }
 
     /// Returns the names and numbers of the present trees. No change reports the creation of a tree.
-    /// Dropping one is reported as a change without operations ([`Change::is_loaded`]). A consumer
+    /// Dropping one is reported as a change without operations ([`Change::is_drop`]). A consumer
     /// should record the number of each tree. It discards its copy of a tree that is missing here or
     /// has another number.
     pub fn trees(&self) -> Vec<(String, u32)> {
@@ -336,7 +361,8 @@ impl ChangeFeed {
             // Numbers ascend in the log, so a number missing here is nowhere in it.
             let last = self.ahead.as_ref().map_or(visible, |r| visible.min(r.seq - 1));
             self.next = last + 1;
-            return Ok(Some(Change { first, last, bytes: None, trees: vec![] }));
+            let is_drop = inner.versions.lock_catalog().are_drops(first..=last);
+            return Ok(Some(Change { first, last, bytes: None, is_drop, trees: vec![] }));
         };
         let last = last_of(&record)?;
         self.next = last + 1;
@@ -347,7 +373,8 @@ impl ChangeFeed {
         ids.dedup();
         let trees = ids.into_iter().filter_map(|id| open.by_id(id).cloned()).collect();
         drop(open);
-        Ok(Some(Change { first: record.seq, last, bytes: Some(record.payload), trees }))
+        let bytes = Some(record.payload);
+        Ok(Some(Change { first: record.seq, last, bytes, is_drop: false, trees }))
     }
 }
 

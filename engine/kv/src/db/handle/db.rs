@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::format_version::FormatVersion;
+use crate::base::key::Seq;
 use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::db::jobs::background;
 use crate::db::jobs::workers;
@@ -152,6 +153,7 @@ impl Db {
     /// # Errors
     /// `ReadOnly` for a store opened read-only, `NoSpace` and other I/O errors.
     pub fn upgrade_format(&self) -> Result<u32> {
+        self.handle.check_writer()?;
         durable::upgrade_format(self.inner()).map(FormatVersion::number)
     }
 
@@ -207,7 +209,8 @@ impl Db {
         let wanted: Vec<(N, TreeOptions)> = trees.into_iter().collect();
         let wanted: Vec<_> =
             wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
-        let trees = trees::open_trees(self.inner(), &wanted)?;
+        let may_create = self.handle.check_writer();
+        let trees = trees::open_trees(self.inner(), &wanted, may_create)?;
         Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
@@ -237,6 +240,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
+        self.handle.check_writer()?;
         reserve::with_reserve(self.inner(), || trees::drop_tree(self.inner(), name))
     }
 
@@ -253,7 +257,8 @@ impl Db {
         write::write_batch(self.inner(), &batch, self.durability).map(|_| ())
     }
 
-    fn check_own(&self, batch: &Batch) -> Result<()> {
+    pub(super) fn check_own(&self, batch: &Batch) -> Result<()> {
+        self.handle.check_writer()?;
         let pins = self.inner().observer.pins();
         if batch.trees.iter().all(|(t, _)| t.is_of(pins)) {
             return Ok(());
@@ -299,9 +304,29 @@ impl Db {
         self.inner().versions.store()
     }
 
-    /// Reports whether the store was opened read-only.
+    /// Reports whether the store was opened read-only, or this handle only [reads](Db::reader).
     pub fn is_read_only(&self) -> bool {
-        self.inner().options.read_only
+        self.inner().options.read_only || self.handle.is_reader()
+    }
+
+    /// Returns a handle of the same store through which nothing can be written. Each write fails
+    /// with kind [`ReadOnly`](ErrorKind::ReadOnly), and so does the creation of a tree. Trees,
+    /// snapshots and transactions obtained from it are the same. It sees the writes of the other
+    /// handles at once, and hooks of its trees are those of the store. It keeps the store open;
+    /// [closing](Db::close) it does nothing.
+    ///
+    /// ```
+    /// use firn_kv::{Db, ErrorKind, TreeOptions};
+    /// let db = Db::in_memory()?;
+    /// let tree = db.tree("t", TreeOptions::default())?;
+    /// let seen = db.reader().existing_tree("t")?;
+    /// tree.put("k", "v")?;
+    /// assert_eq!(seen.get("k")?.unwrap(), "v");
+    /// assert_eq!(seen.delete("k").unwrap_err().kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), firn_kv::Error>(())
+    /// ```
+    pub fn reader(&self) -> Db {
+        Db { handle: Arc::new(self.handle.reader()), durability: self.durability }
     }
 
     /// Returns the torn end of the log that opening found; `None` after a clean shutdown. The cause
@@ -429,13 +454,14 @@ impl Db {
     /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an
     /// independent store. Tables are hard-linked, so the cost is a flush and some directory
     /// entries. `dir` must be on the same file system. Writers continue during the call, but no tree
-    /// is flushed while files are linked, so they may stall.
+    /// is flushed while files are linked, so they may stall. Returns the sequence number of the last
+    /// write that the copy has: it has this write and all earlier ones, and none of the later ones.
     ///
     /// # Errors
     /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a store opened read-only, and I/O
     /// errors. After an error the partial checkpoint is removed as far as possible; remaining files
     /// include no `CURRENT` file. Delete them or choose another directory before you retry.
-    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Seq> {
         checkpoint::create_checkpoint(self.inner(), dir.as_ref())
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::db::open::close;
 use crate::iterator::empty_range_cache::Writers;
@@ -21,6 +21,8 @@ pub struct CloseHandle {
     pub inner: Arc<DbInner>,
     /// Result of closing; locked while the store is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
+    /// Owner of the store, if this is a handle that only reads.
+    owner: Option<Arc<CloseHandle>>,
     /// Declared after the store, so that it is dropped after it.
     _left: LeftToEpoch,
 }
@@ -43,11 +45,35 @@ impl CloseHandle {
     /// The error of `open`; everything that it had opened is closed.
     pub fn new(open: impl FnOnce() -> Result<Arc<DbInner>>) -> Result<CloseHandle> {
         let left = LeftToEpoch;
-        Ok(CloseHandle { inner: open()?, closed: Mutex::new(None), _left: left })
+        Ok(CloseHandle { inner: open()?, closed: Mutex::new(None), owner: None, _left: left })
+    }
+
+    /// Creates a handle of the same store that only reads and does not close it.
+    pub fn reader(self: &Arc<CloseHandle>) -> CloseHandle {
+        CloseHandle {
+            inner: self.inner.clone(),
+            closed: Mutex::new(None),
+            owner: Some(self.clone()),
+            _left: LeftToEpoch,
+        }
+    }
+
+    /// Reports whether the handle only reads.
+    pub fn is_reader(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Returns an error if the handle only reads.
+    #[inline]
+    pub fn check_writer(&self) -> Result<()> {
+        if self.owner.is_some() { Err(reads_only()) } else { Ok(()) }
     }
 
     /// Closes the store if it is open, and returns the result of the first close.
     pub fn close(&self) -> Result<()> {
+        if self.owner.is_some() {
+            return Ok(());
+        }
         let inner = &self.inner;
         if inner.env.is_forked() {
             // The threads and the log belong to the parent process.
@@ -73,6 +99,14 @@ impl Drop for CloseHandle {
         // Callers that need the result call `close`.
         let _ = self.close();
     }
+}
+
+#[cold]
+fn reads_only() -> Error {
+    Error::new(
+        ErrorKind::ReadOnly,
+        "this handle of the store only reads; write through another one",
+    )
 }
 
 /// An open store: trees of ordered keys that share one log and one order of writes. A tree is what

@@ -66,6 +66,7 @@ impl Tree {
         &self,
         pairs: impl IntoIterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
+        self.handle.check_writer()?;
         self.inner.check_live()?;
         ingest::ingest_entries(&self.handle.inner, &self.inner, pairs.into_iter())
     }
@@ -75,6 +76,7 @@ impl Tree {
     /// # Errors
     /// Those of [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
     pub fn import(&self, file: impl AsRef<Path>) -> Result<u64> {
+        self.handle.check_writer()?;
         self.inner.check_live()?;
         let inner = &self.handle.inner;
         let source = inner.env.open_read(file.as_ref(), false)?;

@@ -11,6 +11,8 @@ mod load;
 pub mod pause;
 pub mod range;
 pub mod readable;
+#[cfg(feature = "internals")]
+pub mod replication;
 mod scan;
 pub mod snapshot;
 pub mod subscription;

@@ -170,6 +170,7 @@ impl Db {
                 name.len()
             )));
         }
+        self.handle.check_writer()?;
         begin_log(inner)?;
         let point = loop {
             let there = {
@@ -230,6 +231,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such subscription, and errors of writing the manifest.
     pub fn drop_subscription(&self, name: &str) -> Result<()> {
+        self.handle.check_writer()?;
         let inner = self.inner();
         begin_log(inner)?;
         let mut c = inner.versions.lock_catalog();

@@ -48,6 +48,7 @@ impl Tree {
     /// `ReadOnly` when the store accepts no writes, `Closed` when the tree was dropped, and errors
     /// of writing the manifest. On an error nothing has changed.
     pub fn set_options(&self, options: TreeOptions) -> Result<()> {
+        self.handle.check_writer()?;
         options.check()?;
         trees::set_options(&self.handle.inner, &self.inner, options)
     }
@@ -86,6 +87,7 @@ impl Tree {
     /// [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.handle.check_writer()?;
         write::write_point(
             &self.handle.inner,
             &self.inner,
@@ -102,6 +104,7 @@ impl Tree {
     /// As [`put`](Tree::put).
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.handle.check_writer()?;
         let (inner, key) = (&self.handle.inner, key.as_ref());
         reserve::with_reserve(inner, || {
             write::write_point(inner, &self.inner, Kind::Delete, key, &[], self.durability)
@@ -113,6 +116,7 @@ impl Tree {
     /// # Errors
     /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.handle.check_writer()?;
         self.check_merge()?;
         write::write_point(
             &self.handle.inner,
@@ -155,6 +159,7 @@ impl Tree {
     /// Does the same as [`delete_range`](Tree::delete_range), and returns the deletion's sequence
     /// number.
     pub(in crate::db) fn delete_range_numbered(&self, range: &dyn KeyBounds) -> Result<Seq> {
+        self.handle.check_writer()?;
         self.inner.check_live()?;
         self.handle.inner.gate.check_writable()?;
         let mut batch = Batch::new();

@@ -93,6 +93,7 @@ impl Tree {
     }
 
     fn pop(&self, front: bool) -> Result<Option<Entry>> {
+        self.handle.check_writer()?;
         let Some((key, _)) = self.end(front)? else { return Ok(None) };
         slowdown::slow_writer(&self.handle.inner, &self.inner, Memtable::cost(key.len(), 0));
         let mut popped = None;
@@ -191,6 +192,7 @@ impl Tree {
         old: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<std::result::Result<(), Option<Value>>> {
+        self.handle.check_writer()?;
         check_key(key)?;
         check_value(new.unwrap_or_default())?;
         let write = |batch: &mut Batch| match new {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
+use crate::base::key::Seq;
 use crate::db::jobs::flush;
 use crate::db::write::seal;
 use crate::env::Env;
@@ -27,7 +28,7 @@ use crate::db::observe::pins::PinKind;
 use crate::db::open::create_dir::{create_dir, new_id};
 use crate::db::open::hold;
 
-pub fn create_checkpoint(db: &DbInner, dir: &Path) -> Result<()> {
+pub fn create_checkpoint(db: &DbInner, dir: &Path) -> Result<Seq> {
     db.gate.check_process()?;
     db.gate.check_writable()?;
     let _permit = db.gate.acquire_permit()?;
@@ -59,10 +60,10 @@ pub fn create_checkpoint(db: &DbInner, dir: &Path) -> Result<()> {
     copied
 }
 
-/// Copies the state. `env` holds the new directory open too.
-fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<()> {
+/// Copies the state, and returns its last sequence number. `env` holds the new directory open too.
+fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<Seq> {
     let mut trees = db.versions.trees().to_vec();
-    let (locks, end, next_tree) = loop {
+    let (locks, end, last_seq, next_tree) = loop {
         let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
         let c = db.versions.lock_catalog();
         let now = db.versions.trees().to_vec();
@@ -79,7 +80,7 @@ fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<()> {
         for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
             seal::seal_memtable(db, &w, t)?;
         }
-        break (locks, w.end(), c.state().next_tree);
+        break (locks, w.end(), w.newest(), c.state().next_tree);
     };
     for (t, one) in trees.iter().zip(&locks) {
         // Flushes only memtables that were sealed before `end`: they are sealed in order of
@@ -103,7 +104,7 @@ fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<()> {
         for id in state.trees.values().flat_map(TreeState::files) {
             env.hard_link(&table_path(db.versions.dir(), id), &table_path(dir, id))?;
         }
-        state.last_seq = db.commit.read_point();
+        state.last_seq = last_seq;
         // The copy starts with its own log, after all writes that its tables hold.
         state.wal_floor = end;
         state.writers.clear();
@@ -122,5 +123,5 @@ fn copy_to(db: &DbInner, env: &dyn Env, dir: &Path) -> Result<()> {
     if state.trees.is_empty() && env.list(dir)?.is_empty() {
         return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
     }
-    Ok(())
+    Ok(last_seq)
 }

@@ -73,8 +73,13 @@ fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
     PersistedOptions::of(b).check_hooks("", a).is_ok()
 }
 
-/// Opens trees of these names, and creates all missing ones atomically.
-pub fn open_trees(db: &DbInner, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
+/// Opens trees of these names, and creates all missing ones atomically, unless `may_create` is an
+/// error.
+pub fn open_trees(
+    db: &DbInner,
+    wanted: &[(&str, &TreeOptions)],
+    may_create: Result<()>,
+) -> Result<Vec<Arc<TreeInner>>> {
     let mut names = HashSet::with_capacity(wanted.len());
     for (name, options) in wanted {
         options.check()?;
@@ -99,12 +104,17 @@ pub fn open_trees(db: &DbInner, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<A
             let there = db.versions.trees().named(name);
             *slot = there.map_or(Ok(None), |t| reopen_tree(db, t, options))?;
             if slot.is_none() {
-                missing.push((name, options));
+                missing.push(NewTree {
+                    name,
+                    options: (*options).clone(),
+                    persisted: PersistedOptions::of(options),
+                });
             }
         }
         if missing.is_empty() {
             break;
         }
+        may_create.clone()?;
         // `None` when another thread has created one of them in the meantime, with any options.
         if let Some(made) = create_trees(db, &missing)? {
             trees
@@ -136,41 +146,74 @@ fn reopen_tree(
     }
 }
 
+/// A tree to create.
+struct NewTree<'a> {
+    name: &'a str,
+    /// Options with the hooks that are supplied now.
+    options: TreeOptions,
+    /// Options with the names of all hooks.
+    persisted: PersistedOptions,
+}
+
+#[cfg(feature = "internals")]
+/// Creates a tree with these stored options and without its hooks, or gives an existing tree of
+/// this name the options.
+pub fn define_tree(
+    db: &DbInner,
+    name: &str,
+    persisted: &PersistedOptions,
+) -> Result<Arc<TreeInner>> {
+    loop {
+        let there = db.versions.trees().named(name);
+        if let Some(t) = there {
+            let now = t.view.load_full().options.clone();
+            set_options(db, &t, persisted.with_hooks_of(&now))?;
+            return Ok(t);
+        }
+        let options = persisted.with_hooks_of(&TreeOptions::default());
+        options.check()?;
+        let missing = [NewTree { name, options, persisted: persisted.clone() }];
+        if let Some(mut made) = create_trees(db, &missing)?
+            && let Some(t) = made.pop()
+        {
+            report_options(&db.observer, &t);
+            return Ok(t);
+        }
+    }
+}
+
 /// Creates trees with one group of edits. Returns `None`, and creates none, when a tree with
 /// one of the names exists already.
-fn create_trees(
-    db: &DbInner,
-    missing: &[(&str, &TreeOptions)],
-) -> Result<Option<Vec<Arc<TreeInner>>>> {
+fn create_trees(db: &DbInner, missing: &[NewTree<'_>]) -> Result<Option<Vec<Arc<TreeInner>>>> {
     let start = db.commit.sync_log()?;
     let mut c = db.versions.lock_catalog();
     {
         let there = db.versions.trees();
-        if missing.iter().any(|(name, _)| there.named(name).is_some()) {
+        if missing.iter().any(|new| there.named(new.name).is_some()) {
             return Ok(None);
         }
     }
     let first = c.state().next_tree;
     let ids = (0..).map(|n| first.saturating_add(n));
     // First runs every step that can fail: a tree in the manifest must also exist in memory.
-    let memtables =
-        missing.iter().map(|(_, o)| Memtable::empty(db.memory.arenas(), o.filter_prefix.clone()));
+    let memtables = missing
+        .iter()
+        .map(|n| Memtable::empty(db.memory.arenas(), n.options.filter_prefix.clone()));
     let memtables = memtables.collect::<Result<Vec<_>>>()?;
-    let edits = ids.clone().zip(missing).map(|(id, (name, options))| Edit::CreateTree {
+    let edits = ids.clone().zip(missing).map(|(id, new)| Edit::CreateTree {
         id,
-        name: (*name).to_owned(),
-        options: PersistedOptions::of(options),
+        name: new.name.to_owned(),
+        options: new.persisted.clone(),
         flushed: start,
     });
     durable::log_edits(db, &mut c, edits.collect())?;
     let mut made = vec![];
-    for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
+    for ((id, NewTree { name, options, .. }), memtable) in ids.zip(missing).zip(memtables) {
         let state = c.state().trees.get(&id);
         let state = state
             .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
-        let tree =
-            new_tree(&db.versions, state, (*options).clone(), MemHandle::new(memtable, start))
-                .map_err(|e| db.gate.fail(e))?;
+        let tree = new_tree(&db.versions, state, options.clone(), MemHandle::new(memtable, start))
+            .map_err(|e| db.gate.fail(e))?;
         made.push(tree);
     }
     {
@@ -314,6 +357,7 @@ fn log_drop(db: &DbInner, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
     let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
     durable::log_edits(db, c, vec![Edit::DropTree { id: t.id }, counters])?;
     w.take_seq();
+    c.note_drop(seq);
     db.commit.visible().publish(seq, 1);
     Ok(())
 }
@@ -325,5 +369,14 @@ fn new_tree(
     options: TreeOptions,
     active: Arc<MemHandle>,
 ) -> Result<Arc<TreeInner>> {
-    tree_of(state, options, true, active, versions.opener(), &HashMap::new(), versions.tree_parts())
+    let hooked = state.options.check_hooks(&state.name, &options).is_ok();
+    tree_of(
+        state,
+        options,
+        hooked,
+        active,
+        versions.opener(),
+        &HashMap::new(),
+        versions.tree_parts(),
+    )
 }

@@ -4,6 +4,8 @@
 //! equals the state in the manifest that the open will begin. After a failed edit it is known
 //! whether the edit counts, or the failure is final.
 
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +21,9 @@ use crate::util::sorted_map::SortedMap;
 use crate::db::scheduler::gate::opened_read_only;
 use crate::db::versions::subscription_point::SubscriptionPoint;
 
+/// Maximum number of remembered drops.
+const MAX_DROPS: usize = 4096;
+
 /// Manifest and the state that it records.
 pub struct TreeCatalog {
     env: Arc<dyn Env>,
@@ -33,6 +38,8 @@ pub struct TreeCatalog {
     clean_end: Option<CleanEnd>,
     /// Positions of the subscriptions, by name, once the store has begun to write.
     subscriptions: SortedMap<String, Arc<SubscriptionPoint>>,
+    /// Sequence numbers of the last dropped trees since the opening, ascending.
+    drops: VecDeque<Seq>,
     /// Whether the log is being replayed. Edits then change only the state, and the manifest that
     /// the open begins contains them.
     is_replaying: bool,
@@ -72,6 +79,7 @@ impl TreeCatalog {
             number,
             clean_end,
             subscriptions: SortedMap::new(),
+            drops: VecDeque::new(),
             is_replaying: true,
         }
     }
@@ -101,6 +109,20 @@ impl TreeCatalog {
         if let Some(point) = self.subscriptions.remove(name) {
             point.set_dropped();
         }
+    }
+
+    /// Remembers that a tree was dropped with this sequence number.
+    pub fn note_drop(&mut self, seq: Seq) {
+        if self.drops.len() == MAX_DROPS {
+            self.drops.pop_front();
+        }
+        self.drops.push_back(seq);
+    }
+
+    /// Reports whether each of these sequence numbers is that of a dropped tree. The last
+    /// [`MAX_DROPS`] since the opening are known.
+    pub fn are_drops(&self, mut seqs: RangeInclusive<Seq>) -> bool {
+        seqs.all(|seq| self.drops.binary_search(&seq).is_ok())
     }
 
     /// Returns the states of subscriptions with positions that have changed since the last edits.

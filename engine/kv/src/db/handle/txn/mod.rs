@@ -398,6 +398,7 @@ impl Transaction {
             // commits.
             return Ok(());
         }
+        self.db.handle.check_writer()?;
         let since = self.snapshot.seq();
         write::write_checked(self.db.inner(), batch, self.db.durability, &|| {
             self.state.check(since)
