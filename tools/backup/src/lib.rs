@@ -73,6 +73,7 @@ pub use prune::{KeepRule, PruneReport};
 pub use record::{BackupHead, BackupRecord, TableCopy};
 pub use repository::{BackupRepository, ListedBackup};
 pub use restore::RestoreReport;
+pub use staging::Staging;
 pub use storage::{BackupStorage, StorageFile, StoredFile};
 pub use verify::{BackupFinding, BackupVerdict};
 

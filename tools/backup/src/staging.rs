@@ -16,7 +16,7 @@ const LOCK: &str = ".lock";
 /// Attempts with another name if a lock is taken.
 const TRIES: usize = 8;
 
-/// Directory for a checkpoint.
+/// Directory for a checkpoint that is copied elsewhere. Dropping it removes the checkpoint.
 pub struct Staging {
     env: Arc<dyn Env>,
     /// Path of the checkpoint, which creates it.
@@ -25,8 +25,17 @@ pub struct Staging {
     lock: Option<Box<dyn FileLock>>,
 }
 
+impl std::fmt::Debug for Staging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staging").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
 impl Staging {
     /// Chooses a name in the store's directory, and removes the leftovers of crashes.
+    ///
+    /// # Errors
+    /// Errors of the file system.
     pub fn begin(env: &Arc<dyn Env>, store: &Path) -> Result<Staging> {
         for name in env.list(store)? {
             // A crash may have left one without the other.

@@ -11,7 +11,7 @@ use crate::db::handle::handles::{Db, Tree};
 use crate::db::open::trees;
 use crate::db::write;
 use crate::db::write::batch::Batch;
-use crate::manifest::{Edit, PersistedOptions, decode_edits, encode_edits};
+use crate::manifest::{Edit, PersistedOptions, TreeState, decode_edits, encode_edits};
 
 /// Name, number and stored options of a tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,12 +26,17 @@ pub struct TreeDefinition {
 /// Returns the definitions of all trees, in the order of their numbers.
 pub fn tree_definitions(db: &Db) -> Vec<TreeDefinition> {
     let c = db.inner().versions.lock_catalog();
-    let define = |t: &crate::manifest::TreeState| TreeDefinition {
+    let define = |t: &TreeState| TreeDefinition {
         id: t.id,
         name: t.name.clone(),
         options: t.options.clone(),
     };
     c.state().trees.values().map(define).collect()
+}
+
+/// Returns a number that grows with each tree that is created, changed or dropped.
+pub fn definitions_version(db: &Db) -> u64 {
+    db.inner().versions.lock_catalog().definition_edits()
 }
 
 /// Encodes definitions as the manifest's edits that create the trees.

@@ -38,6 +38,8 @@ pub struct TreeCatalog {
     clean_end: Option<CleanEnd>,
     /// Positions of the subscriptions, by name, once the store has begun to write.
     subscriptions: SortedMap<String, Arc<SubscriptionPoint>>,
+    /// Number of edits since the opening that created, changed or dropped a tree.
+    definition_edits: u64,
     /// Sequence numbers of the last dropped trees since the opening, ascending.
     drops: VecDeque<Seq>,
     /// Whether the log is being replayed. Edits then change only the state, and the manifest that
@@ -79,6 +81,7 @@ impl TreeCatalog {
             number,
             clean_end,
             subscriptions: SortedMap::new(),
+            definition_edits: 0,
             drops: VecDeque::new(),
             is_replaying: true,
         }
@@ -109,6 +112,12 @@ impl TreeCatalog {
         if let Some(point) = self.subscriptions.remove(name) {
             point.set_dropped();
         }
+    }
+
+    /// Returns a number that grows with each tree that is created, changed or dropped.
+    #[cfg(feature = "internals")]
+    pub fn definition_edits(&self) -> u64 {
+        self.definition_edits
     }
 
     /// Remembers that a tree was dropped with this sequence number.
@@ -250,6 +259,10 @@ impl TreeCatalog {
             let is_unwritten = manifest.is_torn() || error.kind() == ErrorKind::InvalidArgument;
             return Err(EditFailure { error, is_final: !is_unwritten });
         }
+        let defines = |e: &&Edit| {
+            matches!(e, Edit::CreateTree { .. } | Edit::DropTree { .. } | Edit::SetOptions { .. })
+        };
+        self.definition_edits += edits.iter().filter(defines).count() as u64;
         // Only now may the log before these positions be released.
         for s in self.state.subscriptions.values() {
             self.subscriptions.get(&s.name).iter().for_each(|point| point.persisted(s.position));
