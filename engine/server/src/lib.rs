@@ -38,7 +38,7 @@ mod transport;
 mod wire;
 
 pub use descriptors::DescriptorPlan;
-pub use options::{Options, ServerError, StoreLocation};
+pub use options::{MetricsSource, Options, ServerError, StoreLocation};
 pub use server::Server;
 pub use transport::TlsOptions;
 #[doc(hidden)]

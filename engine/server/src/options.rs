@@ -3,9 +3,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use firn_cql::{BatchLimits, Session, TombstoneLimits};
+use firn_kv::stats::PrometheusText;
 use firn_kv::{OpenFiles, OsEnv};
 
 use crate::descriptors::{DescriptorNeeds, DescriptorPlan};
@@ -19,6 +21,27 @@ pub enum StoreLocation {
     Memory,
     /// In this directory, which is created if missing.
     Directory(PathBuf, Box<firn_wide::Options>),
+}
+
+/// Source of further metrics.
+#[derive(Clone)]
+pub struct MetricsSource(Arc<dyn Fn(&mut PrometheusText) + Send + Sync>);
+
+impl MetricsSource {
+    /// Creates a source; `export` appends metrics with names that the server does not have.
+    pub fn new(export: impl Fn(&mut PrometheusText) + Send + Sync + 'static) -> MetricsSource {
+        MetricsSource(Arc::new(export))
+    }
+
+    pub(crate) fn export(&self, text: &mut PrometheusText) {
+        (self.0)(text);
+    }
+}
+
+impl fmt::Debug for MetricsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsSource").finish_non_exhaustive()
+    }
 }
 
 /// Options of a server. All sizes are in bytes.
@@ -87,6 +110,8 @@ pub struct Options {
     /// File for all statements of clients, in the format of
     /// [`StatementLog`](firn_cql::StatementLog). `None`: not logged.
     pub statement_log: Option<PathBuf>,
+    /// Source of further metrics. `None`: none.
+    pub more_metrics: Option<MetricsSource>,
     /// File descriptors that the program needs besides the server; 0.
     #[doc(hidden)]
     pub other_descriptors: u64,
@@ -117,6 +142,7 @@ impl Options {
             workers: None,
             max_prepared: 10 << 20,
             statement_log: None,
+            more_metrics: None,
             other_descriptors: 0,
         }
     }

@@ -284,6 +284,9 @@ impl Server {
     /// answers anybody. A flush that fails here makes the closing fail, too.
     fn flush_large_memtables(&self) {
         let db = self.shared.node.session.engine().wide().db();
+        if db.is_read_only() {
+            return;
+        }
         let mut trees = db.stats().trees;
         if trees.iter().map(|tree| tree.memtable_bytes).sum::<u64>() < LARGE_MEMTABLES {
             return;
@@ -381,6 +384,7 @@ impl ServerCore {
             self.refused.load(Ordering::Relaxed),
         );
         self.node.export_metrics(&mut text);
+        self.node.options.more_metrics.iter().for_each(|more| more.export(&mut text));
         text.into_string()
     }
 

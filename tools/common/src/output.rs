@@ -4,7 +4,7 @@
 //! Invariants: data goes to standard output and messages to standard error. Colour and progress are
 //! used only on a terminal. If the reader closes the pipe, the command ends without a message.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,6 +55,18 @@ impl Failure {
     /// Returns the failure of an operation on a user's file.
     pub fn file(doing: &str, path: &Path, e: &io::Error) -> Failure {
         Failure::new(format!("cannot {doing} {}: {e}", path.display()))
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Found => f.write_str("there are findings"),
+            Failure::Failed { what, .. } => f.write_str(what),
+            Failure::Engine(e) => e.fmt(f),
+            Failure::PipeClosed => f.write_str("the reader of the output is gone"),
+            Failure::Interrupted => f.write_str("it was interrupted"),
+        }
     }
 }
 

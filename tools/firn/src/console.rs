@@ -97,6 +97,7 @@ fn store(global: &Global, write: bool) -> Done<ConsoleStore> {
         let global = global.clone();
         return ConsoleStore::followed(move || open(&global, &global.to_read()));
     }
+    global.check_no_replica()?;
     Ok(ConsoleStore::opened(open(global, &global.to_write(false, 16 << 20))?))
 }
 

@@ -22,6 +22,7 @@ mod listen;
 mod migrate;
 #[cfg(feature = "otel")]
 mod otlp;
+mod replication;
 mod serve;
 mod serve_backups;
 mod shell;
@@ -107,6 +108,12 @@ enum FirnCommand {
     /// Print the changes of a store since the last time, as JSON
     #[command(after_help = follow::EXAMPLES)]
     Follow(follow::FollowArgs),
+    /// Follow the store of a primary, and apply its changes to a copy
+    #[command(after_help = replication::REPLICATE_EXAMPLES)]
+    Replicate(replication::ReplicateArgs),
+    /// Make a replica an independent store, which can be written to
+    #[command(after_help = replication::PROMOTE_EXAMPLES)]
+    Promote(replication::PromoteArgs),
     /// Show a store in a browser: charts, the shape of its trees, CQL
     #[command(after_help = console::EXAMPLES)]
     Console(console::ConsoleArgs),
@@ -232,6 +239,8 @@ fn main() -> ExitCode {
         FirnCommand::Explain(args) => explain::run(global, args),
         FirnCommand::Stats(args) => inspect::stats(global, args),
         FirnCommand::Follow(args) => follow::run(global, args),
+        FirnCommand::Replicate(args) => replication::replicate(global, args),
+        FirnCommand::Promote(args) => replication::promote(global, args),
         FirnCommand::Console(args) => console::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),

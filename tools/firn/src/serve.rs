@@ -8,15 +8,18 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore};
-use firn_kv::{DbOptions, OsEnv};
+use firn_kv::{DbOptions, OpenFiles, OsEnv};
+use firn_replication::{Primary, ReplicaListener};
 use firn_server::http::HTTP_DESCRIPTORS;
-use firn_server::{DescriptorPlan, Options, Server, ServerError, StoreLocation, TlsOptions};
+use firn_server::{
+    DescriptorPlan, MetricsSource, Options, Server, ServerError, StoreLocation, TlsOptions,
+};
 use firn_tools::io::stdout;
 use firn_tools::options::{self, Durable};
 use firn_tools::output::{Done, Failure, bytes, count};
@@ -28,6 +31,7 @@ use crate::console;
 use crate::listen::listen_address;
 #[cfg(feature = "otel")]
 use crate::otlp::{Otlp, OtlpSender};
+use crate::replication::{REPLICATION_DESCRIPTORS, ReplicaHandles, ServeReplicationArgs};
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
 use crate::store::{Global, StoreContent, clock_words};
 
@@ -47,6 +51,8 @@ Examples:
   firn --db shop serve --console 8042             with a web console at http://127.0.0.1:8042/
   firn --db shop serve --log-statements shop.statements    a log for `firn check --statements`
   firn --db shop serve --read-only                for a damaged store, a backup, or a store with another writer
+  firn --db shop serve --replicas 9043            accept replicas at port 9043 (`firn replicate --help`)
+  firn --db standby serve --replica-of 9043       follow the server above, and serve its store for reading
   firn --db shop serve --check                    print the resulting settings and exit";
 
 /// File descriptors of the console: its port, connections and the event log.
@@ -83,7 +89,7 @@ pub struct ServeArgs {
     console_write: bool,
     /// Send spans and metrics to the OpenTelemetry collector at this URL, by OTLP over HTTP, for
     /// example http://127.0.0.1:4318
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "replica_of")]
     #[cfg_attr(not(feature = "otel"), arg(hide = true))]
     otlp: Option<String>,
     /// Send this share of the spans of statements: 0 to 1
@@ -158,6 +164,8 @@ pub struct ServeArgs {
     idle_timeout: Option<u64>,
     #[command(flatten)]
     backups: ServeBackupArgs,
+    #[command(flatten)]
+    replication: ServeReplicationArgs,
     /// Limit the threads for slow requests [default: four per processor, at least 16]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -244,6 +252,9 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.thrift_0_4 = args.thrift_0_4;
     options.metrics = args.metrics;
     options.other_descriptors = if args.console.is_some() { CONSOLE_DESCRIPTORS } else { 0 };
+    if args.replication.replicas.is_some() || args.replication.replica_of.is_some() {
+        options.other_descriptors += REPLICATION_DESCRIPTORS;
+    }
     if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
         let mut tls = TlsOptions::new(certificate, key);
         tls.clients.clone_from(&args.tls_clients);
@@ -346,6 +357,8 @@ impl ResultingSettings<'_> {
             "metrics": options.metrics.map(|at| at.to_string()),
             "console": args.console.map(|at| at.to_string()),
             "console_write": args.console_write,
+            "replicas": args.replication.replicas.map(|at| at.to_string()),
+            "replica_of": args.replication.replica_of,
             "otlp": args.otlp,
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
@@ -381,6 +394,8 @@ impl ResultingSettings<'_> {
         let changes = if args.console_write { "" } else { ", read-only" };
         let console = args.console.map(|at| format!("http://{at}/{changes}"));
         all.extend(console.map(|console| ("console", console)));
+        all.extend(args.replication.replicas.map(|at| ("replicas", at.to_string())));
+        all.extend(args.replication.replica_of.clone().map(|primary| ("replica of", primary)));
         all.extend(args.otlp.clone().map(|url| ("OpenTelemetry", url)));
         all.push(("encrypted", or(options.tls.as_ref().map(ToString::to_string), "nothing")));
         let how = if args.read_only { ", for reading only" } else { "" };
@@ -470,8 +485,8 @@ fn start_messages(global: &Global, args: &ServeArgs) -> Done {
     Ok(())
 }
 
-/// Starts the console of a server.
-fn start_console(args: &ServeArgs, server: &Server) -> Done<Option<Console>> {
+/// Returns the options of the console of a server.
+fn console_options(args: &ServeArgs, server: &Server) -> Done<Option<ConsoleOptions>> {
     let Some(address) = args.console else { return Ok(None) };
     let mut options = ConsoleOptions::at(address);
     options.may_write = args.console_write;
@@ -480,13 +495,103 @@ fn start_console(args: &ServeArgs, server: &Server) -> Done<Option<Console>> {
         None if server.requires_login() => ConsoleLogin::Roles,
         None => ConsoleLogin::Open,
     };
+    Ok(Some(options))
+}
+
+/// Starts the console of a server.
+fn start_console(args: &ServeArgs, server: &Server) -> Done<Option<Console>> {
+    let Some(options) = console_options(args, server)? else { return Ok(None) };
     let store = ConsoleStore::own(&server.session());
     Console::start(Arc::new(store), options).map(Some)
 }
 
+/// Flags that signals set.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    backup: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn watch() -> Done<Signals> {
+        let signals =
+            Signals { stop: Arc::default(), reload: Arc::default(), backup: Arc::default() };
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, signals.stop.clone())?;
+        }
+        #[cfg(unix)]
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, signals.reload.clone())?;
+        #[cfg(unix)]
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, signals.backup.clone())?;
+        Ok(signals)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Logs whether certificates were read again.
+fn note_reload(reloaded: Result<(), String>) {
+    match reloaded {
+        Ok(()) => tracing::info!("the certificates were read again"),
+        Err(e) => tracing::error!("the old certificates remain in use: {e}"),
+    }
+}
+
+/// Follows a primary, and serves its store for reading.
+fn run_replica(global: &Global, args: &ServeArgs, options: Options, signals: &Signals) -> Done {
+    let mut store = with_spans(args, global.defaults());
+    if let Some(plan) = options.descriptor_plan() {
+        store.open_files = Some(OpenFiles::new(plan.tables));
+    }
+    let of_console = args.clone();
+    let handles = Arc::new(ReplicaHandles::with_server(options, move |server| {
+        console_options(&of_console, server)
+            .inspect_err(|e| tracing::error!("no console: {e}"))
+            .ok()
+            .flatten()
+    }));
+    let Some(replica) = args.replication.start_replica(global, store, &handles)? else {
+        return Ok(());
+    };
+    let db = replica.clone();
+    let mut backups = ServedBackups::begin(global, &args.backups, move || db.reader())?;
+    if !global.store.json {
+        eprintln!("{} follows its primary; Ctrl-C stops", global.store.db.display());
+    }
+    let env = OsEnv::new();
+    let mut address = None;
+    while !signals.is_stopped() {
+        let now = handles.address();
+        if let Some(at) = now.filter(|_| now != address) {
+            if global.store.json {
+                let mut out = stdout();
+                writeln!(out, "{}", json!({"host": reachable(at.ip()), "port": at.port()}))?;
+                out.flush()?;
+            } else {
+                eprintln!("serving it for reading at {at}");
+            }
+        }
+        address = now.or(address);
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            note_reload(handles.reload_certificates());
+        }
+        let asked = signals.backup.swap(false, Ordering::Relaxed);
+        backups.iter_mut().for_each(|backups| backups.tick(asked));
+        env.sleep(TICK);
+    }
+    if let Some(backups) = backups {
+        backups.stop();
+    }
+    handles.close_handles();
+    replica.stop();
+    Ok(())
+}
+
 /// Runs `firn serve`.
 pub fn run(global: &Global, args: &ServeArgs) -> Done {
-    let options = options(global, args);
+    let mut options = options(global, args);
     raise_descriptors();
     if args.check {
         return check(global, args, &options);
@@ -495,20 +600,23 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let messages = start_messages(global, args)?;
     #[cfg(not(feature = "otel"))]
     start_messages(global, args)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
+    let signals = Signals::watch()?;
+    args.replication.check(args.insecure)?;
+    if args.replication.replica_of.is_some() {
+        return run_replica(global, args, options, &signals);
     }
-    let reload = Arc::new(AtomicBool::new(false));
-    #[cfg(unix)]
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, reload.clone())?;
-    let asked = Arc::new(AtomicBool::new(false));
-    #[cfg(unix)]
-    signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
+    if !args.ephemeral && !args.read_only {
+        global.check_no_replica()?;
+    }
     // A store of keys and values has no roles; opening it for CQL would add a tree to it.
     if !args.ephemeral && global.holding()? != StoreContent::Model {
         options.check_without_login().map_err(failure)?;
     }
+    let primary: Arc<OnceLock<Primary>> = Arc::default();
+    let metrics = primary.clone();
+    options.more_metrics = Some(MetricsSource::new(move |text| {
+        metrics.get().iter().for_each(|primary| primary.export(text));
+    }));
     let server = Arc::new(Server::start(options).map_err(failure)?);
     #[cfg(feature = "otel")]
     let otlp = messages.map(|otlp| otlp.start(&server)).transpose()?;
@@ -517,7 +625,10 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         tracing::warn!("{words}");
     }
     let console = start_console(args, &server)?;
-    let mut backups = ServedBackups::begin(global, &args.backups, db)?;
+    if let Some(started) = args.replication.start_primary(global, &db)? {
+        primary.get_or_init(|| started);
+    }
+    let mut backups = ServedBackups::begin(global, &args.backups, move || Some(db.clone()))?;
     let address = server.address();
     if args.ephemeral || global.store.json {
         let mut out = stdout();
@@ -531,6 +642,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         if let Some(console) = &console {
             at["console"] = console.address().port().into();
         }
+        if let Some(primary) = primary.get() {
+            at["replicas"] = primary.address().port().into();
+        }
         writeln!(out, "{at}")?;
         out.flush()?;
     } else {
@@ -538,16 +652,16 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         if let Some(console) = &console {
             eprintln!("the console is at {}", console::url(console.address()));
         }
+        if let Some(primary) = primary.get() {
+            eprintln!("replicas connect to {}", primary.address());
+        }
     }
     let env = OsEnv::new();
-    while !stop.load(Ordering::Relaxed) {
-        if reload.swap(false, Ordering::Relaxed) {
-            match server.reload_certificates() {
-                Ok(()) => tracing::info!("the certificates were read again"),
-                Err(e) => tracing::error!("the old certificates remain in use: {e}"),
-            }
+    while !signals.is_stopped() {
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            note_reload(server.reload_certificates().map_err(|e| e.to_string()));
         }
-        let asked = asked.swap(false, Ordering::Relaxed);
+        let asked = signals.backup.swap(false, Ordering::Relaxed);
         match &mut backups {
             Some(backups) => backups.tick(asked),
             None if asked => tracing::warn!("no backup was made: --backup is not set"),
@@ -559,6 +673,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         backups.stop();
     }
     console.iter().for_each(Console::stop);
+    primary.get().iter().for_each(|primary| primary.stop());
     #[cfg(feature = "otel")]
     let spans = otlp.map(OtlpSender::stop);
     let stopped = server.stop().map_err(failure);

@@ -62,7 +62,8 @@ pub struct ServedBackups {
 /// State of the backup thread.
 struct BackupWork {
     backups: BackupRepository,
-    db: Db,
+    /// Returns the store; `None` for a replica before its first copy.
+    store: Box<dyn Fn() -> Option<Db> + Send + Sync>,
     keep: Option<u64>,
     running: AtomicBool,
     stop: AtomicBool,
@@ -70,21 +71,26 @@ struct BackupWork {
 
 impl ServedBackups {
     /// Creates the backups that `args` request for this store; `None` if there are none.
-    pub fn begin(global: &Global, args: &ServeBackupArgs, db: Db) -> Done<Option<ServedBackups>> {
+    pub fn begin(
+        global: &Global,
+        args: &ServeBackupArgs,
+        store: impl Fn() -> Option<Db> + Send + Sync + 'static,
+    ) -> Done<Option<ServedBackups>> {
         let Some(place) = &args.backup else { return Ok(None) };
         let backups = repository(global, place)?;
         let env = OsEnv::new();
         let every_micros = args.backup_every.map(|n| n.saturating_mul(MINUTE_MICROS));
-        let due = every_micros.map(|every| match last(&backups, &db) {
-            Ok(made) => made.map_or(0, |made| made.saturating_add(every)),
-            Err(e) => {
-                tracing::error!("the backups at {place} can't be listed: {e}");
-                0
-            }
-        });
+        let due =
+            every_micros.map(|every| match store().map_or(Ok(None), |db| last(&backups, &db)) {
+                Ok(made) => made.map_or(0, |made| made.saturating_add(every)),
+                Err(e) => {
+                    tracing::error!("the backups at {place} can't be listed: {e}");
+                    0
+                }
+            });
         let work = BackupWork {
             backups,
-            db,
+            store: Box::new(store),
             keep: args.backup_keep,
             running: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -135,7 +141,11 @@ impl ServedBackups {
 impl BackupWork {
     fn run(&self) {
         let mut pacing = Pacing::default().with_stop_flag(&self.stop);
-        match self.backups.create(&self.db, &mut pacing) {
+        let Some(db) = (self.store)() else {
+            tracing::warn!("no backup was made: the replica has no copy yet");
+            return;
+        };
+        match self.backups.create(&db, &mut pacing) {
             Ok(made) => tracing::info!("backup {}: {}", made.id, made_words(&made)),
             Err(e) => {
                 tracing::error!("no backup was made: {e}");

@@ -12,6 +12,7 @@ use firn_kv::MemEnv;
 use firn_kv::fs::FileTerms;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, OsEnv, Tree};
+use firn_replication::STATE_TREE;
 use firn_tools::io;
 use firn_tools::options::{DEFAULT_STORE, EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
@@ -140,6 +141,7 @@ impl Global {
     /// must write the same data as with the data model.
     pub fn open_to_write(&self, create: bool, bytes: u64) -> Done<Db> {
         let options = self.to_write(create, bytes);
+        self.check_no_replica()?;
         match self.holding()? {
             StoreContent::Model => Ok(self.model(options)?.engine().store().db().clone()),
             StoreContent::Nothing | StoreContent::Keys => {
@@ -189,8 +191,30 @@ impl Global {
         }
     }
 
+    /// Reports whether the store is a replica of another one.
+    pub fn is_replica(&self) -> Done<bool> {
+        let env = OsEnv::new();
+        let is_there = env.list(&self.store.db).is_ok_and(|n| n.iter().any(|n| n == CURRENT));
+        let found = if is_there { Manifest::load(&*env, &self.store.db)? } else { None };
+        Ok(found.is_some_and(|(state, _)| state.tree_named(STATE_TREE).is_some()))
+    }
+
+    /// Refuses to write to a replica: it would no longer be a copy of its primary.
+    pub fn check_no_replica(&self) -> Done {
+        if !self.is_replica()? {
+            return Ok(());
+        }
+        Err(Failure::with_next(
+            format!("{} is a replica, so it cannot be written to", self.store.db.display()),
+            format!("write to its primary; or `{} promote` makes it independent", self.firn()),
+        ))
+    }
+
     /// Opens the database of keyspaces, families and tables with these options.
     pub fn wide(&self, db: DbOptions) -> Done<Wide> {
+        if !db.read_only {
+            self.check_no_replica()?;
+        }
         open_wide(&self.store.db, db)
     }
 
@@ -209,6 +233,7 @@ impl Global {
     /// Opens or creates the database for writing, with the partitioner of the imported data.
     /// `whose` names the source of that data in errors.
     pub fn model_as(&self, partitioner: String, whose: &str) -> Done<Session> {
+        self.check_no_replica()?;
         let store = firn_wide::StoreOptions {
             db: self.to_write(true, 16 << 20),
             clock: None,

@@ -24,6 +24,7 @@ mod newer;
 mod odd_files;
 mod otlp;
 mod pages;
+mod replication;
 mod serve;
 mod source_texts;
 mod terminal;

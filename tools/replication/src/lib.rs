@@ -36,6 +36,10 @@
 //!
 //! The protocol is in the module documentation of `message`.
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/replicate.md")]
+struct Page;
+
 mod apply;
 mod incoming;
 mod login;
@@ -48,4 +52,4 @@ mod state;
 pub use incoming::CopyProgress;
 pub use primary::{Primary, PrimaryOptions, ReplicaInfo};
 pub use replica::{Replica, ReplicaListener, ReplicaOptions, ReplicaStatus};
-pub use state::{ReplicaState, promote, replica_state};
+pub use state::{ReplicaState, STATE_TREE, promote, replica_state};

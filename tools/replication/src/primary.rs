@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::fs::Thread;
+use firn_kv::stats::PrometheusText;
 use firn_kv::{ChangePosition, Db, Env, Error, ErrorKind, OsEnv, Result, SubscriptionInfo};
 use parking_lot::{Condvar, Mutex};
 
@@ -171,6 +172,29 @@ impl Primary {
             })
         };
         self.core.db.subscriptions().into_iter().filter_map(of).collect()
+    }
+
+    /// Appends the metrics of all replicas.
+    pub fn export(&self, text: &mut PrometheusText) {
+        let all = self.replicas();
+        let mut each = |(name, help), value: fn(&ReplicaInfo) -> u64| {
+            let values: Vec<_> = all.iter().map(|r| (&*r.name, value(r))).collect();
+            text.each((name, "gauge"), help, "replica", &values);
+        };
+        each(("firn_primary_replica_connected", "Whether the replica is connected."), |r| {
+            u64::from(r.address.is_some())
+        });
+        each(
+            (
+                "firn_primary_replica_behind",
+                "Sequence numbers that are not durable in the replica.",
+            ),
+            |r| r.behind,
+        );
+        each(
+            ("firn_primary_replica_log_bytes", "Bytes of log that are retained for the replica."),
+            |r| r.retained_bytes,
+        );
     }
 
     /// Forgets a replica that is away for good, and releases the log that the store retains for it.

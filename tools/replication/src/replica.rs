@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::fs::{FileLock, Thread};
+use firn_kv::stats::PrometheusText;
 use firn_kv::{ChangePosition, Db, DbOptions, Env, Error, ErrorKind, OsEnv, Result};
 use parking_lot::Mutex;
 
@@ -236,6 +237,35 @@ impl Replica {
             status.lag = Duration::from_nanos(passed);
         }
         status
+    }
+
+    /// Appends the metrics of the replica.
+    pub fn export(&self, text: &mut PrometheusText) {
+        let s = self.status();
+        let copy = s.copy.unwrap_or_default();
+        let gauges = [
+            (
+                "firn_replica_connected",
+                "Whether the replica is connected to the primary.",
+                u64::from(s.is_connected),
+            ),
+            (
+                "firn_replica_behind",
+                "Sequence numbers of the primary that were not applied yet.",
+                s.behind,
+            ),
+            (
+                "firn_replica_copy_bytes",
+                "Bytes of the copy that is being received; 0 without one.",
+                copy.bytes,
+            ),
+            ("firn_replica_copy_received_bytes", "Bytes of it that have arrived.", copy.received),
+        ];
+        gauges.into_iter().for_each(|(name, help, value)| text.gauge(name, help, value));
+        let help = "Time since the replica last had all that it knew of; 0 while it has.";
+        text.gauge("firn_replica_lag_seconds", help, s.lag.as_secs_f64());
+        text.counter("firn_replica_changes_total", "Changes that were applied.", s.changes);
+        text.counter("firn_replica_copies_total", "Copies of the primary's store.", s.copies);
     }
 
     /// Returns a handle of the present store that only reads; `None` before the first copy. After a

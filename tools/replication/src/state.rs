@@ -20,7 +20,7 @@ use firn_kv::{
     Batch, ChangePosition, Db, DbOptions, Env, Error, ErrorKind, Result, Tree, TreeOptions,
 };
 
-/// Name of the tree with the state.
+/// Name of the tree with the state of a replica. A store with this tree is a replica.
 pub const STATE_TREE: &str = "system.replica";
 const POSITION: &str = "position";
 const TREES: &str = "trees";

@@ -132,10 +132,38 @@ impl Wide {
     /// Those of [`open_with`](Wide::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         let store = CellStore::open_in(env, dir, options.store.clone())?;
+        Wide::of_store(store, &options)
+    }
+
+    /// Opens the database in an open engine, whose environment is `env`. If `db` only
+    /// [reads](firn_kv::Db::reader), so does the database. `options.store.db` is ignored. Closing the
+    /// database closes `db`.
+    ///
+    /// ```
+    /// use firn_kv::{Db, OsEnv};
+    /// use firn_wide::{KsDef, Options, Wide};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-in-{}", std::process::id()));
+    /// let db = Db::open(&dir)?;
+    /// let wide = Wide::in_db(OsEnv::new(), db.clone(), Options::default())?;
+    /// wide.system_add_keyspace(&KsDef::new("k"))?;
+    /// let seen = Wide::in_db(OsEnv::new(), db.reader(), Options::default())?;
+    /// assert!(seen.system_add_keyspace(&KsDef::new("other")).is_err());
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_wide::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`open_with`](Wide::open_with). A handle that only reads needs an existing database.
+    pub fn in_db(env: Arc<dyn Env>, db: firn_kv::Db, options: Options) -> Result<Wide> {
+        let store = CellStore::in_db(env, db, options.store.clock.clone())?;
+        Wide::of_store(store, &options)
+    }
+
+    fn of_store(store: CellStore, options: &Options) -> Result<Wide> {
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
         let cluster_name = recorded_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
             .unwrap_or_else(|| "Firn".into());
-        let registry = Arc::new(with_scripts(&store, &options)?);
+        let registry = Arc::new(with_scripts(&store, options)?);
         let schema = stored_schema(&store, registry.clone())?;
         if !store.db().is_read_only() {
             drop_orphans(&store, &schema)?;
@@ -148,7 +176,7 @@ impl Wide {
             durability: options.durability,
             memtable_size,
             registry: RwLock::new(registry),
-            languages: options.languages.0,
+            languages: options.languages.0.clone(),
             state: RwLock::new(Arc::new(state)),
             serial: AtomicU64::new(0),
             changes: Mutex::new(()),

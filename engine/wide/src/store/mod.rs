@@ -60,7 +60,7 @@ pub use reader::SliceReader;
 pub use row_item::{Body, RowItem};
 pub use shared::CellStore;
 pub use slice::{Partitions, StoreSlice};
-pub use trees::{SCHEMA_TREE, TreeName};
+pub use trees::{SCHEMA_TREE, TreeName, is_remembered};
 pub use view::StoreView;
 pub use view_rows::{RowParts, ViewPlace, ViewRows};
 

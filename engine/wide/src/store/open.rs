@@ -59,8 +59,17 @@ impl CellStore {
         dir: impl AsRef<Path>,
         options: StoreOptions,
     ) -> Result<CellStore> {
-        let clock = options.clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
         let db = Db::open_in(env.clone(), dir, options.db)?;
+        CellStore::in_db(env, db, options.clock)
+    }
+
+    /// Opens the store in an open engine, whose environment is `env`. `clock` is the clock; `None`
+    /// for that of the environment.
+    ///
+    /// # Errors
+    /// Those of [`Db::tree`].
+    pub fn in_db(env: Arc<dyn Env>, db: Db, clock: Option<Arc<dyn Clock>>) -> Result<CellStore> {
+        let clock = clock.unwrap_or_else(|| Arc::new(EnvClock(env.clone())));
         let schema = db.tree(SCHEMA_TREE, TreeOptions::default())?;
         let stripes = Stripes::load(&schema)?;
         let shared = SharedStore {

@@ -8,6 +8,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::error::{Error, Result};
 
+use super::trees::STRIPE_RECORD;
+
 const COUNT: usize = 256;
 /// Distance by which the bound is raised above a timestamp: 10 s in microseconds.
 const AHEAD: i64 = 10_000_000;
@@ -24,7 +26,7 @@ pub(super) struct Stripe {
 pub(super) struct Stripes(Box<[Mutex<Stripe>]>);
 
 fn record(number: usize) -> [u8; 8] {
-    let mut key = *b"\0stripe\0";
+    let mut key = *STRIPE_RECORD;
     key[7] = number as u8;
     key
 }

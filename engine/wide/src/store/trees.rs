@@ -7,8 +7,17 @@ use std::fmt;
 /// Name of the tree of schema records and of the store's own records.
 pub const SCHEMA_TREE: &str = "system.schema";
 
+/// Key of the first bound of timestamps: the last byte is its number. They change often, and only writers read them.
+pub(super) const STRIPE_RECORD: &[u8; 8] = b"\0stripe\0";
+
 const FAMILY: &str = "cf-";
 const INDEX: &str = "ix-";
+
+/// Reports whether an open store remembers what it has read at this key of this tree. If another
+/// handle writes it, the store must be opened again.
+pub fn is_remembered(tree: &str, key: &[u8]) -> bool {
+    tree == SCHEMA_TREE && !key.starts_with(&STRIPE_RECORD[..7])
+}
 
 /// Role of a tree of the engine in the data model.
 ///

@@ -62,7 +62,8 @@ pub fn shell_run(page: &PageRequest) -> RunOptions {
 impl LocalBackend {
     /// Opens the store with these options. If there is none yet, opens it when a statement creates
     /// an object. A store that cannot be written is opened for reading, with a notice: it is on a
-    /// read-only file system, belongs to another user, or has a damaged file.
+    /// read-only file system, belongs to another user, has a damaged
+    /// file, or is a replica.
     ///
     /// # Errors
     /// The store cannot be opened.
@@ -72,7 +73,12 @@ impl LocalBackend {
             let session = Session::new(empty()?).map_err(|e| Failure::new(e.to_string()))?;
             return Ok(LocalBackend { session, global, awaited: Some(db) });
         }
-        let session = match global.model(db) {
+        let is_replica = !db.read_only && global.is_replica()?;
+        if is_replica {
+            let note = global.style().bold("note:");
+            eprintln!("{note} the store is a replica, so it is opened for reading only");
+        }
+        let session = match global.model(if is_replica { global.to_read() } else { db }) {
             Ok(session) => session,
             Err(Failure::Engine(e)) if may_be_read(&e) => match global.model(global.to_read()) {
                 Ok(session) => {

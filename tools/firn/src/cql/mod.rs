@@ -56,7 +56,8 @@ connect_timeout, compression, page_size and datacenter. Statements go to any ava
 
 On a terminal, results are shown a screen at a time: by the program in $PAGER, or with space, Enter and q. Wider rows are cut, or shown
 as lists of their columns; EXPAND ON shows all values. Ctrl-C stops a statement in the shell, and ends a script (130). A store that
-cannot be written (on a read-only file system, with files of another user, with a damaged table) is opened for reading, with a notice.
+cannot be written (on a read-only file system, with files of another user, with a damaged table, a replica) is opened for reading, with a
+notice.
 With --json every row is a JSON object on its own line. The history is in $FIRN_HISTORY, else in ~/.firn_history, without statements that
 contain a password.
 

@@ -182,6 +182,7 @@ fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
         store: StoreOptions { db, clock: None, ..StoreOptions::default() },
         ..Options::default()
     };
+    global.check_no_replica()?;
     Wide::open_with(&global.store.db, with_scripts(options)).map_err(|e| match e {
         Error::Configuration(_) => Failure::with_next(
             e.to_string(),

@@ -105,7 +105,7 @@ impl Drop for CloseHandle {
 fn reads_only() -> Error {
     Error::new(
         ErrorKind::ReadOnly,
-        "this handle of the store only reads; write through another one",
+        "this handle of the store only reads: write through another one, or to the primary if the store is a replica",
     )
 }
 
