@@ -103,7 +103,7 @@ impl Applier {
         reopening.around(&self.db, || self.trees.write(group, self.last))
     }
 
-    /// Makes what was applied durable, and returns its last sequence number.
+    /// Makes the applied changes durable, and returns the last sequence number.
     ///
     /// # Errors
     /// Errors of the store.

@@ -313,7 +313,7 @@ impl Replica {
     /// Stops following and closes the store. A later [`start`](Replica::start) continues.
     pub fn stop(&self) {
         if let Some(db) = self.end() {
-            // What was not synced is received again.
+            // Changes that were not synced are received again.
             let _ = db.close();
         }
         *self.lock.lock() = None;
@@ -543,7 +543,7 @@ impl ReplicaCore {
         }
     }
 
-    /// Notes what was applied.
+    /// Notes the sequence number up to which changes were applied.
     fn note(&self, store: u64, seq: u64) {
         let mut status = self.status.lock();
         status.position = Some(ChangePosition { store, seq });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::replication::{
-    TreeDefinition, decode_definitions, define_tree, encode_definitions, tree_definitions,
+    ReplicatedTree, decode_definitions, define_tree, encode_definitions, tree_definitions,
 };
 use firn_kv::{
     Batch, ChangePosition, Db, DbOptions, Env, Error, ErrorKind, Result, Tree, TreeOptions,
@@ -117,7 +117,7 @@ pub struct ReplicaTrees {
     state: Tree,
     now: ReplicaState,
     /// Definitions of the primary's trees.
-    definitions: Vec<TreeDefinition>,
+    definitions: Vec<ReplicatedTree>,
     /// Own trees, by the number of the primary.
     trees: HashMap<TreeId, Tree>,
 }
@@ -216,7 +216,7 @@ impl ReplicaTrees {
     }
 
     fn open_trees(&mut self) -> Result<()> {
-        let open = |d: &TreeDefinition| Ok((d.id, self.db.existing_tree(&d.name)?));
+        let open = |d: &ReplicatedTree| Ok((d.id, self.db.existing_tree(&d.name)?));
         self.trees = self.definitions.iter().map(open).collect::<Result<_>>()?;
         Ok(())
     }

@@ -67,9 +67,9 @@ fn a_replica_that_was_written_to_is_refused() {
     assert!(e.is_ok(), "{e:?}");
     let plain = mem();
     drop(open(&plain));
-    let kept = Db::open_in(plain.clone(), DIR, db_options()).unwrap();
-    kept.tree("own", small()).unwrap().put("k", "v").unwrap();
-    drop(kept);
+    let own = Db::open_in(plain.clone(), DIR, db_options()).unwrap();
+    own.tree("own", small()).unwrap().put("k", "v").unwrap();
+    drop(own);
     let e = Replica::start_in(plain.clone(), DIR, replica_options(&serving)).unwrap_err();
     assert!(e.message().contains("no replica"), "{e}");
     assert_eq!(open(&plain).tree_names(), ["own"]);

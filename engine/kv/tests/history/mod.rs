@@ -551,7 +551,10 @@ impl Store {
     pub fn content(&self) -> Result<Content> {
         let mut all = vec![];
         for tree in self.open.as_ref().unwrap().1.values() {
-            let entries = tree
+            let entries = self
+                .db()
+                .reader()
+                .existing_tree(tree.name())?
                 .iter()
                 .map(|i| i.map(|(k, v)| (k.to_vec(), v.to_vec())))
                 .collect::<Result<_>>()?;

@@ -27,7 +27,7 @@ pub struct Followed {
 }
 
 fn content(db: &Db) -> Outcome<Held> {
-    let mut all = Held::new();
+    let (mut all, db) = (Held::new(), db.reader());
     for name in (0..HOOKED.len()).filter(|t| !HOOKED[*t]).map(tree_name) {
         match db.existing_tree(&name) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}

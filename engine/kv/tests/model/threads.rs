@@ -400,7 +400,7 @@ fn read_only(setup: &Setup, place: &Place) {
     let (from, db) = (db.stats().seq, db.refresh().unwrap());
     assert!(db.is_read_only() && db.stats().seq >= from);
     whole("a reader", |t, k| {
-        db.existing_tree(&name(t)).unwrap().get(k).unwrap().map(|v| v.to_vec())
+        db.reader().existing_tree(&name(t)).unwrap().get(k).unwrap().map(|v| v.to_vec())
     });
 }
 

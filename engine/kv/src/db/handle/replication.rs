@@ -15,7 +15,7 @@ use crate::manifest::{Edit, PersistedOptions, TreeState, decode_edits, encode_ed
 
 /// Name, number and stored options of a tree.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TreeDefinition {
+pub struct ReplicatedTree {
     /// Number in its store.
     pub id: TreeId,
     /// Name.
@@ -24,9 +24,9 @@ pub struct TreeDefinition {
 }
 
 /// Returns the definitions of all trees, in the order of their numbers.
-pub fn tree_definitions(db: &Db) -> Vec<TreeDefinition> {
+pub fn tree_definitions(db: &Db) -> Vec<ReplicatedTree> {
     let c = db.inner().versions.lock_catalog();
-    let define = |t: &TreeState| TreeDefinition {
+    let define = |t: &TreeState| ReplicatedTree {
         id: t.id,
         name: t.name.clone(),
         options: t.options.clone(),
@@ -40,9 +40,9 @@ pub fn definitions_version(db: &Db) -> u64 {
 }
 
 /// Encodes definitions as the manifest's edits that create the trees.
-pub fn encode_definitions(all: &[TreeDefinition]) -> Vec<u8> {
-    let edit = |d: &TreeDefinition| {
-        let TreeDefinition { id, name, options } = d.clone();
+pub fn encode_definitions(all: &[ReplicatedTree]) -> Vec<u8> {
+    let edit = |d: &ReplicatedTree| {
+        let ReplicatedTree { id, name, options } = d.clone();
         Edit::CreateTree { id, name, options, flushed: 0 }
     };
     encode_edits(&all.iter().map(edit).collect::<Vec<_>>())
@@ -52,9 +52,9 @@ pub fn encode_definitions(all: &[TreeDefinition]) -> Vec<u8> {
 ///
 /// # Errors
 /// `Corruption` for bytes that are none, `Incompatible` for unknown options.
-pub fn decode_definitions(bytes: &[u8]) -> Result<Vec<TreeDefinition>> {
+pub fn decode_definitions(bytes: &[u8]) -> Result<Vec<ReplicatedTree>> {
     let definition = |edit| match edit {
-        Edit::CreateTree { id, name, options, .. } => Ok(TreeDefinition { id, name, options }),
+        Edit::CreateTree { id, name, options, .. } => Ok(ReplicatedTree { id, name, options }),
         _ => Err(Error::corruption("a definition of a tree is expected")),
     };
     decode_edits(bytes)?.into_iter().map(definition).collect()
@@ -64,7 +64,7 @@ pub fn decode_definitions(bytes: &[u8]) -> Result<Vec<TreeDefinition>> {
 ///
 /// # Errors
 /// `Incompatible` if the existing tree has other hooks, and errors of writing the manifest.
-pub fn define_tree(db: &Db, d: &TreeDefinition) -> Result<Tree> {
+pub fn define_tree(db: &Db, d: &ReplicatedTree) -> Result<Tree> {
     db.handle.check_writer()?;
     let tree = trees::define_tree(db.inner(), &d.name, &d.options)?;
     Ok(db.wrap(tree))
