@@ -562,7 +562,7 @@ fn run_replica(global: &Global, args: &ServeArgs, options: Options, signals: &Si
     }
     let env = OsEnv::new();
     let mut address = None;
-    while !signals.is_stopped() {
+    while !signals.is_stopped() && !handles.has_failed() {
         let now = handles.address();
         if let Some(at) = now.filter(|_| now != address) {
             if global.store.json {
@@ -584,9 +584,11 @@ fn run_replica(global: &Global, args: &ServeArgs, options: Options, signals: &Si
     if let Some(backups) = backups {
         backups.stop();
     }
+    // A change of definitions may have opened handles meanwhile.
     handles.close_handles();
     replica.stop();
-    Ok(())
+    handles.close_handles();
+    handles.failure()
 }
 
 /// Runs `firn serve`.

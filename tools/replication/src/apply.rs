@@ -5,7 +5,7 @@
 
 use firn_kv::internals::base::ops::{Op, OpReader};
 use firn_kv::internals::replication::add_ops;
-use firn_kv::{Batch, Db, MAX_BATCH_OPS, Result};
+use firn_kv::{Batch, ChangePosition, Db, MAX_BATCH_OPS, Result};
 
 use crate::replica::Reopening;
 use crate::state::ReplicaTrees;
@@ -29,6 +29,11 @@ impl Applier {
     pub fn new(db: Db, trees: ReplicaTrees) -> Applier {
         let last = trees.position().seq;
         Applier { db, trees, group: Batch::new(), last, is_reopening: false }
+    }
+
+    /// Returns the position up to which everything was applied.
+    pub fn position(&self) -> ChangePosition {
+        self.trees.position()
     }
 
     /// Returns the sequence number up to which everything was applied.

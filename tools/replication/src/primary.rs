@@ -3,7 +3,7 @@
 //! Invariants:
 //! - A replica proves that it knows the password before it receives anything of the store.
 //! - At most [`MAX_REPLICAS`] connections are open, each with two threads and less than 2 MiB of
-//!   buffers, beyond the largest change.
+//!   buffers, beyond the largest change. A new connection replaces one that has not logged in.
 
 use std::fmt;
 use std::io::{BufReader, BufWriter, Write};
@@ -270,8 +270,12 @@ impl PrimaryCore {
         let number = {
             let mut connections = self.connections.lock();
             if connections.open.len() >= MAX_REPLICAS {
-                tracing::warn!("{MAX_REPLICAS} replicas are connected, {address} is refused");
-                return;
+                // A connection that does not log in keeps nobody out.
+                let Some(at) = connections.open.iter().position(|c| c.name.is_empty()) else {
+                    tracing::warn!("{MAX_REPLICAS} replicas are connected, {address} is refused");
+                    return;
+                };
+                close(&connections.open.remove(at).socket);
             }
             let number = connections.next;
             connections.next += 1;

@@ -487,7 +487,8 @@ impl ReplicaCore {
             Some(db) => Some(Applier::new(db.clone(), ReplicaTrees::open(&db)?)),
             None => None,
         };
-        let position = self.status.lock().position.filter(|_| applier.is_some());
+        // The store may have lost unsynced changes since the last connection.
+        let position = applier.as_ref().map(Applier::position);
         let store = self.log_in(&socket, position)?;
         {
             let mut status = self.status.lock();

@@ -135,6 +135,17 @@ fn a_primary_survives_any_peer() {
     assert_equal(&db, &replica(&away, &serving));
 }
 
+#[test]
+fn silent_connections_keep_no_replica_out() {
+    let (home, away) = (mem(), mem());
+    let db = open(&home);
+    db.tree("t", small()).unwrap().put("k", "v").unwrap();
+    let serving = primary(&home, &db);
+    let silent: Vec<_> = (0..70).map(|_| TcpStream::connect(serving.address()).unwrap()).collect();
+    assert_equal(&db, &replica(&away, &serving));
+    drop(silent);
+}
+
 /// Passes bytes of a primary on to a replica with some of them changed. The replica never has a
 /// wrong content, and writes no file outside its directory.
 #[test]

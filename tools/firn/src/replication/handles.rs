@@ -10,6 +10,7 @@ use firn_kv::stats::PrometheusText;
 use firn_kv::{Db, OsEnv};
 use firn_replication::{Replica, ReplicaListener};
 use firn_server::{MetricsSource, Options, Server};
+use firn_tools::output::{Done, Failure};
 use firn_wide::Wide;
 use firn_wide::internals::store::SCHEMA_TREE;
 use parking_lot::Mutex;
@@ -32,13 +33,16 @@ pub struct ReplicaHandles {
     console: Option<Box<ConsoleFor>>,
     replica: Arc<OnceLock<Weak<Replica>>>,
     open: Mutex<OpenHandles>,
+    /// Why the store could not be opened or served.
+    failure: Mutex<Option<String>>,
 }
 
 impl ReplicaHandles {
     /// Creates handles that serve nothing. An open database compacts its trees as the primary does.
     pub fn without_server() -> ReplicaHandles {
-        let (replica, open) = (Arc::default(), Mutex::default());
-        ReplicaHandles { server: None, console: None, replica, open }
+        let replica = Arc::default();
+        let (open, failure) = Default::default();
+        ReplicaHandles { server: None, console: None, replica, open, failure }
     }
 
     /// Creates handles with a server. `console` returns the options of the console.
@@ -53,7 +57,8 @@ impl ReplicaHandles {
             replica.iter().for_each(|replica| replica.export(text));
         }));
         let (server, console) = (Some(server), Some(Box::new(console) as Box<_>));
-        ReplicaHandles { server, console, replica, open: Mutex::default() }
+        let (open, failure) = Default::default();
+        ReplicaHandles { server, console, replica, open, failure }
     }
 
     /// Sets the replica whose metrics the server has.
@@ -91,6 +96,21 @@ impl ReplicaHandles {
         self.open.lock().server.as_ref().map(Server::address)
     }
 
+    /// Reports whether the store could not be opened or served.
+    pub fn has_failed(&self) -> bool {
+        self.failure.lock().is_some()
+    }
+
+    /// Returns why the store could not be opened or served.
+    ///
+    /// # Errors
+    /// That reason.
+    pub fn failure(&self) -> Done {
+        self.failure.lock().take().map_or(Ok(()), |e| {
+            Err(Failure::new(format!("the replica cannot be opened for reading: {e}")))
+        })
+    }
+
     /// Reads the certificates of the running server again.
     pub fn reload_certificates(&self) -> Result<(), String> {
         let open = self.open.lock();
@@ -111,7 +131,9 @@ impl ReplicaListener for ReplicaHandles {
     fn open_handles(&self, store: Db) {
         match self.open_all(store) {
             Ok(open) => *self.open.lock() = open,
-            Err(e) => tracing::error!("the replica cannot be opened for reading: {e}"),
+            Err(e) => {
+                *self.failure.lock() = Some(e);
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn replicate(global: &Global, args: &ReplicateArgs) -> Done {
     } else {
         eprintln!("{}", words(&status));
     }
-    ended
+    ended.and_then(|()| handles.failure())
 }
 
 /// Shows the state until Ctrl-C, or until everything was received.
