@@ -8,17 +8,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
-use firn_kv::{BatchOp, Change, ChangePosition, Db, DecodedOp, MemEnv, Snapshot};
-use firn_table_events::{MirrorStore, cql_trouble};
+use firn_kv::{BatchOp, Change, ChangePosition, Db, DecodedOp, Snapshot};
+use firn_table_events::cql_trouble;
 use firn_tools::json::put_field;
 use firn_tools::output::Done;
 
 use crate::event::{ChangeEvent, ChangeKind, ChangeSource, JsonFields};
-use crate::rows::ChangedTable;
+use crate::rows::{ChangedTable, TableOps};
 
 /// Converter of a store's changes.
 pub struct ChangeDecoder {
@@ -29,7 +28,6 @@ pub struct ChangeDecoder {
 /// Tables of a store with the data model.
 struct DecodedTables {
     session: Session,
-    mirror: MirrorStore,
     /// Version of the schema of `by_tree`.
     version: u64,
     by_tree: BTreeMap<String, ChangedTable>,
@@ -49,13 +47,9 @@ impl ChangeDecoder {
     }
 
     /// Creates the decoder of a store with the data model: its tables have events of rows.
-    ///
-    /// # Errors
-    /// Errors of the in-memory store that assembles rows.
-    pub fn of_tables(session: Session) -> Done<ChangeDecoder> {
-        let mirror = MirrorStore::new(Arc::new(MemEnv::plain()))?;
-        let tables = DecodedTables { session, mirror, version: 0, by_tree: BTreeMap::new() };
-        Ok(ChangeDecoder { tables: Some(tables), hex: false })
+    pub fn of_tables(session: Session) -> ChangeDecoder {
+        let tables = DecodedTables { session, version: 0, by_tree: BTreeMap::new() };
+        ChangeDecoder { tables: Some(tables), hex: false }
     }
 
     /// Passes an event for each key and row of a snapshot of `db` to `take`. `position` is that of
@@ -173,7 +167,7 @@ impl DecodedTables {
             self.refresh()?;
         }
         // Tables in the order in which the change names them.
-        let mut changed: Vec<String> = vec![];
+        let mut changed: Vec<(&str, TableOps<'_>)> = vec![];
         for op in change.ops() {
             let tree = match op {
                 BatchOp::Put { tree, .. }
@@ -182,15 +176,16 @@ impl DecodedTables {
                 | BatchOp::DeleteRange { tree, .. } => tree,
                 _ => continue,
             };
-            let Some(table) = self.by_tree.get_mut(tree) else { continue };
-            if !changed.iter().any(|name| name == tree) {
-                changed.push(tree.to_owned());
-            }
-            table.apply(&op)?;
+            let number = changed.iter().position(|(name, _)| *name == tree).unwrap_or_else(|| {
+                changed.push((tree, TableOps::default()));
+                changed.len() - 1
+            });
+            changed[number].1.add(&op);
         }
-        for name in changed {
-            if let Some(table) = self.by_tree.get_mut(&name) {
-                table.events(&self.mirror, position, take)?;
+        for (name, ops) in changed {
+            let table = self.by_tree.get(name);
+            if let Some(table) = table {
+                table.events(ops, position, take)?;
             }
         }
         Ok(())
@@ -213,7 +208,7 @@ impl DecodedTables {
             let known = before.remove(&tree).filter(|known| is_known(known, schema));
             let table = match known {
                 Some(known) => known,
-                None => ChangedTable::new(engine, schema.clone(), family, &self.mirror)?,
+                None => ChangedTable::new(engine, schema.clone(), family)?,
             };
             self.by_tree.insert(tree, table);
         }

@@ -3,8 +3,6 @@
 //! Invariant: an event is one line, and its values have the JSON of `SELECT JSON`, except where
 //! that loses information.
 
-use std::fmt::Write;
-
 use firn_kv::ChangePosition;
 
 /// Form of events.
@@ -109,18 +107,37 @@ pub struct ChangeEvent {
 
 /// Returns a text as JSON.
 pub(crate) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::with_capacity(text.len() + 2);
+    put_quoted(text, &mut out);
+    out
+}
+
+fn put_quoted(text: &str, out: &mut String) {
+    match text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\') {
+        true => {
+            out.push('"');
+            out.push_str(text);
+            out.push('"');
+        }
+        false => out.push_str(&serde_json::Value::from(text).to_string()),
+    }
 }
 
 /// Returns an object of these fields.
 pub(crate) fn object(fields: &[(String, String)]) -> String {
-    let mut out = String::from("{");
+    let len: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    let mut out = String::with_capacity(len + 2);
+    out.push('{');
     for (n, (name, value)) in fields.iter().enumerate() {
-        let comma = if n > 0 { "," } else { "" };
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{comma}{}:{value}", quoted(name));
+        if n > 0 {
+            out.push(',');
+        }
+        put_quoted(name, &mut out);
+        out.push(':');
+        out.push_str(value);
     }
-    out + "}"
+    out.push('}');
+    out
 }
 
 impl ChangeEvent {

@@ -1,10 +1,7 @@
 //! Changes of one table of CQL: rows with their changed columns.
 //!
-//! The operations of a change are applied to an in-memory mirror of the table, which is then read
-//! like a whole table and emptied. Counters and lists have their values in the store at that time,
-//! because the log has only increments and elements.
-//!
-//! Invariant: after [`events`](ChangedTable::events) the mirror is empty.
+//! The operations of a change are sorted and read like a whole table. Counters and lists have their
+//! values in the store at that time, because the log has only increments and elements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,23 +13,42 @@ use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::exec::Engine;
 use firn_cql::internals::values::{exported_json, put_collection};
 use firn_kv::{BatchOp, ChangePosition};
-use firn_table_events::{ExportedTable, MirrorStore, cql_trouble};
+use firn_table_events::{ExportedTable, cql_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
-use firn_wide::internals::store::{Partitions, StoreFamily};
+use firn_wide::internals::store::{Partitions, StoreFamily, StoreView};
 
 use crate::event::{ChangeEvent, ChangeKind, ChangeSource, JsonFields, object};
 
-/// A table with a mirror of its changes.
+/// A table in the store.
 pub(crate) struct ChangedTable {
     schema: Arc<TableSchema>,
-    mirrored: StoreFamily,
-    /// The changes.
-    mirror: ExportedTable,
-    /// The table in the store.
     live: ExportedTable,
+    /// Regular and static columns by their numbers in events of nodes.
+    columns: [Vec<Option<TableColumn>>; 2],
+}
+
+/// Operations of a change on one table.
+#[derive(Debug, Default)]
+pub(crate) struct TableOps<'c> {
     is_truncated: bool,
-    is_changed: bool,
+    /// Written keys and values, in the order of the change.
+    entries: Vec<(&'c [u8], &'c [u8])>,
+}
+
+impl<'c> TableOps<'c> {
+    /// Adds an operation. Data that a deletion of the data model covers has no operation, and the
+    /// deletion itself is a put.
+    pub fn add(&mut self, op: &BatchOp<'c>) {
+        match *op {
+            BatchOp::Put { key, value, .. } | BatchOp::Merge { key, operand: value, .. } => {
+                self.entries.push((key, value));
+            }
+            // Keys of the data model are not empty, so this is the whole table.
+            BatchOp::DeleteRange { start: [], .. } => self.is_truncated = true,
+            _ => {}
+        }
+    }
 }
 
 impl fmt::Debug for ChangedTable {
@@ -57,26 +73,26 @@ impl ChangedTable {
     /// Prepares a table of the engine.
     ///
     /// # Errors
-    /// Errors of the mirror.
+    /// A type without a class name in Cassandra.
     pub fn new(
         engine: &Engine,
         schema: Arc<TableSchema>,
         family: StoreFamily,
-        mirror: &MirrorStore,
     ) -> Done<ChangedTable> {
-        let mirrored = mirror.open(&family)?;
+        ChangedTable::in_view(engine, schema, family, engine.store().latest())
+    }
+
+    fn in_view(
+        engine: &Engine,
+        schema: Arc<TableSchema>,
+        family: StoreFamily,
+        view: StoreView,
+    ) -> Done<ChangedTable> {
         let (partitioner, owner) = (engine.partitioner(), engine.host_id().into_bytes());
-        let of = |family: StoreFamily, view| {
-            ExportedTable::new(schema.clone(), family, view, partitioner, owner)
-        };
-        Ok(ChangedTable {
-            mirror: of(mirrored.clone(), mirror.latest())?,
-            live: of(family, engine.store().latest())?,
-            schema,
-            mirrored,
-            is_truncated: false,
-            is_changed: false,
-        })
+        let live = ExportedTable::new(schema.clone(), family, view, partitioner, owner)?;
+        let numbered = |of_static| live.numbered(of_static).into_iter().map(Option::<&_>::cloned);
+        let columns = [false, true].map(|of_static| numbered(of_static).collect());
+        Ok(ChangedTable { schema, live, columns })
     }
 
     /// Returns the schema of the table.
@@ -84,41 +100,24 @@ impl ChangedTable {
         &self.schema
     }
 
-    /// Applies an operation to the mirror.
-    ///
-    /// # Errors
-    /// Errors of writing.
-    pub fn apply(&mut self, op: &BatchOp<'_>) -> Done {
-        // Keys of the data model are not empty, so this is the whole table.
-        if let BatchOp::DeleteRange { start: [], .. } = op {
-            self.is_truncated = true;
-        } else {
-            self.is_changed = true;
-            MirrorStore::apply(&self.mirrored, op)?;
-        }
-        Ok(())
-    }
-
-    /// Passes the events of the applied operations to `take`, and empties the mirror.
+    /// Passes the events of the operations of a change to `take`.
     ///
     /// # Errors
     /// Errors of `take` and of reading.
     pub fn events(
-        &mut self,
-        mirror: &MirrorStore,
+        &self,
+        mut ops: TableOps<'_>,
         position: ChangePosition,
         take: &mut dyn FnMut(ChangeEvent) -> Done,
     ) -> Done {
         let mut events = RowEvents::new(self, position, false);
-        if self.is_truncated {
+        if ops.is_truncated {
             take(events.event(ChangeKind::Truncate, None, vec![], vec![]))?;
         }
-        if self.is_changed {
-            self.mirror.each(&Partitions::all(), &mut |event| events.of(event, take))?;
-            mirror.truncate(&self.mirrored)?;
-        }
-        (self.is_truncated, self.is_changed) = (false, false);
-        Ok(())
+        // The sort is stable, so the last write of a key is the last one of its run.
+        ops.entries.sort_by_key(|(key, _)| *key);
+        let last = ops.entries.chunk_by(|a, b| a.0 == b.0).filter_map(|run| run.last().copied());
+        self.live.each_stored(last, &mut |event| events.of(event, take))
     }
 
     /// Passes an event for each live row to `take`.
@@ -215,8 +214,9 @@ impl<'t> RowEvents<'t> {
         let mut key = self.partition.1.clone();
         key.extend(self.clustering(&row.clustering));
         let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
-        let numbered = table.mirror.numbered(row.is_static);
-        let named = || row.columns.iter().filter_map(|of| Some((of, (*numbered.get(of.column)?)?)));
+        let numbered = &table.columns[usize::from(row.is_static)];
+        let named =
+            || row.columns.iter().filter_map(|of| Some((of, numbered.get(of.column)?.as_ref()?)));
         let needs_live = named().any(|(_, c)| needs_live(c));
         let live = if needs_live {
             let at = (!row.is_static).then_some(&*clustering);
@@ -245,7 +245,7 @@ impl<'t> RowEvents<'t> {
             (None, Some(_), true) => ChangeKind::Delete,
             _ => ChangeKind::Update,
         };
-        let timestamp = timestamp.filter(|_| !table.mirrored.is_counter());
+        let timestamp = timestamp.filter(|_| !table.live.family().is_counter());
         let mut made = self.event(kind, timestamp, key, columns);
         if matches!(kind, ChangeKind::Insert | ChangeKind::Update) && row.deletion.is_some() {
             made.facts.push(("replaces".to_owned(), "true".to_owned()));

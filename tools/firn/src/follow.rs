@@ -92,7 +92,7 @@ pub fn run(global: &Global, args: &FollowArgs) -> Done {
         StoreContent::Model => {
             let session = global.model(global.to_write(false, 0))?;
             let db = session.engine().store().db().clone();
-            (db, ChangeDecoder::of_tables(session)?)
+            (db, ChangeDecoder::of_tables(session))
         }
         StoreContent::Nothing | StoreContent::Keys => {
             (global.open_to_write(false, 0)?, ChangeDecoder::of_trees(args.hex))

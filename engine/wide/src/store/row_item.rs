@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::cell::{Cell, CellDeletion, StoredCell};
-use crate::key::{KeyPlace, STATIC};
+use crate::key::{DELETION, KeyPlace, Layout, RANGES, ROWS, STATIC};
 
 use super::ranges::range_at;
 
@@ -43,6 +43,40 @@ impl<'a> RowItem<'a> {
     /// Returns the cell, unless it is a deletion.
     pub fn cell(&self) -> Option<Cell<'a>> {
         if let Body::Cell(cell) = self.body { Some(cell) } else { None }
+    }
+
+    /// Decodes a stored entry of a family with this layout, as a raw reader returns it. Returns the
+    /// length of the key's partition part, and the item, which is not marked as the first of a row.
+    ///
+    /// # Errors
+    /// `Corrupt` if the entry is malformed.
+    pub fn of_entry(
+        layout: &Layout,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Result<(usize, RowItem<'a>)> {
+        let partition = layout.partition_len(key)?;
+        let place = &key[partition..];
+        let found = match place.first() {
+            Some(&DELETION) => FoundCell::Partition,
+            Some(&RANGES) => FoundCell::Range,
+            Some(&(STATIC | ROWS)) => {
+                let is_static = place.first() == Some(&STATIC);
+                let row = if is_static { 1 } else { layout.row_len(place)? };
+                match &place[row..] {
+                    [DELETION] => FoundCell::Row(row),
+                    rest => {
+                        let name = layout.name_len(rest)?;
+                        match rest[name + 1..] {
+                            [DELETION] => FoundCell::Complex(row, name),
+                            _ => FoundCell::Cell(row, name),
+                        }
+                    }
+                }
+            }
+            _ => return Err(misplaced(key)),
+        };
+        Ok((partition, RowItem::decode(key, value, partition, found, false)?))
     }
 
     /// Decodes the entry, whose key begins with a partition part of `partition` bytes.
