@@ -11,7 +11,7 @@ use firn_kv::stats::PrometheusText;
 use firn_kv::{OpenFiles, OsEnv};
 
 use crate::descriptors::{DescriptorNeeds, DescriptorPlan};
-use crate::http::HTTP_DESCRIPTORS;
+use crate::http::HttpLimits;
 use crate::transport::{TlsAcceptor, TlsOptions};
 
 /// The location of the store.
@@ -205,7 +205,7 @@ impl Options {
         tables: Option<u64>,
     ) -> Option<DescriptorPlan> {
         let ports = [Some(self.address), self.thrift, self.metrics].into_iter().flatten().count();
-        let http = if self.metrics.is_some() { HTTP_DESCRIPTORS } else { 0 };
+        let http = if self.metrics.is_some() { HttpLimits::READS.descriptors() } else { 0 };
         let needs = DescriptorNeeds {
             connections: self.max_connections,
             workers: self.worker_count(),

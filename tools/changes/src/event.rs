@@ -50,6 +50,8 @@ pub enum ChangeKind {
     Merge,
     /// A removal of everything in a tree or table.
     Truncate,
+    /// A drop of a table.
+    Drop,
     /// Data that bypassed the log: the consumer must copy the trees again.
     Load,
 }
@@ -66,6 +68,7 @@ impl ChangeKind {
             ChangeKind::DeleteRange => "delete_range",
             ChangeKind::Merge => "merge",
             ChangeKind::Truncate => "truncate",
+            ChangeKind::Drop => "drop",
             ChangeKind::Load => "load",
         }
     }
@@ -77,7 +80,7 @@ impl ChangeKind {
             ChangeKind::Put | ChangeKind::Insert => "c",
             ChangeKind::Update | ChangeKind::Merge => "u",
             ChangeKind::Delete | ChangeKind::DeleteRange => "d",
-            ChangeKind::Truncate => "t",
+            ChangeKind::Truncate | ChangeKind::Drop => "t",
             ChangeKind::Load => "m",
         }
     }
@@ -104,6 +107,9 @@ pub struct ChangeEvent {
     /// Further facts: time to live, bounds of a range.
     pub(crate) facts: JsonFields,
 }
+
+/// Name of the fact that further events belong to the change.
+const MORE: &str = "more";
 
 /// Returns a text as JSON.
 pub(crate) fn quoted(text: &str) -> String {
@@ -141,6 +147,17 @@ pub(crate) fn object(fields: &[(String, String)]) -> String {
 }
 
 impl ChangeEvent {
+    /// Marks the event as one that does not complete its change or snapshot.
+    pub(crate) fn mark_more(&mut self) {
+        self.facts.push((MORE.to_owned(), "true".to_owned()));
+    }
+
+    /// Reports whether further events belong to the same change or snapshot. A consumer cannot
+    /// resume after this one.
+    pub fn has_more(&self) -> bool {
+        self.facts.last().is_some_and(|(name, _)| name == MORE)
+    }
+
     /// Returns the event in this form, without a line end.
     pub fn to_json(&self, format: EventFormat) -> String {
         match format {
@@ -181,7 +198,7 @@ impl ChangeEvent {
         let is_delete = matches!(self.kind, ChangeKind::Delete | ChangeKind::DeleteRange);
         let all: JsonFields = self.key.iter().chain(&self.columns).cloned().collect();
         let (before, after) = match self.kind {
-            ChangeKind::Truncate | ChangeKind::Load => (null(), null()),
+            ChangeKind::Truncate | ChangeKind::Drop | ChangeKind::Load => (null(), null()),
             _ if is_delete => (object(&all), null()),
             _ => (null(), object(&all)),
         };

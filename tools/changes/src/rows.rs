@@ -12,7 +12,7 @@ use firn_cassandra::{
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::exec::Engine;
 use firn_cql::internals::values::{exported_json, put_collection};
-use firn_kv::{BatchOp, ChangePosition};
+use firn_kv::{BatchOp, ChangePosition, Snapshot};
 use firn_table_events::{ExportedTable, cql_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
@@ -82,6 +82,15 @@ impl ChangedTable {
         ChangedTable::in_view(engine, schema, family, engine.store().latest())
     }
 
+    /// Returns the table in the state of a snapshot.
+    ///
+    /// # Errors
+    /// Those of [`new`](ChangedTable::new).
+    pub fn at(&self, engine: &Engine, snapshot: &Snapshot) -> Done<ChangedTable> {
+        let (schema, family) = (self.schema.clone(), self.live.family().clone());
+        ChangedTable::in_view(engine, schema, family, engine.store().view_at(snapshot.clone()))
+    }
+
     fn in_view(
         engine: &Engine,
         schema: Arc<TableSchema>,
@@ -93,6 +102,28 @@ impl ChangedTable {
         let numbered = |of_static| live.numbered(of_static).into_iter().map(Option::<&_>::cloned);
         let columns = [false, true].map(|of_static| numbered(of_static).collect());
         Ok(ChangedTable { schema, live, columns })
+    }
+
+    /// Reports whether the table or its keyspace is in a list of names, or the list is empty.
+    pub fn is_wanted(&self, only: &[String]) -> bool {
+        let TableSchema { keyspace, name, .. } = &*self.schema;
+        let is_named = |wanted: &String| {
+            wanted == keyspace || wanted.split_once('.') == Some((&**keyspace, &**name))
+        };
+        only.is_empty() || only.iter().any(is_named)
+    }
+
+    /// Passes the event of the table's drop to `take`.
+    ///
+    /// # Errors
+    /// Errors of `take`.
+    pub fn dropped(
+        &self,
+        position: ChangePosition,
+        take: &mut dyn FnMut(ChangeEvent) -> Done,
+    ) -> Done {
+        let events = RowEvents::new(self, position, false);
+        take(events.event(ChangeKind::Drop, None, vec![], vec![]))
     }
 
     /// Returns the schema of the table.

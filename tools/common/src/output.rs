@@ -52,6 +52,23 @@ impl Failure {
         Failure::Failed { what: what.into(), next: Some(next.into()) }
     }
 
+    /// Returns the problem in words, without the advice.
+    pub fn words(&self) -> String {
+        match self {
+            Failure::Failed { what, .. } => what.clone(),
+            Failure::Engine(e) => e.to_string(),
+            e => format!("{e:?}"),
+        }
+    }
+
+    /// Returns the advice for the user.
+    pub fn next(&self) -> Option<&str> {
+        match self {
+            Failure::Failed { next, .. } => next.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Returns the failure of an operation on a user's file.
     pub fn file(doing: &str, path: &Path, e: &io::Error) -> Failure {
         Failure::new(format!("cannot {doing} {}: {e}", path.display()))

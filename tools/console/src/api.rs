@@ -21,7 +21,7 @@ use crate::monitor::Monitor;
 use crate::shape::shape_json;
 use crate::simulate::Simulation;
 use crate::statements::{RunningStatements, refused};
-use crate::store::{ConsoleStore, OpenedStore, failure_words};
+use crate::store::{ConsoleStore, OpenedStore};
 
 /// Scripts, styles and data come from the console only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -52,29 +52,7 @@ fn json_response(status: &'static str, value: &Value) -> HttpResponse {
 }
 
 fn failed(e: &Failure) -> HttpResponse {
-    let next = match e {
-        Failure::Failed { next, .. } => next.as_deref(),
-        _ => None,
-    };
-    json_response("400 Bad Request", &json!({"error": failure_words(e), "next": next}))
-}
-
-/// Returns a parameter of a query, decoded.
-fn parameter(query: &str, name: &str) -> Option<String> {
-    let pair = query.split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = pair.into_iter().find(|(n, _)| *n == name)?;
-    let (mut out, mut rest) = (vec![], value.bytes());
-    while let Some(b) = rest.next() {
-        out.push(match b {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                (digit()? * 16 + digit()?) as u8
-            }
-            b => b,
-        });
-    }
-    String::from_utf8(out).ok()
+    json_response("400 Bad Request", &json!({"error": e.words(), "next": e.next()}))
 }
 
 impl Api {
@@ -114,7 +92,7 @@ impl Api {
             ("GET", "/api/store") => self.store_json(session.as_ref()),
             ("GET", "/api/samples") => Ok(self.monitor.history()),
             ("GET", "/api/trees") => self.trees(),
-            ("GET", "/api/shape") => self.shape(&request.query),
+            ("GET", "/api/shape") => self.shape(request),
             ("GET", "/api/schema") => self.schema(session.as_ref()),
             ("GET", "/api/simulate") => Ok(self.simulation.state()),
             ("POST", _) => self.post(path, &request.body, session.as_ref()),
@@ -241,8 +219,8 @@ impl Api {
         )
     }
 
-    fn shape(&self, query: &str) -> Done<Value> {
-        let tree = parameter(query, "tree").unwrap_or_default();
+    fn shape(&self, request: &HttpRequest) -> Done<Value> {
+        let tree = request.parameter("tree").unwrap_or_default();
         let names = self.store.current()?.names();
         Ok(shape_json(&self.store.db(), &names, &tree)?)
     }
@@ -308,20 +286,5 @@ impl Api {
         self.env.sleep(Duration::from_secs(seconds));
         let recorded = recording.finish();
         Ok(explain::costly_json(&recorded, &self.store.current()?.names()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_are_decoded() {
-        let of = |query| parameter(query, "tree");
-        assert_eq!(of("a=1&tree=x%20y+z%C3%A4"), Some("x y zä".to_owned()));
-        assert_eq!(
-            (of("tree=%"), of("tree=%f"), of("tree=%ff"), of("tre=1")),
-            (None, None, None, None)
-        );
     }
 }

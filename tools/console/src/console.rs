@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use firn_kv::fs::Thread;
 use firn_kv::{Env, OsEnv};
-use firn_server::http::{HttpLimits, HttpPort};
+use firn_server::http::{HttpLimits, HttpLogin, HttpPort};
 use firn_tools::output::{Done, Failure};
 use parking_lot::Mutex;
 
-use crate::access::{Access, ConsoleLogin};
+use crate::access::Access;
 use crate::api::Api;
 use crate::monitor::Monitor;
 use crate::simulate::Simulation;
@@ -17,7 +17,8 @@ use crate::statements::RunningStatements;
 use crate::store::ConsoleStore;
 
 /// Requests of the pages.
-const LIMITS: HttpLimits = HttpLimits { methods: &["GET", "HEAD", "POST"], body_bytes: 256 << 10 };
+const LIMITS: HttpLimits =
+    HttpLimits { methods: &["GET", "HEAD", "POST"], body_bytes: 256 << 10, ..HttpLimits::READS };
 
 /// Options of a console.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub struct ConsoleOptions {
     /// The address to listen at. Port 0 means any free port.
     pub address: SocketAddr,
     /// The logins that it requires. An address that other machines reach needs some.
-    pub login: ConsoleLogin,
+    pub login: HttpLogin,
     /// Whether statements may change the store.
     pub may_write: bool,
 }
@@ -33,7 +34,7 @@ pub struct ConsoleOptions {
 impl ConsoleOptions {
     /// Returns the options of a read-only console without logins.
     pub fn at(address: SocketAddr) -> ConsoleOptions {
-        ConsoleOptions { address, login: ConsoleLogin::Open, may_write: false }
+        ConsoleOptions { address, login: HttpLogin::Open, may_write: false }
     }
 
     /// Checks the options.
@@ -41,7 +42,7 @@ impl ConsoleOptions {
     /// # Errors
     /// An address that other machines reach, without logins.
     pub fn check(&self) -> Done {
-        if self.address.ip().is_loopback() || !matches!(self.login, ConsoleLogin::Open) {
+        if self.address.ip().is_loopback() || !matches!(self.login, HttpLogin::Open) {
             return Ok(());
         }
         Err(Failure::with_next(

@@ -44,6 +44,6 @@ mod simulate;
 mod statements;
 mod store;
 
-pub use access::ConsoleLogin;
 pub use console::{Console, ConsoleOptions};
+pub use firn_server::http::HttpLogin;
 pub use store::{ConsoleStore, OpenedStore};

@@ -8,6 +8,7 @@
 //! - At most one tree is recorded, in a film of bounded length.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use crate::events::{EventFollower, shown};
 use crate::sample::{SampledCounters, sample_json};
 use crate::shape::{drawn_runs, jobs};
-use crate::store::{ConsoleStore, failure_words};
+use crate::store::ConsoleStore;
 
 /// Number of stored samples: 15 minutes.
 const MAX_SAMPLES: usize = 900;
@@ -160,7 +161,7 @@ impl Monitor {
             next = now + INTERVAL.as_nanos() as u64;
             let mut problem = None;
             if now >= follows_at && self.watchers.load(Ordering::SeqCst) > 0 {
-                problem = self.store.follow().err().map(|e| failure_words(&e));
+                problem = self.store.follow().err().map(|e| e.words());
                 let took = self.env.monotonic_nanos().saturating_sub(now);
                 follows_at = now + took.saturating_mul(10);
             }
@@ -242,7 +243,13 @@ impl Monitor {
     pub fn stream(self: &Arc<Self>) -> HttpStream {
         let watcher = Watcher::new(self.clone());
         let mut seen = None;
-        Box::new(move || watcher.0.next(&mut seen))
+        Box::new(move |out| {
+            while let Some(part) = watcher.0.next(&mut seen) {
+                out.write_all(part.as_bytes())?;
+                out.flush()?;
+            }
+            Ok(())
+        })
     }
 
     /// Waits for a sample after those that were seen: the numbers of the last sample and event.

@@ -16,8 +16,6 @@ use firn_tools::output::{Done, Failure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::store::failure_words;
-
 /// Maximum bytes of an event log, which the engine replaces at a fraction of it.
 const MAX_LOG: u64 = 64 << 20;
 /// Maximum number of policies.
@@ -84,7 +82,7 @@ impl Simulation {
         let simulation = self.clone();
         let work = move || {
             let result = simulation.simulate(&recorded, &names);
-            let result = result.unwrap_or_else(|e| json!({"error": failure_words(&e)}));
+            let result = result.unwrap_or_else(|e| json!({"error": e.words()}));
             *simulation.state.lock() = SimState::Done(result);
         };
         self.progress.store(0, Ordering::Relaxed);

@@ -171,8 +171,6 @@ fn result_json(rows: &Rows, nanos: u64) -> Value {
 mod tests {
     use firn_kv::OsEnv;
 
-    use crate::store::failure_words;
-
     use super::*;
 
     fn session() -> Session {
@@ -193,9 +191,7 @@ mod tests {
     fn a_read_only_console_refuses_every_change() {
         let (session, running) = (session(), RunningStatements::new(OsEnv::new()));
         let run = |text: &str, may_write| {
-            running
-                .run(&session, &json!({"statement": text}), may_write)
-                .map_err(|e| failure_words(&e))
+            running.run(&session, &json!({"statement": text}), may_write).map_err(|e| e.words())
         };
         for text in [
             "INSERT INTO k.t (id) VALUES (9)",

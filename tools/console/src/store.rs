@@ -25,15 +25,6 @@ impl OpenedStore {
     }
 }
 
-/// Returns the words of a failure, without its advice.
-pub fn failure_words(e: &Failure) -> String {
-    match e {
-        Failure::Failed { what, .. } => what.clone(),
-        Failure::Engine(e) => e.to_string(),
-        e => format!("{e:?}"),
-    }
-}
-
 type OpenAgain = Box<dyn Fn() -> Done<OpenedStore> + Send + Sync>;
 
 /// The store of a console.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore};
+use firn_console::{Console, ConsoleOptions, ConsoleStore, HttpLogin};
 use firn_cql::Session;
 use serde_json::Value;
 
@@ -29,12 +29,12 @@ impl Drop for TestDir {
 }
 
 /// Options of a console at a free port.
-pub fn options(login: ConsoleLogin, may_write: bool) -> ConsoleOptions {
+pub fn options(login: HttpLogin, may_write: bool) -> ConsoleOptions {
     ConsoleOptions { login, may_write, ..ConsoleOptions::at(SocketAddr::from(([127, 0, 0, 1], 0))) }
 }
 
 /// Starts a console.
-pub fn start(store: ConsoleStore, login: ConsoleLogin, may_write: bool) -> Console {
+pub fn start(store: ConsoleStore, login: HttpLogin, may_write: bool) -> Console {
     Console::start(Arc::new(store), options(login, may_write)).unwrap()
 }
 

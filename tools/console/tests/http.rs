@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use firn_console::{Console, ConsoleLogin, ConsoleStore, OpenedStore};
+use firn_console::{Console, ConsoleStore, HttpLogin, OpenedStore};
 use firn_cql::Session;
 use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_tools::output::Failure;
@@ -16,7 +16,7 @@ use super::client::{TestDir, fill, get, options, post, request, send, start, tok
 fn in_memory(may_write: bool) -> (Session, Console) {
     let session = Session::in_memory().unwrap();
     fill(&session);
-    let console = start(ConsoleStore::own(&session), ConsoleLogin::Open, may_write);
+    let console = start(ConsoleStore::own(&session), HttpLogin::Open, may_write);
     (session, console)
 }
 
@@ -61,7 +61,7 @@ fn requests_are_bounded() {
         ConsoleStore::own(&Session::in_memory().unwrap()).into(),
         firn_console::ConsoleOptions {
             address: "0.0.0.0:0".parse().unwrap(),
-            ..options(ConsoleLogin::Open, false)
+            ..options(HttpLogin::Open, false)
         },
     );
     let Err(Failure::Failed { what, next }) = other else { panic!() };
@@ -75,7 +75,7 @@ fn basic(name: &str, password: &str) -> String {
 #[test]
 fn a_password_is_required_where_one_is_set() {
     let session = Session::in_memory().unwrap();
-    let login = ConsoleLogin::Password("secret".into());
+    let login = HttpLogin::Password("secret".into());
     let console = start(ConsoleStore::own(&session), login, false);
     let at = console.address();
     for path in ["/", "/app.js", "/api/store", "/api/live"] {
@@ -100,7 +100,7 @@ fn superusers_log_in_where_the_server_has_roles() {
     ] {
         session.execute(text, ()).unwrap();
     }
-    let console = start(ConsoleStore::own(&session), ConsoleLogin::Roles, false);
+    let console = start(ConsoleStore::own(&session), HttpLogin::Roles, false);
     let at = console.address();
     let with = |name: &str, password: &str| {
         request(at, "GET /api/store", &[("Authorization", &basic(name, password))], "")
@@ -119,7 +119,7 @@ fn samples_and_events_arrive_live() {
     let dir = TestDir::new("live");
     let session = Session::open(&dir.0).unwrap();
     fill(&session);
-    let console = start(ConsoleStore::own(&session), ConsoleLogin::Open, false);
+    let console = start(ConsoleStore::own(&session), HttpLogin::Open, false);
     let at = console.address();
     let stream = send(at, &format!("GET /api/live HTTP/1.1\r\nHost: {at}\r\n\r\n"));
     let mut lines = BufReader::new(stream).lines();
@@ -170,7 +170,7 @@ fn the_data_of_each_page_is_that_of_the_store() {
         fill_more(&session, from);
         db.existing_tree(&tree).unwrap().flush().unwrap();
     }
-    let console = start(ConsoleStore::own(&session), ConsoleLogin::Open, false);
+    let console = start(ConsoleStore::own(&session), HttpLogin::Open, false);
     let at = console.address();
     let store = get(at, "/api/store").good();
     assert_eq!((&store["keyspaces"], &store["cql"]), (&json!(["shop"]), &json!(true)));
@@ -229,7 +229,7 @@ fn a_store_of_another_process_is_followed() {
         let db = session.engine().store().db().clone();
         Ok(OpenedStore { db, session: Some(session) })
     };
-    let console = start(ConsoleStore::followed(open).unwrap(), ConsoleLogin::Open, false);
+    let console = start(ConsoleStore::followed(open).unwrap(), HttpLogin::Open, false);
     let at = console.address();
     let count = || {
         let statement = json!({"statement": "SELECT count(*) FROM shop.items"});
@@ -252,7 +252,7 @@ fn a_store_of_keys_has_no_cql() {
     let tree = db.tree("t", TreeOptions::default()).unwrap();
     tree.put("k", "v").unwrap();
     let opened = OpenedStore { db, session: None };
-    let console = start(ConsoleStore::opened(opened), ConsoleLogin::Open, false);
+    let console = start(ConsoleStore::opened(opened), HttpLogin::Open, false);
     let at = console.address();
     assert_eq!(get(at, "/api/store").good()["cql"], false);
     assert_eq!(get(at, "/api/schema").good()["items"], json!([]));

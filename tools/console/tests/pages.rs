@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_console::{ConsoleLogin, ConsoleStore, OpenedStore};
+use firn_console::{ConsoleStore, HttpLogin, OpenedStore};
 use firn_cql::Session;
 use firn_kv::{Db, DbOptions, TreeOptions};
 
@@ -27,7 +27,7 @@ fn pages_follow_a_store_that_is_written_to() {
     };
     let tree = db.tree("t", small).unwrap();
     let console =
-        start(ConsoleStore::opened(OpenedStore { db, session: None }), ConsoleLogin::Open, false);
+        start(ConsoleStore::opened(OpenedStore { db, session: None }), HttpLogin::Open, false);
     let base = format!("http://{}/", console.address());
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn a_browser_runs_statements_with_the_keyboard() {
     let Some(mut page) = ChromePage::open(640, false) else { return };
     let session = Session::in_memory().unwrap();
     fill(&session);
-    let console = start(ConsoleStore::own(&session), ConsoleLogin::Open, false);
+    let console = start(ConsoleStore::own(&session), HttpLogin::Open, false);
     page.go(&format!("http://{}/", console.address()));
     let press = |key: &str, more: &str| {
         format!(
@@ -132,7 +132,7 @@ fn every_page_shows_an_empty_store() {
     for (width, dark) in [(640, true), (1200, false)] {
         let Some(mut page) = ChromePage::open(width, dark) else { return };
         let session = Session::in_memory().unwrap();
-        let console = start(ConsoleStore::own(&session), ConsoleLogin::Open, false);
+        let console = start(ConsoleStore::own(&session), HttpLogin::Open, false);
         for name in PAGES {
             page.go(&format!("http://{}/#{name}", console.address()));
             page.wait_for("document.querySelector('#page').innerText.length > 20 && document.querySelector('#state').textContent.startsWith('live')");

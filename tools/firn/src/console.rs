@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore, OpenedStore};
+use firn_console::{Console, ConsoleOptions, ConsoleStore, HttpLogin, OpenedStore};
 use firn_kv::{Db, OsEnv};
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure};
@@ -58,7 +58,7 @@ pub struct ConsoleArgs {
 ///
 /// # Errors
 /// A file that cannot be read, and an empty password.
-pub fn password_login(file: &Path) -> Done<ConsoleLogin> {
+pub fn password_login(file: &Path) -> Done<HttpLogin> {
     let bytes = OsEnv::new().read_all(file, MAX_PASSWORD)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::new(format!("{} is not UTF-8", file.display())))?;
@@ -69,7 +69,7 @@ pub fn password_login(file: &Path) -> Done<ConsoleLogin> {
             "write the password into its first line",
         ));
     }
-    Ok(ConsoleLogin::Password(password.to_owned()))
+    Ok(HttpLogin::Password(password.to_owned()))
 }
 
 /// Returns an address as users open it in a browser.

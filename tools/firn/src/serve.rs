@@ -7,16 +7,17 @@
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use firn_console::{Console, ConsoleLogin, ConsoleOptions, ConsoleStore};
+use firn_changes::{CHANGE_DESCRIPTORS, ChangeServer, ChangeServerOptions};
+use firn_console::{Console, ConsoleOptions, ConsoleStore};
 use firn_kv::{DbOptions, OpenFiles, OsEnv};
 use firn_replication::{Primary, ReplicaListener};
-use firn_server::http::HTTP_DESCRIPTORS;
+use firn_server::http::{HttpLimits, HttpLogin};
 use firn_server::{
     DescriptorPlan, MetricsSource, Options, Server, ServerError, StoreLocation, TlsOptions,
 };
@@ -49,6 +50,7 @@ Examples:
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
   firn --db shop serve --console 8042             with a web console at http://127.0.0.1:8042/
+  firn --db shop serve --changes 8043             with feeds of changes at http://127.0.0.1:8043/changes
   firn --db shop serve --log-statements shop.statements    a log for `firn check --statements`
   firn --db shop serve --read-only                for a damaged store, a backup, or a store with another writer
   firn --db shop serve --replicas 9043            accept replicas at port 9043 (`firn replicate --help`)
@@ -56,7 +58,7 @@ Examples:
   firn --db shop serve --check                    print the resulting settings and exit";
 
 /// File descriptors of the console: its port, connections and the event log.
-const CONSOLE_DESCRIPTORS: u64 = HTTP_DESCRIPTORS as u64 + 2;
+const CONSOLE_DESCRIPTORS: u64 = HttpLimits::READS.descriptors() as u64 + 2;
 
 /// Interval of checks for signals.
 const TICK: Duration = Duration::from_millis(20);
@@ -87,6 +89,17 @@ pub struct ServeArgs {
     /// Allow statements of the console that change the store
     #[arg(long, requires = "console", conflicts_with = "read_only")]
     console_write: bool,
+    /// Serve the changes of the store to consumers over HTTP at this address (see `firn follow
+    /// --help`) [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address, conflicts_with_all = ["read_only", "replica_of"])]
+    changes: Option<SocketAddr>,
+    /// Require the password in this file for the changes [default: the login of a superuser, if
+    /// clients must log in]
+    #[arg(long, value_name = "FILE", requires = "changes")]
+    changes_password: Option<PathBuf>,
+    /// Allow pages of this site to read the changes, for example https://app.example.org
+    #[arg(long, value_name = "ORIGIN", requires = "changes", value_parser = origin)]
+    changes_origin: Vec<String>,
     /// Send spans and metrics to the OpenTelemetry collector at this URL, by OTLP over HTTP, for
     /// example http://127.0.0.1:4318
     #[arg(long, value_name = "URL", conflicts_with = "replica_of")]
@@ -211,6 +224,15 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "it is between 0 and 1".to_owned())
 }
 
+/// Parses the origin of a site as browsers send it.
+fn origin(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains('/') => Ok(text.to_owned()),
+        _ => Err("give scheme and host, without a path: https://app.example.org".to_owned()),
+    }
+}
+
 fn failure(e: ServerError) -> Failure {
     match &e {
         ServerError::Network(_, cause) if cause.kind() == std::io::ErrorKind::AddrInUse => {
@@ -251,7 +273,8 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.thrift = args.thrift;
     options.thrift_0_4 = args.thrift_0_4;
     options.metrics = args.metrics;
-    options.other_descriptors = if args.console.is_some() { CONSOLE_DESCRIPTORS } else { 0 };
+    options.other_descriptors = args.console.map_or(0, |_| CONSOLE_DESCRIPTORS);
+    options.other_descriptors += args.changes.map_or(0, |_| CHANGE_DESCRIPTORS);
     if args.replication.replicas.is_some() || args.replication.replica_of.is_some() {
         options.other_descriptors += REPLICATION_DESCRIPTORS;
     }
@@ -359,6 +382,8 @@ impl ResultingSettings<'_> {
             "console_write": args.console_write,
             "replicas": args.replication.replicas.map(|at| at.to_string()),
             "replica_of": args.replication.replica_of,
+            "changes": args.changes.map(|at| at.to_string()),
+            "changes_origins": args.changes_origin,
             "otlp": args.otlp,
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
@@ -396,6 +421,8 @@ impl ResultingSettings<'_> {
         all.extend(console.map(|console| ("console", console)));
         all.extend(args.replication.replicas.map(|at| ("replicas", at.to_string())));
         all.extend(args.replication.replica_of.clone().map(|primary| ("replica of", primary)));
+        let feeds = args.changes.map(|at| format!("http://{at}/changes"));
+        all.extend(feeds.map(|feeds| ("change feeds", feeds)));
         all.extend(args.otlp.clone().map(|url| ("OpenTelemetry", url)));
         all.push(("encrypted", or(options.tls.as_ref().map(ToString::to_string), "nothing")));
         let how = if args.read_only { ", for reading only" } else { "" };
@@ -485,16 +512,29 @@ fn start_messages(global: &Global, args: &ServeArgs) -> Done {
     Ok(())
 }
 
+/// Returns the login of an HTTP port: the password in a file, or that of the server's clients.
+fn login(password: Option<&Path>, server: &Server) -> Done<HttpLogin> {
+    Ok(match password {
+        Some(file) => console::password_login(file)?,
+        None if server.requires_login() => HttpLogin::Roles,
+        None => HttpLogin::Open,
+    })
+}
+
+/// Starts the change server.
+fn start_changes(args: &ServeArgs, server: &Server) -> Done<Option<ChangeServer>> {
+    let Some(address) = args.changes else { return Ok(None) };
+    let login = login(args.changes_password.as_deref(), server)?;
+    let options = ChangeServerOptions { address, login, origins: args.changes_origin.clone() };
+    ChangeServer::start(&server.session(), options).map(Some)
+}
+
 /// Returns the options of the console of a server.
 fn console_options(args: &ServeArgs, server: &Server) -> Done<Option<ConsoleOptions>> {
     let Some(address) = args.console else { return Ok(None) };
     let mut options = ConsoleOptions::at(address);
     options.may_write = args.console_write;
-    options.login = match &args.console_password {
-        Some(file) => console::password_login(file)?,
-        None if server.requires_login() => ConsoleLogin::Roles,
-        None => ConsoleLogin::Open,
-    };
+    options.login = login(args.console_password.as_deref(), server)?;
     Ok(Some(options))
 }
 
@@ -627,6 +667,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         tracing::warn!("{words}");
     }
     let console = start_console(args, &server)?;
+    let changes = start_changes(args, &server)?;
     if let Some(started) = args.replication.start_primary(global, &db)? {
         primary.get_or_init(|| started);
     }
@@ -647,6 +688,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         if let Some(primary) = primary.get() {
             at["replicas"] = primary.address().port().into();
         }
+        if let Some(changes) = &changes {
+            at["changes"] = changes.address().port().into();
+        }
         writeln!(out, "{at}")?;
         out.flush()?;
     } else {
@@ -656,6 +700,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         }
         if let Some(primary) = primary.get() {
             eprintln!("replicas connect to {}", primary.address());
+        }
+        if let Some(changes) = &changes {
+            eprintln!("the changes are at {}changes", console::url(changes.address()));
         }
     }
     let env = OsEnv::new();
@@ -676,6 +723,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     }
     console.iter().for_each(Console::stop);
     primary.get().iter().for_each(|primary| primary.stop());
+    changes.iter().for_each(ChangeServer::stop);
     #[cfg(feature = "otel")]
     let spans = otlp.map(OtlpSender::stop);
     let stopped = server.stop().map_err(failure);

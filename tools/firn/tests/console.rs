@@ -14,7 +14,8 @@ use common::{Ran, Temp};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-struct Serving(Child);
+/// A running command.
+pub struct Serving(Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -26,7 +27,7 @@ impl Drop for Serving {
 
 impl Serving {
     /// Starts a command that prints a line of JSON.
-    fn start(t: &Temp, args: &[&str]) -> (Serving, Value) {
+    pub fn start(t: &Temp, args: &[&str]) -> (Serving, Value) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
             .args(args)
             .current_dir(&t.0)
@@ -39,9 +40,15 @@ impl Serving {
         (Serving(child), serde_json::from_str(&line).unwrap())
     }
 
+    /// Ends it without notice.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
     /// Ends it as by Ctrl-C.
     #[track_caller]
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
         assert!(self.0.wait().unwrap().success());
     }

@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod cassandra;
+mod changes;
 mod check;
 mod cli;
 mod common;

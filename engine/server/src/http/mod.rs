@@ -1,14 +1,18 @@
-//! Floor 0: an HTTP port for monitoring: HTTP/1.1, one request per connection. The responses come
-//! from the caller. A response may be a stream of server-sent events.
+//! Floor 0: an HTTP port for monitoring and change feeds: HTTP/1.1, one request per connection. The
+//! responses come from the caller. A response may be a stream. [`HttpAccess`] decides which requests
+//! are answered.
 //!
-//! Invariants: at most 16 connections are served at once, each by its own thread. A
-//! new connection replaces the oldest one whose request has not arrived, so silent clients delay
-//! nobody. The head of a request has at most 8 KiB, its body has the caller's limit, and both must
-//! arrive within a fixed time. The port stores nothing that a client sends.
+//! Invariants: at most [`HttpLimits::clients`] connections are served at once, each by its own
+//! thread. A new connection replaces the oldest one whose request has not arrived, so silent clients
+//! delay nobody. The head of a request has at most 8 KiB, its body has the caller's limit, and both
+//! must arrive within a fixed time. The port stores nothing that a client sends. A stream buffers
+//! one chunk.
+
+mod access;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +22,21 @@ use firn_kv::Env;
 use firn_kv::fs::Thread;
 use parking_lot::{Condvar, Mutex};
 
-/// Maximum number of connections served at once.
-const MAX_CLIENTS: usize = 16;
-/// Maximum number of descriptors of the port: replaced connections close a moment later.
-pub const HTTP_DESCRIPTORS: usize = 2 * MAX_CLIENTS;
+pub use access::{HttpAccess, HttpLogin, forbidden, is_equal, is_same_site};
+
+/// Size in bytes of a stream's chunks, except those that are flushed early.
+const CHUNK: usize = 16 << 10;
 /// Longest request.
 const MAX_REQUEST: usize = 8 << 10;
 /// Maximum time for a client to send its request.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time for a client to read each part of the response.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which the socket is watched for the end of the connection.
+const PEEK_TIMEOUT: Duration = Duration::from_millis(1);
+
+/// Response to a connection above the limit.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 21\r\nRetry-After: 10\r\n\
+    Connection: close\r\n\r\ntoo many connections\n";
 
 /// An HTTP request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +49,8 @@ pub struct HttpRequest {
     pub query: String,
     /// Names in lower case, and values.
     headers: Vec<(String, String)>,
+    /// Whether the client reads a body in chunks.
+    takes_chunks: bool,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -63,6 +74,7 @@ impl HttpRequest {
             path: path.to_owned(),
             query: query.to_owned(),
             headers: lines.map(header).collect::<Option<_>>()?,
+            takes_chunks: version != "HTTP/1.0",
             body: vec![],
         })
     }
@@ -72,6 +84,13 @@ impl HttpRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.iter().filter(|(n, _)| n == name).map(|(_, value)| &**value);
         all.next().filter(|_| all.next().is_none())
+    }
+
+    /// Returns a parameter of the query, decoded. `None`: it is missing, or malformed.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        let pair = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pair.into_iter().find(|(n, _)| *n == name)?;
+        decoded(&value.replace('+', " "))
     }
 
     fn has_header(&self, name: &str) -> bool {
@@ -91,14 +110,92 @@ impl HttpRequest {
     }
 }
 
-/// Returns the next part of a stream, or `None` at its end. It may wait for about a second.
-pub type HttpStream = Box<dyn FnMut() -> Option<String> + Send>;
+/// Returns a text without its percent-encoding. `None`: it is malformed.
+pub fn decoded(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (vec![], text.bytes());
+    while let Some(b) = rest.next() {
+        out.push(match b {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            b => b,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
+/// Body of a stream. It is sent in chunks, when one is full and at a flush.
+pub struct HttpSink<'s> {
+    socket: &'s TcpStream,
+    stopped: &'s AtomicBool,
+    is_chunked: bool,
+    buffer: Vec<u8>,
+}
+
+impl fmt::Debug for HttpSink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSink").finish_non_exhaustive()
+    }
+}
+
+impl HttpSink<'_> {
+    /// Reports whether the port runs and the client has not closed the connection.
+    pub fn is_open(&self) -> bool {
+        // A client that closes only its direction of the connection counts as gone.
+        let is_gone = || {
+            self.socket.set_read_timeout(Some(PEEK_TIMEOUT)).is_err()
+                || match self.socket.peek(&mut [0]) {
+                    Ok(len) => len == 0,
+                    Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                }
+        };
+        !self.stopped.load(Ordering::SeqCst) && !is_gone()
+    }
+
+    /// Sends the rest, and the end of the body.
+    fn finish(mut self) -> std::io::Result<()> {
+        self.flush()?;
+        if self.is_chunked { self.socket.write_all(b"0\r\n\r\n") } else { Ok(()) }
+    }
+}
+
+impl Write for HttpSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        let len = bytes.len().min(CHUNK);
+        self.buffer.extend_from_slice(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.stopped.load(Ordering::SeqCst) {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let len = format!("{:x}\r\n", self.buffer.len());
+        if self.is_chunked {
+            self.buffer.splice(..0, len.bytes());
+            self.buffer.extend_from_slice(b"\r\n");
+        }
+        self.socket.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Writes the body of a stream until it ends, or the client or the port is gone.
+pub type HttpStream = Box<dyn FnOnce(&mut HttpSink<'_>) -> std::io::Result<()> + Send>;
 
 /// Body of a response.
 pub enum HttpBody {
     /// A text of known length.
     Text(Cow<'static, str>),
-    /// Parts that are sent as they come, until the client closes the connection.
+    /// A text that is sent as it is written.
     Stream(HttpStream),
 }
 
@@ -140,18 +237,37 @@ impl HttpResponse {
     }
 }
 
-/// Requests that a port accepts.
+/// Requests and connections that a port accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Accepted methods.
     pub methods: &'static [&'static str],
     /// Maximum bytes of a body.
     pub body_bytes: usize,
+    /// Maximum number of connections served at once.
+    pub clients: usize,
+    /// Whether a further connection is refused while all have sent requests. Otherwise it replaces
+    /// the oldest one.
+    pub keeps_oldest: bool,
+    /// Maximum time in which a client must read some bytes of the response.
+    pub write_timeout: Duration,
 }
 
 impl HttpLimits {
     /// Requests that only read.
-    pub const READS: HttpLimits = HttpLimits { methods: &["GET", "HEAD"], body_bytes: 0 };
+    pub const READS: HttpLimits = HttpLimits {
+        methods: &["GET", "HEAD"],
+        body_bytes: 0,
+        clients: 16,
+        keeps_oldest: false,
+        write_timeout: Duration::from_secs(5),
+    };
+
+    /// Returns the maximum number of descriptors of the port: replaced connections close a moment
+    /// later.
+    pub const fn descriptors(&self) -> usize {
+        2 * self.clients
+    }
 }
 
 type ResponseSource = Box<dyn Fn(&HttpRequest) -> HttpResponse + Send + Sync>;
@@ -258,17 +374,19 @@ impl HttpClient {
 }
 
 impl HttpClients {
-    /// Registers a connection; replaces another one if there are too many.
-    fn enter(&mut self, socket: &Arc<TcpStream>) -> u64 {
-        if self.open.len() >= MAX_CLIENTS {
+    /// Registers a connection; replaces another one if there are too many. `None`: none may be
+    /// replaced.
+    fn enter(&mut self, socket: &Arc<TcpStream>, limits: HttpLimits) -> Option<u64> {
+        if self.open.len() >= limits.clients {
             let waits = self.open.iter().position(|client| !client.has_request);
-            self.open.remove(waits.unwrap_or(0)).shut_down();
+            let replaced = waits.or((!limits.keeps_oldest).then_some(0))?;
+            self.open.remove(replaced).shut_down();
         }
         let number = self.next;
         self.next += 1;
         self.threads += 1;
         self.open.push(HttpClient { number, socket: socket.clone(), has_request: false });
-        number
+        Some(number)
     }
 }
 
@@ -307,10 +425,14 @@ impl HttpShared {
     fn take(self: &Arc<Self>, socket: Arc<TcpStream>) {
         let mut clients = self.clients.lock();
         // The threads of replaced connections end at once.
-        while clients.threads >= HTTP_DESCRIPTORS {
+        while clients.threads >= self.limits.descriptors() {
             self.left.wait(&mut clients);
         }
-        let number = clients.enter(&socket);
+        let Some(number) = clients.enter(&socket, self.limits) else {
+            // A new connection has room for this. Ignore the error: the client may have gone.
+            let _ = (&*socket).write_all(BUSY);
+            return;
+        };
         drop(clients);
         let guard = HttpGuard { shared: self.clone(), number };
         // Optional: a request works without it.
@@ -383,33 +505,43 @@ impl HttpShared {
     fn answer(&self, mut socket: &TcpStream, number: u64) -> std::io::Result<()> {
         let request = self.request(socket);
         self.has_request(number);
-        let (response, has_body) = match request {
+        let (response, has_body, takes_chunks) = match request {
             None => return Ok(()),
-            Some(Err(response)) => (response, true),
-            Some(Ok(request)) => ((self.response_of)(&request), request.method != "HEAD"),
+            Some(Err(response)) => (response, true, false),
+            Some(Ok(request)) => {
+                ((self.response_of)(&request), request.method != "HEAD", request.takes_chunks)
+            }
         };
         let HttpResponse { status, content, headers, body } = response;
         let mut out = format!("HTTP/1.1 {status}\r\nContent-Type: {content}\r\n");
         for (name, value) in headers {
             out.push_str(&format!("{name}: {value}\r\n"));
         }
-        if let HttpBody::Text(text) = &body {
-            out.push_str(&format!("Content-Length: {}\r\n", text.len()));
+        match &body {
+            HttpBody::Text(text) => out.push_str(&format!("Content-Length: {}\r\n", text.len())),
+            HttpBody::Stream(_) if takes_chunks => out.push_str("Transfer-Encoding: chunked\r\n"),
+            HttpBody::Stream(_) => {}
         }
         out.push_str("Cache-Control: no-store\r\nConnection: close\r\n\r\n");
-        socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        socket.set_write_timeout(Some(self.limits.write_timeout))?;
+        #[cfg(target_os = "linux")]
+        {
+            // A client whose machine is gone ends as soon. Ignore the error: it ends later then.
+            let millis = u32::try_from(self.limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
+            let _ = rustix::net::sockopt::set_tcp_user_timeout(socket, millis);
+        }
         match body {
             HttpBody::Text(text) if has_body => {
                 out.push_str(&text);
                 socket.write_all(out.as_bytes())?;
             }
-            HttpBody::Stream(mut next) if has_body => {
+            HttpBody::Stream(write) if has_body => {
                 socket.write_all(out.as_bytes())?;
-                while !self.stopped.load(Ordering::SeqCst)
-                    && let Some(part) = next()
-                {
-                    socket.write_all(part.as_bytes())?;
-                }
+                let stopped = &self.stopped;
+                let mut sink =
+                    HttpSink { socket, stopped, is_chunked: takes_chunks, buffer: vec![] };
+                write(&mut sink)?;
+                sink.finish()?;
             }
             _ => socket.write_all(out.as_bytes())?,
         }
@@ -433,6 +565,16 @@ mod tests {
         for bad in ["GET /", "GET / HTTP/2", "GET / HTTP/1.1\nno colon", "GET  / HTTP/1.1"] {
             assert_eq!(head(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        let of = |query: &str| head(&format!("GET /?{query} HTTP/1.1")).unwrap().parameter("tree");
+        assert_eq!(of("a=1&tree=x%20y+z%C3%A4"), Some("x y zä".to_owned()));
+        assert_eq!(
+            (of("tree=%"), of("tree=%f"), of("tree=%ff"), of("tre=1")),
+            (None, None, None, None)
+        );
     }
 
     #[test]

@@ -184,7 +184,11 @@ pub fn cluster_url(text: &str, user: Option<&str>, file: Option<&Path>) -> Done<
     Ok(url.with_login(user, password))
 }
 
-fn password(user: &str, file: Option<&Path>) -> Done<String> {
+/// Returns the password of a role: from a file, the environment or the terminal.
+///
+/// # Errors
+/// A file that cannot be read, and no terminal.
+pub fn password(user: &str, file: Option<&Path>) -> Done<String> {
     if let Some(file) = file {
         return first_line(file);
     }
@@ -224,7 +228,7 @@ fn first_line(file: &Path) -> Done<String> {
 
 /// Completes an address to `HOST:PORT`. Users write `db.example`, `db.example:9142`, `::1` or
 /// `[::1]:9142`.
-fn with_port(text: &str, port: u16) -> Done<String> {
+pub fn with_port(text: &str, port: u16) -> Done<String> {
     let wrong = || {
         Failure::with_next(
             format!("{text:?} is not the address of a server"),
