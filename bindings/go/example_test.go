@@ -169,3 +169,54 @@ func ExampleSession_Query() {
 	// Blackbird 7 [ballad guitar]
 	// Yesterday 3 []
 }
+
+func ExampleSubscription() {
+	db, _ := firn.OpenMemory()
+	fruit, _ := db.Tree("fruit")
+	fruit.Put([]byte("apple"), []byte("red"))
+
+	// An index outside of the store, which applies each change once.
+	index := map[string]string{}
+	changes, err := db.Subscribe("index", 1<<30)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer changes.Close()
+	if due, _ := changes.SnapshotDue(); due { // new, or the log has lost changes
+		now, _ := changes.Snapshot()
+		for key, value := range now.Iter(fruit, firn.Range{}).All() {
+			index[string(key)] = string(value)
+		}
+		now.Close()
+		changes.Acknowledge()
+	}
+	fruit.Put([]byte("cherry"), []byte("black"))
+	fruit.Delete([]byte("apple"))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for change, err := range changes.All(ctx) { // waits for changes until ctx ends
+		if errors.Is(err, context.Canceled) {
+			break
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		for _, op := range change.Ops {
+			fmt.Printf("%s %s\n", op.Kind, op.Key)
+			if op.Kind == firn.ChangePut {
+				index[string(op.Key)] = string(op.Value)
+			} else {
+				delete(index, string(op.Key))
+			}
+		}
+		changes.Acknowledge() // or store change.Position with the effects, and Resume there
+		if len(index) == 1 {
+			cancel()
+		}
+	}
+	fmt.Println(index)
+	// Output:
+	// put cherry
+	// delete apple
+	// map[cherry:black]
+}

@@ -28,5 +28,5 @@ func TestReadme(t *testing.T) {
 	run.Dir = t.TempDir()
 	printed, err := run.CombinedOutput()
 	check(t, err)
-	equal(t, string(printed), "red\napple red\npear green\nBlackbird 7\n")
+	equal(t, string(printed), "red\napple red\npear green\ndelete plum\nBlackbird 7\n")
 }

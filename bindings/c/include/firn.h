@@ -440,8 +440,8 @@ FirnCode firn_subscription_resume(FirnSubscription *subscription, FirnSlice posi
 void firn_subscription_free(FirnSubscription *subscription);
 
 /**
- * Reports whether the change bypassed the log, so that it has no operations. The consumer must
- * then copy a snapshot.
+ * Reports whether the change bypassed the log or dropped a tree, so that it has no operations. The
+ * consumer must then copy a snapshot.
  */
 FirnCode firn_change_is_loaded(const FirnChange *change, bool *out);
 

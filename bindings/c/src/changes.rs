@@ -140,14 +140,17 @@ pub extern "C" fn firn_subscription_free(subscription: Option<Box<FirnSubscripti
     free(subscription);
 }
 
-/// Reports whether the change bypassed the log, so that it has no operations. The consumer must
-/// then copy a snapshot.
+/// Reports whether the change bypassed the log or dropped a tree, so that it has no operations. The
+/// consumer must then copy a snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn firn_change_is_loaded(
     change: Option<&FirnChange>,
     out: Option<&mut MaybeUninit<bool>>,
 ) -> FirnCode {
-    result(out, || Ok(handle(change)?.change.is_loaded()))
+    result(out, || {
+        let change = &handle(change)?.change;
+        Ok(change.is_loaded() || change.is_drop())
+    })
 }
 
 /// Returns the next operation of the change; `FIRN_CODE_NONE` after the last one.

@@ -24,6 +24,7 @@ class ConflictError extends FirnError { static code = 'FIRN_CONFLICT' }
 class InvalidArgumentError extends FirnError { static code = 'FIRN_INVALID_ARGUMENT' }
 class IncompatibleError extends FirnError { static code = 'FIRN_INCOMPATIBLE' }
 class NotFoundError extends FirnError { static code = 'FIRN_NOT_FOUND' }
+class LaggedError extends FirnError { static code = 'FIRN_LAGGED' }
 class ClosedError extends FirnError { static code = 'FIRN_CLOSED' }
 class CqlError extends FirnError { static code = 'FIRN_SERVER' }
 class CqlSyntaxError extends CqlError { static code = 'FIRN_SYNTAX' }
@@ -45,6 +46,7 @@ const classes = {
   InvalidArgumentError,
   IncompatibleError,
   NotFoundError,
+  LaggedError,
   ClosedError,
   CqlError,
   CqlSyntaxError,

@@ -103,6 +103,19 @@ export class Db {
   transact<T>(work: (tx: Transaction) => T | Promise<T>, options?: WriteOptions & { attempts?: number }): Promise<T>
   transactSync<T>(work: (tx: Transaction) => T, options?: WriteOptions & { attempts?: number }): T
   /**
+   * Opens the subscription of this name; creates it if it does not exist. The store retains at most
+   * `maxLogBytes` (default 1 GiB) of its log for it, also while no program has it open.
+   *
+   * @throws {LockedError} Another handle uses the subscription.
+   */
+  subscribe(name: string, options?: SubscriptionOptions): Promise<Subscription>
+  subscribeSync(name: string, options?: SubscriptionOptions): Subscription
+  /** Returns the subscriptions of the store, in the order of their names. */
+  subscriptions(): SubscriptionInfo[]
+  /** Drops a subscription and releases its part of the log. */
+  dropSubscription(name: string): Promise<void>
+  dropSubscriptionSync(name: string): void
+  /**
    * Copies the store into a directory that is missing or empty, on the same file system: tables are
    * linked, not copied. Writers continue meanwhile.
    */
@@ -239,6 +252,83 @@ export class Transaction {
   [Symbol.dispose](): void
 }
 
+export interface SubscriptionOptions {
+  /** Maximum bytes of log that the store retains. Default: 1 GiB. */
+  maxLogBytes?: number
+}
+
+/** State of a subscription. */
+export interface SubscriptionInfo {
+  name: string
+  /** Number up to which all changes are acknowledged. */
+  seq: number
+  /** Number of changes that are not acknowledged yet. */
+  behind: number
+  retainedBytes: number
+  maxLogBytes: number
+  snapshotDue: boolean
+}
+
+/** An operation of a change. */
+export type ChangeOp =
+  | { op: 'put', tree: string, key: Buffer, value: Buffer, expires?: Date }
+  | { op: 'delete', tree: string, key: Buffer }
+  | { op: 'deleteRange', tree: string, start: Buffer, end: Buffer | undefined }
+  | { op: 'merge', tree: string, key: Buffer, operand: Buffer }
+
+/** A batch, or a single write. */
+export interface Change {
+  /** The position after the change: store it with the effects of the change. */
+  position: string
+  /** Whether it bypassed the log or dropped a tree, so that it has no operations: copy a snapshot. */
+  loaded: boolean
+  ops: ChangeOp[]
+}
+
+/**
+ * A durable change feed of a store: a name with a position in the log. `for await` returns each change
+ * once it is durable, and waits for further ones.
+ */
+export class Subscription {
+  private constructor()
+  readonly name: string
+  /**
+   * Whether the consumer must copy a snapshot before it continues: until the first acknowledgement,
+   * and after the log has lost changes.
+   */
+  readonly snapshotDue: boolean
+  /** The position after the last change that was returned. */
+  readonly position: string
+  /** Begins again at the present state. Acknowledge the snapshot when it is copied. */
+  snapshot(): Promise<Snapshot>
+  snapshotSync(): Snapshot
+  /**
+   * Returns the next change. Waits at most `wait` milliseconds for it (default 0), or until `signal` is
+   * aborted, whose reason it throws.
+   *
+   * @throws {LaggedError} The log has lost changes: begin again with a snapshot.
+   */
+  next(options?: { wait?: number, signal?: AbortSignal }): Promise<Change | undefined>
+  nextSync(): Change | undefined
+  /** Iterates over changes, and waits for them until `signal` is aborted, whose reason it throws. */
+  changes(options?: { signal?: AbortSignal }): AsyncGenerator<Change, never>
+  [Symbol.asyncIterator](): AsyncGenerator<Change, never>
+  /** Acknowledges all changes up to a position; without one, up to the last that was returned. */
+  acknowledge(position?: string): Promise<void>
+  acknowledgeSync(position?: string): void
+  /**
+   * Continues after the position that the consumer stored with its effects, so that each change takes
+   * effect once.
+   *
+   * @throws {LaggedError} The log has lost changes since: begin again with a snapshot.
+   */
+  resume(position: string): Promise<void>
+  resumeSync(position: string): void
+  /** Releases the handle. The subscription stays in the store. */
+  close(): void
+  [Symbol.dispose](): void
+}
+
 /** Opens the CQL database in a directory; creates it if it is missing. */
 export function openSession(path: string, options?: StoreOptions): Promise<Session>
 export function openSessionSync(path: string, options?: StoreOptions): Session
@@ -347,7 +437,7 @@ export class NoSpaceError extends IoError {}
 export class ExhaustedError extends IoError {}
 /** The store accepts no writes. */
 export class ReadOnlyError extends FirnError {}
-/** Another process or handle has the store open. */
+/** Another process or handle has the store or the subscription open. */
 export class LockedError extends FirnError {}
 /** Data read by a transaction has changed since; run it again. */
 export class ConflictError extends FirnError {}
@@ -357,7 +447,9 @@ export class InvalidArgumentError extends FirnError {}
 export class IncompatibleError extends FirnError {}
 /** No such store, tree or file. */
 export class NotFoundError extends FirnError {}
-/** The store, tree, snapshot or transaction is closed or dropped. */
+/** The log has lost changes that a subscription needs: copy a snapshot. */
+export class LaggedError extends FirnError {}
+/** The store, tree, snapshot, transaction or subscription is closed or dropped. */
 export class ClosedError extends FirnError {}
 /** A statement failed without effect. */
 export class CqlError extends FirnError {}

@@ -2,11 +2,12 @@
 // The public interface; `index.d.ts` documents it.
 
 const { open, openSync, openMemory, Db, Tree, Batch, Snapshot, Savepoint, Transaction } = require('./store')
+const { Subscription } = require('./changes')
 const { openSession, openSessionSync, openSessionMemory, Session, Statement, Rows } = require('./cql')
 const {
   FirnError, CorruptionError, IoError, NoSpaceError, ExhaustedError, ReadOnlyError, LockedError, ConflictError,
-  InvalidArgumentError, IncompatibleError, NotFoundError, ClosedError, CqlError, CqlSyntaxError, InvalidRequestError,
-  UnauthorizedError, ConfigurationError, AlreadyExistsError, FunctionFailureError
+  InvalidArgumentError, IncompatibleError, NotFoundError, LaggedError, ClosedError, CqlError, CqlSyntaxError,
+  InvalidRequestError, UnauthorizedError, ConfigurationError, AlreadyExistsError, FunctionFailureError
 } = require('./errors').classes
 
 // In this form Node.js finds the names for `import { open } from 'firn-db'`.
@@ -20,6 +21,7 @@ module.exports = {
   Snapshot,
   Savepoint,
   Transaction,
+  Subscription,
   openSession,
   openSessionSync,
   openSessionMemory,
@@ -37,6 +39,7 @@ module.exports = {
   InvalidArgumentError,
   IncompatibleError,
   NotFoundError,
+  LaggedError,
   ClosedError,
   CqlError,
   CqlSyntaxError,

@@ -5,6 +5,7 @@ const native = require('./native')
 const { classes, convert, now, later } = require('./errors')
 const { toBytes, packKeys, unpackValues, durability } = require('./bytes')
 const { Range, ends } = require('./range')
+const { Subscription, whole } = require('./changes')
 
 /** Key of the native object of a tree or savepoint. */
 const NATIVE = Symbol('native')
@@ -15,18 +16,20 @@ const scratch = Buffer.allocUnsafeSlow(4096)
 /** Checks the options of a store. */
 function storeOptions (options = {}) {
   const { memoryBudget, backgroundThreads, readOnly, create } = options
-  const whole = (n, name) => {
-    if (n !== undefined && !(Number.isSafeInteger(n) && n >= 0)) throw new TypeError(`${name} must be an integer from 0 on`)
-    return n
-  }
+  const optional = (n, name) => n === undefined ? undefined : whole(n, name)
   return {
-    memoryBudget: whole(memoryBudget, 'memoryBudget'),
-    backgroundThreads: whole(backgroundThreads, 'backgroundThreads'),
+    memoryBudget: optional(memoryBudget, 'memoryBudget'),
+    backgroundThreads: optional(backgroundThreads, 'backgroundThreads'),
     durability: durability(options),
     readOnly: readOnly === undefined ? undefined : Boolean(readOnly),
     create: create === undefined ? undefined : Boolean(create)
   }
 }
+
+/** Log that a store retains for a subscription by default. */
+const DEFAULT_LOG_BYTES = 2 ** 30
+
+const snapshotOf = (native) => new Snapshot(native)
 
 function text (given, what) {
   if (typeof given !== 'string') throw new TypeError(`${what} must be a string`)
@@ -127,6 +130,28 @@ class Db {
       }
       now(() => this.#native.pause(attempt, true))
     }
+  }
+
+  async subscribe (name, options) {
+    const most = whole(options?.maxLogBytes, 'maxLogBytes', DEFAULT_LOG_BYTES)
+    return new Subscription(await later(() => this.#native.subscribe(text(name, 'the name'), most, false)), snapshotOf)
+  }
+
+  subscribeSync (name, options) {
+    const most = whole(options?.maxLogBytes, 'maxLogBytes', DEFAULT_LOG_BYTES)
+    return new Subscription(now(() => this.#native.subscribe(text(name, 'the name'), most, true)), snapshotOf)
+  }
+
+  subscriptions () {
+    return now(() => this.#native.subscriptions())
+  }
+
+  dropSubscription (name) {
+    return later(() => this.#native.dropSubscription(text(name, 'the name'), false))
+  }
+
+  dropSubscriptionSync (name) {
+    now(() => this.#native.dropSubscription(text(name, 'the name'), true))
   }
 
   checkpoint (path) {

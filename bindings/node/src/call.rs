@@ -33,6 +33,7 @@ impl From<firn_kv::Error> for Failure {
             ErrorKind::InvalidArgument => "INVALID_ARGUMENT",
             ErrorKind::Incompatible => "INCOMPATIBLE",
             ErrorKind::NotFound => "NOT_FOUND",
+            ErrorKind::Lagged => "LAGGED",
             ErrorKind::Closed => "CLOSED",
             _ => "IO",
         };

@@ -11,9 +11,11 @@
 //! | `call` | results, errors, work on the pool |
 //! | `store` | stores, trees, batches |
 //! | `read` | iterators, snapshots, transactions |
+//! | `changes` | subscriptions |
 //! | `cql` | sessions, statements, rows |
 
 mod call;
+mod changes;
 mod cql;
 mod read;
 mod store;

@@ -31,10 +31,11 @@ test('the examples of README.md run', (t) => {
     assert.equal(run.status, 0, run.stderr)
     printed.push(run.stdout)
   }
-  assert.equal(printed.length, 3)
+  assert.equal(printed.length, 4)
   assert.equal(printed[0], 'red undefined\napple: red\npear: green\npear\ngreen false\n')
-  assert.match(printed[1], /^(Blackbird 7n Set\(2\) { 'ballad', 'guitar' }|Yesterday 3n Set\(1\) { 'ballad' })$/m)
-  assert.equal(printed[2], "{ n: 1 } [ 'b' ]\n")
+  assert.equal(printed[1], "Map(1) { 'cherry' => 'black' }\n")
+  assert.match(printed[2], /^(Blackbird 7n Set\(2\) { 'ballad', 'guitar' }|Yesterday 3n Set\(1\) { 'ballad' })$/m)
+  assert.equal(printed[3], "{ n: 1 } [ 'b' ]\n")
 })
 
 test('the service of short links works', async (t) => {

@@ -138,10 +138,10 @@ impl Change {
         self.position.to_string()
     }
 
-    /// Whether it bypassed the log, so that it has no operations: copy a snapshot.
+    /// Whether it bypassed the log or dropped a tree, so that it has no operations: copy a snapshot.
     #[getter]
     fn loaded(&self) -> bool {
-        self.change.is_loaded()
+        self.change.is_loaded() || self.change.is_drop()
     }
 
     /// The operations, as tuples: ("put", tree, key, value, expires), ("delete", tree, key),

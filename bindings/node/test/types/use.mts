@@ -1,6 +1,6 @@
 // A program that uses the types; `tsc --noEmit` checks it. Lines with errors are expected ones.
 
-import { ConflictError, open, openSession, type Entry, type Row, type Tree } from 'firn-db'
+import { ConflictError, open, openSession, type Entry, type Row, type Subscription, type Tree } from 'firn-db'
 import { FirnLevel } from 'firn-db/level'
 
 await using db = await open('data', { memoryBudget: 16 << 20, durability: 'power' })
@@ -19,6 +19,12 @@ try {
   db.transaction().commitSync()
 } catch (e) {
   if (e instanceof ConflictError) console.log(e.code, sum)
+}
+
+using changes: Subscription = await db.subscribe('index', { maxLogBytes: 1 << 30 })
+for await (const change of changes.changes({ signal: AbortSignal.timeout(10) })) {
+  for (const op of change.ops) if (op.op === 'put') console.log(op.key.length + op.value.length, op.expires?.getTime())
+  await changes.acknowledge(change.position)
 }
 
 const session = await openSession('music')
