@@ -97,7 +97,7 @@ pub struct ServeArgs {
     /// clients must log in]
     #[arg(long, value_name = "FILE", requires = "changes")]
     changes_password: Option<PathBuf>,
-    /// Allow pages of this site to read the changes, for example https://app.example.org
+    /// Allow pages of this site to read the changes, for example `https://app.example.org`
     #[arg(long, value_name = "ORIGIN", requires = "changes", value_parser = origin)]
     changes_origin: Vec<String>,
     /// Send spans and metrics to the OpenTelemetry collector at this URL, by OTLP over HTTP, for
