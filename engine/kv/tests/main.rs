@@ -12,6 +12,7 @@ mod changes;
 mod close;
 mod copies;
 mod crash;
+mod custom_policy;
 mod deletes;
 mod draw;
 #[path = "../examples/encrypted/env.rs"]

@@ -6,7 +6,7 @@
 //!
 //! | part | type |
 //! |---|---|
-//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own trait implementation ([`SimPolicy`](policy::custom::SimPolicy)), or a [script](policy::script) |
+//! | policy | a [`Policy`](firn_kv::Policy) of the engine, parsed from its [name](policy), your own [`CompactionPolicy`](firn_kv::policy::CompactionPolicy), or a [script](policy::script) |
 //! | workload | a [`SimWorkload`](workload::SimWorkload): phases of puts and deletes over a domain of keys; by name ([`WorkloadName`](workload::WorkloadName)), from a [trace](workload::trace), or from a store's event log ([`history`]) |
 //! | machine | a [`Machine`](model::machine::Machine): bandwidths, cores, threads, the rate of the writers; and optionally an [SSD](model::ssd) with its wear |
 //! | simulation | a [`Setup`](model::sim::Setup) of these, which [`run`](model::sim::run) executes: with numbers per table, or with [`Setup::exact`](model::sim::Setup::exact) key by key |

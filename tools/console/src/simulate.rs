@@ -99,7 +99,7 @@ impl Simulation {
         for name in names {
             let mut setup = base.clone();
             let named = policy::parse(name, &base.options).map_err(Failure::new)?;
-            (setup.options.policy, setup.custom) = (named.policy, named.custom);
+            setup.options = named.set_in(setup.options);
             cases.push((name.clone(), setup));
         }
         let mut outcomes = vec![("as recorded".to_owned(), recorded.outcome())];

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::key::ShownKey;
+use crate::util::panics::panic_text;
 
 /// Result type of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -155,10 +156,7 @@ impl Error {
     }
 
     fn panicked(what: &str, panic: &(dyn std::any::Any + Send)) -> Error {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        let words = words.or_else(|| panic.downcast_ref().copied());
-        let words = words.unwrap_or("it does not say why");
-        Error::new(ErrorKind::Panicked, format!("{what} panicked: {words}"))
+        Error::new(ErrorKind::Panicked, format!("{what} panicked: {}", panic_text(panic)))
     }
 
     /// Creates an error for a file whose format version is newer than this program. `what` begins

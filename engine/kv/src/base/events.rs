@@ -254,6 +254,16 @@ pub enum Event {
         /// Directory of the checkpoint.
         dir: PathBuf,
     },
+    /// A custom policy failed. The stored policies of its trees decide from now on.
+    #[non_exhaustive]
+    PolicyFailed {
+        /// Tree for which it failed.
+        tree: String,
+        /// Name of the policy.
+        policy: String,
+        /// Reason of the failure.
+        reason: String,
+    },
     /// Background work lacked disk space, file descriptors or memory. The store retries it by
     /// itself.
     #[non_exhaustive]

@@ -21,8 +21,8 @@ use crate::util::sort::sort_by;
 use std::collections::HashSet;
 
 use super::adopt::{Picked, adopt, adopted};
+use super::custom::ActivePolicy;
 use super::job::{CompactionJob, CompactionReason};
-use super::policy::Policy;
 use super::shape::{self, LsmShape, ShapePlace, TableKeys, TableShape};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
@@ -61,18 +61,24 @@ fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
 ///
 /// If the policy has no job, this may return a read-triggered compaction. It is not part of any
 /// [`debt`] and does not slow writers.
-pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
-    let (policy, view) = (policy.strategy(), PickContext::new(shape, true));
-    let read_triggered = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
-    let mut job = pick_in(policy, &view).or_else(read_triggered)?;
-    cut(policy, shape, &mut job);
-    Some(job)
+pub fn pick<'a>(policy: impl Into<ActivePolicy<'a>>, shape: &LsmShape) -> Option<CompactionJob> {
+    let view = PickContext::new(shape, true);
+    policy.into().decide(|policy| {
+        let read_triggered =
+            || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
+        let mut job = pick_in(policy, &view).or_else(read_triggered)?;
+        cut(policy, shape, &mut job);
+        Some(job)
+    })
 }
 
 /// Estimates the bytes of input that must be rewritten until no compaction is due, including
 /// running jobs. Moves and drops cost nothing. Returns 0 when no compaction is due.
-pub fn debt(policy: &Policy, shape: &LsmShape) -> u64 {
-    let policy = policy.strategy();
+pub fn debt<'a>(policy: impl Into<ActivePolicy<'a>>, shape: &LsmShape) -> u64 {
+    policy.into().decide(|policy| debt_in(policy, shape))
+}
+
+fn debt_in(policy: &dyn Strategy, shape: &LsmShape) -> u64 {
     let mut view = PickContext::new(shape, false);
     let mut bytes = 0;
     // Sum the jobs that are due now. Only some policies can predict the jobs that follow from them.
@@ -95,9 +101,11 @@ pub fn debt(policy: &Policy, shape: &LsmShape) -> u64 {
 /// Returns the numbers of runs at which writes are slowed and stopped, to compare with
 /// `shape.runs.len()`. A tree that has reached the first number has a job that is running or can be
 /// picked.
-pub fn run_limits(policy: &Policy, shape: &LsmShape) -> (usize, usize) {
-    let slowdown_run_count = policy.strategy().slowdown_run_count(&PickContext::new(shape, false));
-    slowdown_run_count.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
+pub fn run_limits<'a>(policy: impl Into<ActivePolicy<'a>>, shape: &LsmShape) -> (usize, usize) {
+    let view = PickContext::new(shape, false);
+    let slowdown_run_count = policy.into().decide(|policy| policy.slowdown_run_count(&view));
+    let limits = |soft: usize| (soft, soft.saturating_mul(2).saturating_add(4));
+    slowdown_run_count.map_or((usize::MAX, usize::MAX), limits)
 }
 
 /// Error: a running job blocks [`manual`]. Call again when that job is done.
@@ -117,13 +125,21 @@ pub struct Blocked;
 ///
 /// # Errors
 /// [`Blocked`] if an input or a table in its range is busy.
-pub fn manual(
-    policy: &Policy,
+pub fn manual<'a>(
+    policy: impl Into<ActivePolicy<'a>>,
     shape: &LsmShape,
     range: Option<(&[u8], &[u8])>,
     is_up_to_date: &dyn Fn(&TableShape, u8) -> bool,
 ) -> Result<Option<CompactionJob>, Blocked> {
-    let policy = policy.strategy();
+    policy.into().decide(|policy| manual_in(policy, shape, range, is_up_to_date))
+}
+
+fn manual_in(
+    policy: &dyn Strategy,
+    shape: &LsmShape,
+    range: Option<(&[u8], &[u8])>,
+    is_up_to_date: &dyn Fn(&TableShape, u8) -> bool,
+) -> Result<Option<CompactionJob>, Blocked> {
     if !policy.merges() {
         return Ok(None);
     }

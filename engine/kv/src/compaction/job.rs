@@ -60,6 +60,8 @@ pub enum CompactionReason {
     BlobGarbage,
     /// Manual compaction.
     Manual,
+    /// A custom policy requested it.
+    CustomPolicy,
 }
 
 impl CompactionReason {
@@ -80,6 +82,7 @@ impl CompactionReason {
             CompactionReason::ReadTriggered => "read-triggered",
             CompactionReason::BlobGarbage => "blob-garbage",
             CompactionReason::Manual => "manual",
+            CompactionReason::CustomPolicy => "custom-policy",
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`policy`]: the compaction policies and their registry, one file each. They build on
 //!   [`describe`] (declaration of name and parameters), `strategy` (decisions) and `view` (shared
 //!   queries on a shape).
+//! - [`custom`]: interface of policies outside the engine, and the checks of their requests.
 //! - [`choose`]: picks the most urgent job and estimates the pending bytes. `deletes`, `expired`,
 //!   `readers` and `values` hold rules common to several policies. `adopt` finds the inputs of a
 //!   merge that need not be rewritten.
@@ -19,6 +20,7 @@
 
 mod adopt;
 pub mod choose;
+pub mod custom;
 mod deletes;
 pub mod describe;
 mod division;
@@ -37,6 +39,7 @@ mod values;
 mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
+pub use custom::ActivePolicy;
 pub use division::{least_flushed, marks_of_each, piece_ends, pieces_of};
 pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits};
 pub use job::{Action, CompactionInput, CompactionJob, CompactionReason, OutputSplits};

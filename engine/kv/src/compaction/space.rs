@@ -22,8 +22,8 @@
 //! - Old versions retained for snapshots, which do not count as live.
 
 use super::choose::run_limits;
+use super::custom::ActivePolicy;
 use super::job::{Action, CompactionJob};
-use super::policy::Policy;
 use super::shape::LsmShape;
 pub use super::strategy::SpaceBound;
 
@@ -38,7 +38,12 @@ pub fn one_copy(shape: &LsmShape) -> u64 {
 /// declares for one job at a time. A running compaction adds at most those bytes, and at most one
 /// copy of every key. A job that runs alone may always start, because without it the tree would
 /// only grow.
-pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &CompactionJob) -> bool {
+pub fn fits<'a>(
+    policy: impl Into<ActivePolicy<'a>>,
+    shape: &LsmShape,
+    merging: &[u64],
+    job: &CompactionJob,
+) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;
     }
@@ -48,10 +53,11 @@ pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &Compaction
 }
 
 /// Returns the bound that `policy` declares for a tree of the sizes in `shape`.
-pub fn space_bound(policy: &Policy, shape: &LsmShape) -> SpaceBound {
+pub fn space_bound<'a>(policy: impl Into<ActivePolicy<'a>>, shape: &LsmShape) -> SpaceBound {
+    let policy = policy.into();
     let memtable = shape.memtable_size;
     let flushed = (run_limits(policy, shape).1 as u64).saturating_mul(memtable);
-    policy.strategy().space(memtable, flushed)
+    policy.decide(|policy| policy.space(memtable, flushed))
 }
 
 #[cfg(test)]
@@ -60,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::compaction::choose::pick;
-    use crate::compaction::policy::Tiered;
+    use crate::compaction::policy::{Policy, Tiered};
     use crate::compaction::shape::{RunShape, TableShape};
 
     const MB: u64 = 1 << 20;

@@ -14,8 +14,8 @@
 
 use std::collections::HashSet;
 
+use super::custom::ActivePolicy;
 use super::job::{Action, CompactionJob};
-use super::policy::Policy;
 use super::shape::LsmShape;
 
 /// Returns the jobs that together do `job`, to be run one after another in key order. Returns the
@@ -29,10 +29,14 @@ use super::shape::LsmShape;
 ///
 /// A step has as many tables as overlap each other. If they have fewer bytes than a table, the step
 /// includes their neighbours.
-pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
+pub fn steps<'a>(
+    policy: impl Into<ActivePolicy<'a>>,
+    shape: &LsmShape,
+    job: CompactionJob,
+) -> Vec<CompactionJob> {
     if job.action != Action::Merge
         || shape.has_compaction_filter
-        || !policy.strategy().is_incremental()
+        || !policy.into().decide(|policy| policy.is_incremental())
     {
         return vec![job];
     }
@@ -81,6 +85,7 @@ mod tests {
 
     use super::*;
     use crate::compaction::job::{CompactionInput, CompactionReason, OutputSplits};
+    use crate::compaction::policy::Policy;
     use crate::compaction::shape::{RunShape, TableShape};
 
     /// Returns two runs of three aligned tables each, and the merge of all.

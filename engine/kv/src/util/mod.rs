@@ -9,6 +9,7 @@ mod debug;
 pub mod hash;
 pub(crate) mod lock;
 pub(crate) mod nested;
+pub(crate) mod panics;
 pub mod prefetch;
 pub(crate) mod rank;
 pub mod shared;

@@ -197,6 +197,10 @@ impl<'a> Runner<'a> {
     /// Makes the final comparison of all data.
     pub fn finish(&mut self) -> Outcome {
         self.verify()?;
+        for tree in self.open.trees.iter().flatten() {
+            let failure = tree.options().custom_policy.and_then(|p| p.failure().map(str::to_owned));
+            ensure(failure.is_none(), || format!("a random policy failed: {failure:?}"))?;
+        }
         self.close();
         self.open()?;
         (0..TREES).try_for_each(|t| self.full_scan(t))?;
@@ -495,7 +499,7 @@ impl<'a> Runner<'a> {
         if self.open.trees[tree].is_some() {
             self.variants[tree] = variant;
             let options = self.setup.tree_options(tree, variant);
-            let policy = options.policy.clone();
+            let (policy, custom) = (options.policy.clone(), options.custom_policy.clone());
             let handle = self.open.trees[tree].clone();
             let t = match handle.filter(|_| variant % 2 == 1) {
                 Some(t) => t,
@@ -511,7 +515,10 @@ impl<'a> Runner<'a> {
             };
             t.set_options(options)?;
             // Each open handle sees the change.
-            ensure(t.options().policy == policy, || "the policy was not changed".into())?;
+            let now = t.options();
+            ensure(now.policy == policy && now.custom_policy == custom, || {
+                "the policy was not changed".into()
+            })?;
             let (name, names) = (t.name(), t.db().tree_names());
             ensure(names.iter().any(|n| n == name), || {
                 format!("the tree {name} is not among {names:?}")

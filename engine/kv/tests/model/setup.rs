@@ -151,6 +151,7 @@ fn every_choice_is_drawn() {
             let o = s.tree_options(tree, 0);
             assert!(o.check().is_ok(), "{o:?}");
             met.insert(o.policy.description().name.to_owned());
+            met.insert(format!("custom policy {}", o.custom_policy.is_some()));
             met.extend([
                 format!("{:?}", o.compression),
                 format!("{:?}", o.filter),
@@ -169,5 +170,5 @@ fn every_choice_is_drawn() {
     }
     // Covers both values of each flag, three read modes, all policies, four compressions and four
     // filters. Also covers five block sizes and most of the eight kinds of stores.
-    assert!(met.len() >= 2 * 11 + 3 + Policy::ALL.len() + 4 + 4 + 5 + 4, "{met:?}");
+    assert!(met.len() >= 2 * 12 + 3 + Policy::ALL.len() + 4 + 4 + 5 + 4, "{met:?}");
 }

@@ -169,12 +169,11 @@ impl StoreProfile {
     /// # Errors
     /// Options that do not fit together.
     pub fn setup(&self, named: NamedPolicy, table: u64, scale: f64) -> Done<Setup> {
-        let options = TreeOptions {
-            policy: named.policy,
+        let options = named.set_in(TreeOptions {
             memtable_size: self.memtable as usize,
             table_size: table,
             ..TreeOptions::default()
-        };
+        });
         let content = ContentSize {
             key_len: self.entry.0,
             value: ValueSize::Fixed(self.entry.1),
@@ -203,7 +202,7 @@ impl StoreProfile {
             SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
                 .expiring((self.ttl * 1e6) as u64);
         let machine = self.machine_at(scale);
-        Ok(Setup { custom: named.custom, ..Setup::new(options, workload, machine) })
+        Ok(Setup::new(options, workload, machine))
     }
 
     /// Returns the same with the device, if one is given, with its capacity scaled.

@@ -633,7 +633,7 @@ impl CostModel {
                 None => machine.calm_rate(put_bytes),
             };
         }
-        let mut options = TreeOptions { policy: named.policy.clone(), ..options.clone() };
+        let mut options = named.set_in(options.clone());
         if named.ages && options.tombstone_age_secs == 0 {
             let nanos = ops as f64
                 * machine.interval(
@@ -644,7 +644,6 @@ impl CostModel {
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
         Ok(Setup {
-            custom: named.custom.clone(),
             ssd: self.machine.ssd(),
             exact: self.exact,
             picture,

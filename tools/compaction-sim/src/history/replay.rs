@@ -48,7 +48,7 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     for name in &args.policies {
         let mut setup = base.clone();
         let named = policy::parse(name, &base.options).map_err(Failure::new)?;
-        (setup.options.policy, setup.custom) = (named.policy, named.custom);
+        setup.options = named.set_in(setup.options);
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;

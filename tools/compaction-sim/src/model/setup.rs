@@ -6,16 +6,13 @@ use firn_kv::TreeOptions;
 
 use crate::model::machine::Machine;
 use crate::model::ssd::SsdShape;
-use crate::policy::custom::SimPolicy;
 use crate::workload::SimWorkload;
 
 /// Everything that defines a simulation.
 #[derive(Clone)]
 pub struct Setup {
-    /// Options of the tree.
+    /// Options of the tree, with its policy.
     pub options: TreeOptions,
-    /// A policy outside the engine, instead of that of the options.
-    pub custom: Option<Arc<dyn SimPolicy>>,
     /// The workload.
     pub workload: SimWorkload,
     /// The machine.
@@ -36,7 +33,6 @@ impl Setup {
     pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
         Setup {
             options,
-            custom: None,
             workload,
             machine,
             flush_factors: Arc::default(),

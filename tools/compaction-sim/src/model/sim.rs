@@ -18,7 +18,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, CompactionJob, LsmShape, RunShape, least_flushed, pieces_of,
+    Action, ActivePolicy, CompactionJob, LsmShape, RunShape, fits, least_flushed, pick, pieces_of,
+    run_limits, steps,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
@@ -38,7 +39,6 @@ use crate::model::slowdown::SimSlowdown;
 use crate::model::ssd::Ssd;
 use crate::model::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
 use crate::model::summary::RunSummary;
-use crate::policy::custom::SimPolicy;
 
 /// Interval, in nanoseconds, at which a time-driven policy is called while there are no other
 /// events: that of the engine's idle workers.
@@ -151,13 +151,22 @@ impl<'a, S: SimStore> Sim<'a, S> {
         &self.setup.machine
     }
 
-    fn policy(&self) -> &'a dyn SimPolicy {
-        self.setup.custom.as_deref().unwrap_or(&self.setup.options.policy)
+    fn policy(&self) -> ActivePolicy<'a> {
+        self.setup.options.active_policy()
+    }
+
+    /// Ends the simulation if its custom policy has failed: the engine goes on with the stored one.
+    fn check_policy(&self) -> Result<()> {
+        let custom = self.setup.options.custom_policy.as_ref();
+        match custom.and_then(|custom| Some((custom.name(), custom.failure()?))) {
+            Some((name, reason)) => Err(refused(format!("{name}: {reason}"))),
+            None => Ok(()),
+        }
     }
 
     /// Reports whether the policy may want a job only because time has passed.
     fn is_clocked(&self) -> bool {
-        self.options.tombstone_age_secs > 0 || self.policy().is_clocked()
+        self.options.tombstone_age_secs > 0 || self.policy().ages()
     }
 
     fn wall(&self) -> u64 {
@@ -170,9 +179,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         } else {
             self.run_threaded(progress)
         }?;
-        if let Some(why) = self.policy().failed() {
-            return Err(refused(why));
-        }
+        self.check_policy()?;
         self.meter.outcome.ops_per_second =
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
         if cfg!(debug_assertions) {
@@ -494,8 +501,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let merging: Vec<u64> =
             self.running.jobs.iter().map(|r| r.most).filter(|&bytes| bytes > 0).collect();
         let policy = self.policy();
-        let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
-        let Some(job) = policy.choose(&self.shape).filter(has_room) else {
+        let has_room = |job: &CompactionJob| fits(policy, &self.shape, &merging, job);
+        let job = pick(policy, &self.shape).filter(has_room);
+        self.check_policy()?;
+        let Some(job) = job else {
             // A job without room waits for another to end, and that changes the shape.
             self.dirty = false;
             return Ok(None);
@@ -503,13 +512,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
         // The policy checks the job that it returns.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let filter_bits = self.filters.merged(&self.shape.runs, &job);
-        let (mut steps, mut most) = (VecDeque::new(), 0);
-        for job in self.policy().steps(&self.shape, job).into_iter().rev() {
+        let (mut parts, mut most) = (VecDeque::new(), 0);
+        for job in steps(policy, &self.shape, job).into_iter().rev() {
             most = job.rewritten(&self.shape).max(most);
             mark(&mut self.shape, &job, true);
-            steps.push_front(SimStep { job, most });
+            parts.push_front(SimStep { job, most });
         }
-        self.next_step(steps, HashSet::new(), filter_bits)
+        self.next_step(parts, HashSet::new(), filter_bits)
     }
 
     /// Starts the first of these steps, if nothing blocks it. The inputs of all steps are marked as
@@ -658,7 +667,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.check_change();
         }
         self.dirty = true;
-        self.slowdown.runs_changed(self.policy().limits(&self.shape), self.shape.runs.len());
+        self.slowdown.runs_changed(run_limits(self.policy(), &self.shape), self.shape.runs.len());
         let (seconds, bytes) = (self.now / 1e9, self.bytes + self.values.bytes());
         let making = self.running.making();
         let (shape, filters) = (&self.shape, &self.filters);

@@ -23,18 +23,14 @@
 //! *Coldest* uses writes: the engine does not count reads per table. Round robin stores no cursor:
 //! it continues after the last written range of the next level.
 
-pub mod custom;
 pub mod script;
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
-use firn_kv::policy::Movement;
-use firn_kv::policy::{Leveled, Unified};
+use firn_kv::policy::{CustomPolicy, Leveled, Movement, Unified};
 use firn_kv::{Policy, TreeOptions};
 
-use crate::policy::custom::SimPolicy;
 use crate::policy::script::ScriptPolicy;
 
 /// The ten strategies, in the paper's order.
@@ -48,10 +44,17 @@ pub struct NamedPolicy {
     pub name: String,
     /// The engine's policy.
     pub policy: Policy,
-    /// A policy outside the engine, used instead.
-    pub custom: Option<Arc<dyn SimPolicy>>,
+    /// A custom policy, used instead.
+    pub custom: Option<CustomPolicy>,
     /// Whether to bound the age of deletes although the tree's options do not.
     pub ages: bool,
+}
+
+impl NamedPolicy {
+    /// Returns these options with the policy.
+    pub fn set_in(&self, options: TreeOptions) -> TreeOptions {
+        TreeOptions { policy: self.policy.clone(), custom_policy: self.custom.clone(), ..options }
+    }
 }
 
 /// Parses a policy, a strategy or, as `script:FILE`, a script. `of` has the sizes that a strategy
@@ -63,7 +66,7 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     let (name, ratio) =
         text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
     if let ("script", Some(path)) = (name, ratio) {
-        let custom = Some(Arc::new(script(Path::new(path))?) as Arc<dyn SimPolicy>);
+        let custom = Some(CustomPolicy::new(script(Path::new(path))?));
         return Ok(NamedPolicy {
             name: text.to_owned(),
             policy: of.policy.clone(),

@@ -1,6 +1,6 @@
 //! A policy as a script in rhai, to try one without a compiler.
 //!
-//! The script has a function `requests(runs, tree)` that returns an array of compactions, the most
+//! The script has a function `compactions(runs, tree)` that returns an array of compactions, the most
 //! urgent first. `runs` are the sorted runs, newest first. Each is a map of `level`, `size` and
 //! `entries`, and `tables`, an array of maps of `size`, `entries`, `deletes` and `age` (seconds
 //! since its newest entry was flushed). `tree` is a map of `memtable`, `table` (sizes in bytes),
@@ -19,10 +19,8 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use firn_kv::internals::compaction::{CompactionJob, LsmShape, RunShape, TableShape};
+use firn_kv::policy::{CompactionPolicy, CompactionRequest, LsmShape, RunShape, TableShape};
 use rhai::{AST, Array, Dynamic, Engine, Map, Scope};
-
-use crate::policy::custom::{CompactionRequest, SimPolicy};
 
 /// Maximum steps of one call.
 const MAX_STEPS: u64 = 5_000_000;
@@ -132,47 +130,37 @@ impl ScriptPolicy {
     }
 }
 
-impl SimPolicy for ScriptPolicy {
-    /// Returns the job of the first entry that can start. An entry that could not start even if no
-    /// job ran is an error of the script, and stops it.
-    fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
-        if self.failed().is_some() {
+impl CompactionPolicy for ScriptPolicy {
+    fn name(&self) -> &str {
+        "script"
+    }
+
+    fn requests(&self, shape: &LsmShape) -> Vec<CompactionRequest> {
+        self.read_requests(shape).unwrap_or_else(|why| {
+            self.fail(why);
+            Vec::new()
+        })
+    }
+
+    fn max_runs(&self, shape: &LsmShape) -> Option<usize> {
+        if !self.has_limit() {
             return None;
         }
-        let requests = self.read_requests(shape).map_err(|why| self.fail(why)).ok()?;
-        for (i, request) in requests.iter().enumerate() {
-            match request.job(shape) {
-                Ok(job) => return Some(job),
-                Err(_) if shape.tables().any(|t| t.busy) => {}
-                Err(why) => self.fail(format!("entry {i}: {why}")),
-            }
-        }
-        None
-    }
-
-    fn limits(&self, shape: &LsmShape) -> (usize, usize) {
-        if !self.has_limit() {
-            return (usize::MAX, usize::MAX);
-        }
         match self.call::<i64>("most_runs", vec![tree_map(shape).into()]) {
-            Ok(most) => {
-                let soft = usize::try_from(most).unwrap_or(0);
-                (soft, soft.saturating_mul(2).saturating_add(4))
-            }
+            Ok(most) => Some(usize::try_from(most).unwrap_or(0)),
             Err(why) => {
                 self.fail(why);
-                (usize::MAX, usize::MAX)
+                None
             }
         }
     }
 
-    fn is_clocked(&self) -> bool {
+    fn is_time_dependent(&self) -> bool {
         true
     }
 
-    fn failed(&self) -> Option<String> {
-        let failure = self.failure.lock().unwrap_or_else(|e| e.into_inner());
-        failure.as_ref().map(|why| format!("the script: {why}"))
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 }
 
@@ -251,6 +239,9 @@ fn request_of(request: &Map) -> Result<CompactionRequest, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use firn_kv::TreeOptions;
+    use firn_kv::internals::compaction::pick;
+    use firn_kv::policy::CustomPolicy;
 
     #[test]
     fn what_is_wrong_with_a_script_is_said() {
@@ -271,14 +262,16 @@ mod tests {
             ("[#{ from: 0, to: 0, level: 300 }]", "entry 0: level 300 is too deep"),
             ("[#{ from: 0, to: -1 }]", "entry 0: to is -1"),
             ("[#{ from: 0, to: 1, mode: 2 }]", "is no entry of a merge"),
-            ("[#{ from: 0, to: 1 }]", "entry 0: runs 0 to 1 of 0 are none"),
+            ("[#{ from: 0, to: 1 }]", "request 0: runs 0 to 1 of 0 do not exist"),
             ("runs[9]", "compactions: "),
             ("let a = []; loop { a.push(1) }", "compactions: "),
         ] {
             let script = format!("fn compactions(runs, tree) {{ {body} }}");
-            let policy = ScriptPolicy::read(&script).unwrap();
-            assert_eq!(policy.choose(&LsmShape::default()), None);
-            let failed = policy.failed().unwrap_or_default();
+            let policy = CustomPolicy::new(ScriptPolicy::read(&script).unwrap());
+            let options =
+                TreeOptions { custom_policy: Some(policy.clone()), ..TreeOptions::default() };
+            assert_eq!(pick(options.active_policy(), &LsmShape::default()), None);
+            let failed = policy.failure().unwrap_or_default();
             assert!(failed.contains(said), "{body}: {failed}");
         }
     }

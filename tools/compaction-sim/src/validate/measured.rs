@@ -142,13 +142,7 @@ impl Drop for OwnDir {
 fn tree_options(d: &WorkloadDescription) -> Done<TreeOptions> {
     let options = workload::tree_options(&d.store)?;
     let named = policy::parse(&d.store.policy, &options).map_err(Failure::new)?;
-    if named.custom.is_some() {
-        return Err(Failure::with_next(
-            format!("the engine has no policy {}", d.store.policy),
-            "name one of the engine's: compaction-sim --help lists them",
-        ));
-    }
-    Ok(TreeOptions { policy: named.policy, ..options })
+    Ok(named.set_in(options))
 }
 
 /// Runs a description on a new store until all work is done, and returns the store's event log.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{CompactionFilter, FilterPrefix, MergeOperator, Summary};
 use crate::base::key::MAX_VALUE_LEN;
-use crate::compaction::policy::{Policy, PolicyError};
+use crate::compaction::ActivePolicy;
+use crate::compaction::policy::{CustomPolicy, Policy, PolicyError};
 
 /// Error text of a build without zstd that must read or write zstd blocks.
 pub(crate) const NO_ZSTD: &str =
@@ -170,6 +171,16 @@ pub struct TreeOptions {
     pub blob_gc_percent: u8,
     /// Compaction policy.
     pub policy: Policy,
+    /// Compaction policy outside the engine, which decides instead of [`policy`]. Default: none.
+    ///
+    /// The manifest does not store it. `policy` decides if a program opens the tree without it, or
+    /// if it fails ([`CustomPolicy::failure`]). On an open tree, [`Db::tree`] without it changes
+    /// nothing, and [`Tree::set_options`] without it removes it.
+    ///
+    /// [`policy`]: TreeOptions::policy
+    /// [`Db::tree`]: crate::Db::tree
+    /// [`Tree::set_options`]: crate::Tree::set_options
+    pub custom_policy: Option<CustomPolicy>,
     /// Maximum age of a tombstone in seconds before it must be compacted to the bottom level. 0
     /// (the default) sets no limit. `TimeWindow` observes it within a window only, `Fifo` not at
     /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a
@@ -204,6 +215,7 @@ impl Default for TreeOptions {
             blob_threshold: 0,
             blob_gc_percent: 30,
             policy: Policy::default(),
+            custom_policy: None,
             tombstone_age_secs: 0,
             merge_operator: None,
             compaction_filter: None,
@@ -226,6 +238,7 @@ impl fmt::Debug for TreeOptions {
             .field("blob_threshold", &self.blob_threshold)
             .field("blob_gc_percent", &self.blob_gc_percent)
             .field("policy", &self.policy)
+            .field("custom_policy", &self.custom_policy)
             .field("tombstone_age_secs", &self.tombstone_age_secs)
             .field("merge_operator", &self.merge_operator.as_ref().map(|h| h.name().to_owned()))
             .field(
@@ -248,6 +261,12 @@ pub(super) fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: 
 }
 
 impl TreeOptions {
+    /// Returns the policy that decides: the custom one, or else the stored one.
+    #[doc(hidden)]
+    pub fn active_policy(&self) -> ActivePolicy<'_> {
+        ActivePolicy::new(&self.policy, self.custom_policy.as_ref())
+    }
+
     /// Returns the compression of tables at `level`.
     #[doc(hidden)]
     pub fn compression_at(&self, level: usize) -> Compression {

@@ -42,11 +42,14 @@ mod universal;
 use std::fmt;
 use std::str::FromStr;
 
+pub use super::custom::{CompactionPolicy, CompactionRequest, CustomPolicy};
 use super::describe::DescribedPolicy;
 pub use super::describe::{
     Description, Param, ParameterKind, ParameterValue, PolicyError, size, size_text,
 };
+pub use super::shape::{LsmShape, RunShape, ShapePlace};
 use super::strategy::Strategy;
+pub use super::tables::{RunTables, TableShape};
 pub use leveled::Movement;
 
 macro_rules! registry {

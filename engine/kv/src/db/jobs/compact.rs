@@ -165,10 +165,12 @@ impl Claimed {
 /// Claims the most urgent job of a tree and marks its tables busy. Also returns `None` when the
 /// job has to wait for space until another is done.
 pub fn claim(db: &DbInner, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
-    claim_by(db, tree, Holder::Background, |options, shape, merging| {
+    let claimed = claim_by(db, tree, Holder::Background, |options, shape, merging| {
         Ok(pick::pick_compaction(&db.versions, options, shape)
-            .filter(|job| fits(&options.policy, shape, merging, job)))
-    })
+            .filter(|job| fits(options.active_policy(), shape, merging, job)))
+    });
+    pick::report_policy(&db.observer, tree);
+    claimed
 }
 
 /// Claims the job that `choose` returns, and marks its tables busy for the holder. `choose`
@@ -202,7 +204,7 @@ pub fn claim_by(
     // Computed for the job as a whole: the outputs of its steps become one run.
     let merges = job.action == Action::Merge;
     let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
-    let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
+    let mut steps: Vec<ClaimedStep> = steps(view.options.active_policy(), &shape, job)
         .into_iter()
         .map(|job| ClaimedStep { most: job.rewritten(&shape), job, filter_bits })
         .collect();

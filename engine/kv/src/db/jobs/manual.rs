@@ -101,7 +101,7 @@ fn whole(
         let table = handle.and_then(|handle| handle.table().ok());
         table.is_some_and(|table| is_up_to_date(table, options, format, level))
     };
-    manual(&options.policy, shape, range, &up_to_date)
+    manual(options.active_policy(), shape, range, &up_to_date)
 }
 
 /// Reports whether a compaction into `level` would write this table unchanged. The table must

@@ -7,10 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::error::Error;
+use crate::base::events::Event;
 use crate::base::options::TreeOptions;
 use crate::compaction::{
     Action, CompactionJob, CompactionReason, LsmShape, TableShape, pick, pressure, run_limits,
 };
+use crate::db::observe::Observer;
 use crate::db::versions::VersionSet;
 use crate::db::write::slowdown;
 use crate::iterator::table_handle::TableHandle;
@@ -84,7 +86,7 @@ pub fn pick_compaction(
         job.action == Action::Drop
             && versions.snapshots().may_be_seen(tables.map(|t| t.min_seq).min())
     };
-    let job = pick(&options.policy, shape)?;
+    let job = pick(options.active_policy(), shape)?;
     if !is_seen(&job) {
         return Some(job);
     }
@@ -93,7 +95,7 @@ pub fn pick_compaction(
     }
     let mut unexpired = shape.clone();
     unexpired.change(|t| t.expires_micros.is_some(), |t| t.expires_micros = None);
-    pick(&options.policy, &unexpired).filter(|job| !is_seen(job))
+    pick(options.active_policy(), &unexpired).filter(|job| !is_seen(job))
 }
 
 /// Returns the position of a tree between the soft and hard limits of runs of its policy: 0 is at
@@ -102,7 +104,7 @@ pub fn tree_pressure(db: &DbInner, tree: &TreeInner) -> f64 {
     let files = tree.files.lock();
     let view = tree.view.load_full();
     let shape = tree_shape(db, &view, &files);
-    pressure(run_limits(&view.options.policy, &shape), shape.runs.len())
+    pressure(run_limits(view.options.active_policy(), &shape), shape.runs.len())
 }
 
 /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
@@ -120,6 +122,22 @@ pub fn tables_changed(db: &DbInner, tree: &TreeInner) {
     }
     // Under the lock, so that begin and end events are reported in order.
     slowdown::set_slowdown(&db.scheduler, tree, pressed.values().copied().fold(0.0, f64::max));
+    drop(pressed);
+    report_policy(&db.observer, tree);
+}
+
+/// Reports the failure of the tree's custom policy as an event, once.
+pub fn report_policy(observer: &Observer, tree: &TreeInner) {
+    let options = tree.view.load_full().options.clone();
+    if let Some(custom) = &options.custom_policy
+        && let Some(reason) = custom.take_failure()
+    {
+        observer.note(|| Event::PolicyFailed {
+            tree: tree.name.clone(),
+            policy: custom.name().to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
 }
 
 /// Calls workers if one of these trees needs a compaction, or will need one as time passes.
@@ -144,7 +162,7 @@ pub fn call_workers_for_any(db: &DbInner) {
 pub fn can_age(_db: &DbInner, tree: &TreeInner) -> bool {
     let view = tree.view.load_full();
     let o = &view.options;
-    (o.policy.ages() || o.tombstone_age_secs > 0 || o.compaction_filter.is_some())
+    (o.active_policy().ages() || o.tombstone_age_secs > 0 || o.compaction_filter.is_some())
         && !view.version.runs.is_empty()
 }
 
@@ -173,7 +191,7 @@ fn expires_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     let (Some(purge), Some(_)) = (&options.compaction_filter, &options.summary) else {
         return None;
     };
-    if t.opened().is_none() && !options.policy.expires() {
+    if t.opened().is_none() && !options.active_policy().expires() {
         return None;
     }
     // An unreadable table is not dropped; reads report the error. Neither is a table whose hook

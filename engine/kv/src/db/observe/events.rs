@@ -252,12 +252,18 @@ fn line(event: &Event, at: u64) -> Option<String> {
                 .num("records_beyond", *records_beyond)
         }
         Event::TreeCreated { tree, id } => new("tree").str("tree", tree).num("id", u64::from(*id)),
-        Event::TreeOpened { tree, options } => new("tree")
-            .str("tree", tree)
-            .str("policy", &options.policy.to_string())
-            .num("table_size", options.table_size)
-            .num("memtable_size", options.memtable_size as u64)
-            .num("tombstone_age_secs", options.tombstone_age_secs),
+        Event::TreeOpened { tree, options } => {
+            let line = new("tree")
+                .str("tree", tree)
+                .str("policy", &options.policy.to_string())
+                .num("table_size", options.table_size)
+                .num("memtable_size", options.memtable_size as u64)
+                .num("tombstone_age_secs", options.tombstone_age_secs);
+            match &options.custom_policy {
+                Some(custom) => line.str("custom_policy", custom.name()),
+                None => line,
+            }
+        }
         Event::TreeDropped { tree, id } => {
             new("tree dropped").str("tree", tree).num("id", u64::from(*id))
         }
@@ -273,6 +279,9 @@ fn line(event: &Event, at: u64) -> Option<String> {
             new("drop").str("tree", tree).list("removed", removed)
         }
         Event::CheckpointMade { dir } => new("checkpoint").str("dir", &dir.display().to_string()),
+        Event::PolicyFailed { tree, policy, reason } => {
+            new("policy failed").str("tree", tree).str("policy", policy).str("reason", reason)
+        }
         Event::Postponed { error } => new("postponed").str("error", &error.to_string()),
         Event::BecameReadOnly { error } => new("read only").str("error", &error.to_string()),
         Event::FlushBegun { .. }

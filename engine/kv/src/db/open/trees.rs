@@ -62,6 +62,7 @@ fn is_same(a: &TreeOptions, b: &TreeOptions) -> bool {
         }
     }
     PersistedOptions::of(a) == PersistedOptions::of(b)
+        && a.custom_policy == b.custom_policy
         && is_one(&a.merge_operator, &b.merge_operator)
         && is_one(&a.compaction_filter, &b.compaction_filter)
         && is_one(&a.summary, &b.summary)
@@ -236,9 +237,15 @@ pub fn report_options(observer: &Observer, t: &TreeInner) {
 }
 
 /// Opens a tree with the hooks of `hooks`, with which it must have been written, and with its stored
-/// options.
+/// options. A custom policy in force stays unless `hooks` has another one.
 pub fn attach_hooks(db: &DbInner, t: &TreeInner, hooks: &TreeOptions) -> Result<()> {
-    change_options(db, t, |stored| stored.with_hooks_of(hooks), false)
+    let change = |stored: &PersistedOptions| {
+        let mut options = stored.with_hooks_of(hooks);
+        let current = || t.view.load_full().options.custom_policy.clone();
+        options.custom_policy = options.custom_policy.or_else(current);
+        options
+    };
+    change_options(db, t, change, false)
 }
 
 /// Applies the options that `change` returns for the stored ones. The hooks must be those with which

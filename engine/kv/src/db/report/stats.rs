@@ -316,9 +316,9 @@ fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeSta
         memtable_bytes: view.memtables().map(|m| m.mem.used() as u64).sum(),
         sealed: view.sealed.len(),
         runs: view.version.runs.iter().map(run).collect(),
-        debt: crate::compaction::debt(&view.options.policy, &shape),
+        debt: crate::compaction::debt(view.options.active_policy(), &shape),
         space: Space { live: shape.size() + values.size, pinned, writing },
-        bound: Some(space_bound(&view.options.policy, &shape)),
+        bound: Some(space_bound(view.options.active_policy(), &shape)),
         live_bytes: one_copy(&shape),
         reads: view.reads.report(),
         blobs: BlobStats {

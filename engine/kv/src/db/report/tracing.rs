@@ -170,6 +170,9 @@ impl Listener for TracingListener {
             Event::CheckpointMade { dir } => {
                 info!(target: "firn", dir = %dir.display(), "a checkpoint has been made")
             }
+            Event::PolicyFailed { tree, policy, reason } => {
+                warn!(target: "firn", tree, policy, reason, "a custom policy failed: the stored policy decides");
+            }
             Event::Postponed { error } => {
                 warn!(target: "firn", %error, "background work lacks something, and is tried again")
             }
