@@ -7,6 +7,7 @@
 //! so that key `i` has position `i` × 2^64 / `keys`; a hashed key is its own position.
 
 pub mod choice;
+pub(crate) mod compressed;
 mod rocksdb_trace;
 pub mod sketch;
 pub mod trace;

@@ -164,7 +164,9 @@ impl TraceReader<'_> {
         self.key.extend_from_slice(&family.to_be_bytes());
         self.key.extend_from_slice(key);
         let (key_len, seconds) = (key.len(), Some(seconds));
-        self.sketcher.take(&TraceLine { op, key: &self.key, key_len, value_len, seconds });
+        let key = &self.key;
+        let line = TraceLine { op, key, key_len, value_len, seconds, ..TraceLine::default() };
+        self.sketcher.take(&line);
     }
 
     fn write(&mut self, fields: &mut TraceFields<'_>, mapped: bool, seconds: f64) -> Option<()> {

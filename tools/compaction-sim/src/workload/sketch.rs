@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::model::size::{ContentSize, mean_len};
 use crate::report::text::seconds;
 use crate::workload::SimPhase;
-use firn_workload::{Distribution, ValueSize};
+use firn_workload::{Distribution, Extent, OperationMix, ValueSize, WorkloadDescription};
 
 /// Maximum number of watched keys.
 const MOST_KEYS: usize = 1 << 18;
@@ -27,11 +27,13 @@ const REPEATS: (u32, u32) = (64, 256);
 pub(crate) const LEAST_SKEW: f64 = 0.2;
 /// The largest skew: that of [`Distribution::Zipfian`] is below 1.
 pub(crate) const MOST_SKEW: f64 = 0.999;
+/// Maximum repetitions in a line.
+const MOST_COUNT: u64 = 1 << 20;
 /// Maximum ratio of all keys to hit keys: a larger one has no noticeable effect.
 const MOST_UNHIT: f64 = 1e4;
 
 /// Kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TraceOp {
     Put,
     Delete,
@@ -39,6 +41,7 @@ pub(crate) enum TraceOp {
     Read,
     /// The beginning of a scan.
     Scan,
+    #[default]
     Other,
 }
 
@@ -49,6 +52,24 @@ pub(crate) struct TraceLine<'a> {
     pub(crate) key_len: usize,
     pub(crate) value_len: u64,
     pub(crate) seconds: Option<f64>,
+    /// Number of equal operations.
+    pub(crate) count: u64,
+    /// Seconds until a put expires; 0 for never.
+    pub(crate) ttl_secs: u64,
+}
+
+impl Default for TraceLine<'_> {
+    fn default() -> Self {
+        TraceLine {
+            op: TraceOp::Other,
+            key: b"",
+            key_len: 0,
+            value_len: 0,
+            seconds: None,
+            count: 1,
+            ttl_secs: 0,
+        }
+    }
 }
 
 /// Summary of a trace.
@@ -85,6 +106,10 @@ pub struct TraceSketch {
     pub value_len: (usize, usize),
     /// Seconds from its first operation to its last, if it has times.
     pub seconds: Option<f64>,
+    /// Number of puts that expire.
+    pub expiring: u64,
+    /// Mean seconds until these expire.
+    pub ttl_secs: u64,
 }
 
 /// A watched key: operations on it after the load, and whether the load had it.
@@ -111,15 +136,16 @@ impl KeyWatch {
         (key.trailing_zeros() >= self.shift).then(|| self.keys.contains_key(&key))
     }
 
-    fn take(&mut self, key: u64, loading: bool) {
-        self.all += u64::from(!loading);
+    fn take(&mut self, key: u64, loading: bool, count: u64) {
+        let counted = if loading { 0 } else { count };
+        self.all += counted;
         if self.seen(key).is_none() {
             return;
         }
         let of = self.keys.entry(key).or_default();
         of.loaded |= loading;
-        of.times += u64::from(!loading);
-        self.watched += u64::from(!loading);
+        of.times += counted;
+        self.watched += counted;
         if self.keys.len() > MOST_KEYS {
             self.shift += 1;
             let shift = self.shift;
@@ -172,6 +198,8 @@ pub(crate) struct Sketcher {
     /// Count, sum and sum of squares of the values' lengths.
     values: [f64; 3],
     times: Option<(f64, f64)>,
+    /// Sum of the times to live.
+    ttls: f64,
 }
 
 fn hash(key: &[u8]) -> u64 {
@@ -188,24 +216,32 @@ impl Sketcher {
             let (first, last) = self.times.unwrap_or((t, t));
             self.times = Some((first.min(t), last.max(t)));
         }
+        // Sums of counts fit: a line that says more counts as this many.
+        let count = line.count.min(MOST_COUNT);
+        let times = count as f64;
         match line.op {
-            TraceOp::Put | TraceOp::Delete => self.sketch.writes += 1,
+            TraceOp::Put | TraceOp::Delete => self.sketch.writes += count,
             TraceOp::Read => {
-                self.sketch.reads += 1;
-                self.key_bytes += line.key_len as f64;
-                return self.read.take(hash(line.key), false);
+                self.sketch.reads += count;
+                self.key_bytes += line.key_len as f64 * times;
+                return self.read.take(hash(line.key), false, count);
             }
-            TraceOp::Scan => return self.sketch.scans += 1,
-            TraceOp::Other => return self.sketch.others += 1,
+            TraceOp::Scan => return self.sketch.scans += count,
+            TraceOp::Other => return self.sketch.others += count,
         }
-        self.key_bytes += line.key_len as f64;
+        self.key_bytes += line.key_len as f64 * times;
         if line.op == TraceOp::Delete {
-            self.sketch.deletes += 1;
+            self.sketch.deletes += count;
         } else {
             let n = line.value_len as f64;
-            self.values = [self.values[0] + 1.0, self.values[1] + n, self.values[2] + n * n];
+            let [puts, sum, squares] = self.values;
+            self.values = [puts + times, sum + n * times, squares + n * n * times];
+            if line.ttl_secs > 0 {
+                self.sketch.expiring += count;
+                self.ttls += line.ttl_secs as f64 * times;
+            }
         }
-        if line.key > &self.highest[..] || self.sketch.writes == 1 {
+        if line.key > &self.highest[..] || self.sketch.writes == count {
             self.highest.clear();
             self.highest.extend_from_slice(line.key);
             self.behind += 1;
@@ -219,8 +255,8 @@ impl Sketcher {
             }
             self.load_is_over = self.repeated >= REPEATS.0;
         }
-        self.sketch.load += u64::from(!self.load_is_over);
-        self.written.take(h, !self.load_is_over);
+        self.sketch.load += if self.load_is_over { 0 } else { count };
+        self.written.take(h, !self.load_is_over, count);
     }
 
     pub(crate) fn end(mut self) -> TraceSketch {
@@ -235,6 +271,7 @@ impl Sketcher {
             s.value_len = ((mean - spread).round() as usize, (mean + spread).round() as usize);
         }
         s.seconds = self.times.map(|(first, last)| last - first).filter(|s| *s > 0.0);
+        s.ttl_secs = (self.ttls / s.expiring.max(1) as f64).round() as u64;
         (s.keys, s.skew) = self.written.choice();
         (s.read_keys, s.read_skew) = self.read.choice();
         s
@@ -336,6 +373,58 @@ impl TraceSketch {
         (keys, phases)
     }
 
+    /// Returns an equivalent workload for the engine and the simulator that puts about `most` bytes
+    /// of keys and values, or fewer if the trace has fewer. A larger trace is scaled down: keys and
+    /// operations by the same factor.
+    ///
+    /// # Errors
+    /// If the trace has no write.
+    pub fn description(&self, most: u64) -> Result<WorkloadDescription, String> {
+        if self.writes == 0 {
+            return Err("the trace has no write: there is nothing to compact".to_owned());
+        }
+        let (lo, hi) = self.value_len;
+        let puts = (self.writes - self.deletes) as f64;
+        let key_size = self.key_len.max(8);
+        let bytes = puts * (mean_len(self.value_len) + key_size as f64);
+        let factor = (most as f64 / bytes.max(1.0)).min(1.0);
+        let scaled = |n: f64| (n * factor).round().max(1.0) as u64;
+        let (keys, phases) = self.phases();
+        let mut d = WorkloadDescription {
+            about: format!(
+                "A trace of {} writes and {} reads, as its summary",
+                count(self.writes),
+                count(self.reads + self.scans)
+            ),
+            keys: scaled(keys as f64),
+            key_size,
+            value_size: Some(ValueSize::Uniform(lo, hi)),
+            ..WorkloadDescription::default()
+        };
+        let last = phases.len().saturating_sub(1);
+        let mut steps = vec![];
+        for (i, phase) in phases.iter().enumerate() {
+            let name = if i < last { "load" } else { "trace" };
+            // The reads belong to the phase after the load.
+            let reads = |n: u64| if i == last { n as f64 / phase.ops as f64 } else { 0.0 };
+            let (gets, scans) = (reads(self.reads), reads(self.scans));
+            let mix = OperationMix {
+                operations: Extent::Operations(scaled(phase.ops as f64 * (1.0 + gets + scans))),
+                distribution: phase.order,
+                puts: 1.0 - phase.deletes,
+                deletes: phase.deletes,
+                gets,
+                scans,
+                ..OperationMix::default()
+            };
+            d.phase.insert(name.to_owned(), mix);
+            steps.push(name);
+        }
+        d.steps = steps.join(", wait, ");
+        d.check()?;
+        Ok(d)
+    }
+
     /// Returns the properties of its keys and values; those that a trace lacks come from `other`.
     pub fn content(&self, other: ContentSize) -> ContentSize {
         let (lo, hi) = self.value_len;
@@ -371,6 +460,10 @@ impl TraceSketch {
             line("skew of their choice (Zipfian)", format!("{:.2}", self.read_skew));
         }
         line("bytes of a key", self.key_len.to_string());
+        if self.expiring > 0 {
+            let after = seconds(self.ttl_secs as f64);
+            line("puts that expire", format!("{}, after {after} on average", count(self.expiring)));
+        }
         if let Some(took) = self.seconds {
             line("time", seconds(took));
             line("lookups a second", rate(self.reads as f64 / took));
@@ -405,6 +498,9 @@ impl TraceSketch {
         if let Some(ingest) = self.ingest() {
             text += &format!(" --ingest {}", ingest as u64);
         }
+        if self.expiring * 2 > self.writes - self.deletes {
+            text += &format!(" --ttl-secs {}", self.ttl_secs.max(1));
+        }
         text
     }
 }
@@ -422,6 +518,7 @@ mod tests {
             key_len: usize::MAX,
             value_len: u64::MAX,
             seconds: Some(seconds),
+            ..TraceLine::default()
         };
         s.take(&line(0.0));
         s.take(&line(1.0));
@@ -442,7 +539,7 @@ mod tests {
                 key: &key,
                 key_len: 8,
                 value_len: 1,
-                seconds: None,
+                ..TraceLine::default()
             });
             assert!(s.written.keys.len() <= MOST_KEYS);
         }

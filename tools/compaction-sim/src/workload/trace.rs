@@ -2,7 +2,7 @@
 //! [`TraceSketch`].
 //!
 //! The header identifies RocksDB's binary traces, of queries and of blocks. The first matching line
-//! identifies one of four text forms:
+//! identifies one of five text forms:
 //! - CSV with a header that names `key`, and may name `op` (put by default), `value_size` in bytes
 //!   and `time` in seconds; fields have no quotes;
 //! - the output of RocksDB's `trace_analyzer -convert_to_human_readable_trace` for a query trace:
@@ -11,7 +11,15 @@
 //! - the output of its `block_cache_trace_analyzer -human_readable_trace_file_path` for a trace of
 //!   blocks: 21 columns without a header, microseconds first. It contains only lookups, and each
 //!   counts once, however many blocks it reads;
-//! - the output of YCSB's `basic` binding: `UPDATE usertable user42 [ field0=... ]`.
+//! - the output of YCSB's `basic` binding: `UPDATE usertable user42 [ field0=... ]`;
+//! - Twitter's cache traces: seven columns without a header, `timestamp,key,key size,value
+//!   size,client,operation,TTL`. A key may contain commas.
+//!
+//! The CSV files of Meta's CacheLib are CSV with a header: `key,op,size,op_count,key_size`, and later
+//! `op_time,key,key_size,op,op_count,size,cache_hits,ttl`. Their columns have these names here, too:
+//! `size` for `value_size`, `op_time` for `time`, `op_count` for the repetitions of an operation.
+//!
+//! A file may be compressed with gzip or Zstandard.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -20,6 +28,7 @@ use std::path::Path;
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure, Progress};
 
+use crate::workload::compressed::{MAGIC_LEN, decompressed};
 use crate::workload::rocksdb_trace::{self, is_lookup, is_new};
 use crate::workload::sketch::{Sketcher, TraceLine, TraceOp, TraceSketch};
 
@@ -28,15 +37,18 @@ pub const FORMS: &str = "\
 CSV with a header as op,key,value_size,time (op, value_size and time may be missing; seconds; no quotes); RocksDB's binary
 traces of queries and of blocks (DB::StartTrace, DB::StartBlockCacheTrace), and the texts that `trace_analyzer
 -convert_to_human_readable_trace` and `block_cache_trace_analyzer -human_readable_trace_file_path=...` make of them; what
-YCSB's basic binding prints (`ycsb run basic -p basicdb.verbose=true`)";
+YCSB's basic binding prints (`ycsb run basic -p basicdb.verbose=true`); Twitter's cache traces (CSV of seven columns without a
+header); the key-value traces of Meta's CacheLib (CSV with key, op, size, op_count). Files may be compressed: .gz, .zst. A get of
+a cache is a lookup. A set, add, replace, cas, append, prepend, incr or decr is a put, whether it succeeded or not";
 
 /// Maximum bytes of a line.
 const MOST_LINE: u64 = 32 << 20;
 
 /// Form of a trace.
 enum TraceForm {
-    /// Indexes of the columns: key, operation, value_size, time.
-    Csv(usize, [Option<usize>; 3]),
+    /// Indexes of the columns: key, operation, value_size, time, count, key_size, ttl.
+    Csv(usize, [Option<usize>; 6]),
+    Twitter,
     RocksDb,
     RocksDbBlocks,
     Ycsb,
@@ -55,9 +67,17 @@ impl TraceForm {
         let columns: Vec<String> = line.split(',').map(|c| c.trim().to_lowercase()).collect();
         let at = |name: &str| columns.iter().position(|c| c == name);
         if let Some(key) = at("key") {
-            return Some(TraceForm::Csv(key, ["op", "value_size", "time"].map(at)));
+            let others = [
+                at("op"),
+                at("value_size").or(at("size")),
+                at("time").or(at("op_time")),
+                at("op_count"),
+                at("key_size"),
+                at("ttl"),
+            ];
+            return Some(TraceForm::Csv(key, others));
         }
-        [TraceForm::RocksDb, TraceForm::RocksDbBlocks, TraceForm::Ycsb]
+        [TraceForm::Twitter, TraceForm::RocksDb, TraceForm::RocksDbBlocks, TraceForm::Ycsb]
             .into_iter()
             .find(|form| form.read(line, &mut vec![], &mut VecDeque::new()).is_some())
     }
@@ -74,27 +94,48 @@ impl TraceForm {
         match self {
             TraceForm::Csv(at, others) => {
                 let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-                let [op, size, time] = others.map(|at| at.and_then(|at| fields.get(at)).copied());
+                let [op, size, time, count, key_size, ttl] =
+                    others.map(|at| at.and_then(|at| fields.get(at)).copied());
                 key.extend_from_slice(fields.get(*at)?.as_bytes());
-                let op = match op.map(str::to_lowercase).as_deref() {
-                    None
-                    | Some("put" | "set" | "insert" | "update" | "merge" | "add" | "replace") => {
-                        TraceOp::Put
-                    }
-                    Some("delete" | "remove" | "del") => TraceOp::Delete,
-                    Some("get" | "read" | "lookup") => TraceOp::Read,
-                    Some("scan" | "seek") => TraceOp::Scan,
-                    Some(_) => TraceOp::Other,
-                };
+                let op = op.map_or(TraceOp::Put, operation);
                 // Programs also write whole numbers as 100.0.
                 let number = |text: Option<&str>| match text {
                     None | Some("") => Some(None),
                     Some(text) => text.parse::<f64>().ok().map(Some),
                 };
-                let value_len = number(size)?.unwrap_or(0.0);
-                let value_len = (value_len >= 0.0).then_some(value_len as u64)?;
-                let seconds = number(time)?;
-                Some(TraceLine { op, key_len: key.len(), key, value_len, seconds })
+                // Casts saturate. Negative numbers and NaN fit no column of counts.
+                let positive = |text: Option<&str>, missing: u64| {
+                    let n = number(text)?;
+                    n.map_or(Some(missing), |n| (n >= 0.0).then_some(n as u64))
+                };
+                Some(TraceLine {
+                    op,
+                    value_len: positive(size, 0)?,
+                    count: positive(count, 1)?,
+                    ttl_secs: positive(ttl, 0)?,
+                    key_len: positive(key_size, key.len() as u64)? as usize,
+                    key,
+                    seconds: number(time)?,
+                })
+            }
+            TraceForm::Twitter => {
+                let (seconds, rest) = line.split_once(',')?;
+                // From the end, because a key may contain commas.
+                let mut fields = rest.rsplitn(6, ',');
+                let (ttl, op, client) = (fields.next()?, fields.next()?, fields.next()?);
+                let (value_len, key_len) = (fields.next()?, fields.next()?);
+                key.extend_from_slice(fields.next()?.as_bytes());
+                client.parse::<u64>().ok()?;
+                let op = Some(operation(op)).filter(|op| *op != TraceOp::Other)?;
+                Some(TraceLine {
+                    op,
+                    key_len: key_len.parse().ok()?,
+                    key,
+                    value_len: value_len.parse().ok()?,
+                    ttl_secs: ttl.parse().ok()?,
+                    seconds: Some(seconds.parse::<u64>().ok()? as f64),
+                    ..TraceLine::default()
+                })
             }
             TraceForm::RocksDb => {
                 let mut fields = line.split_ascii_whitespace();
@@ -114,8 +155,14 @@ impl TraceForm {
                     6 | 7 => TraceOp::Scan,
                     _ => TraceOp::Other,
                 };
-                let key_len = digits.len().div_ceil(2);
-                Some(TraceLine { op, key_len, key, value_len, seconds: Some(micros as f64 / 1e6) })
+                Some(TraceLine {
+                    op,
+                    key_len: digits.len().div_ceil(2),
+                    key,
+                    value_len,
+                    seconds: Some(micros as f64 / 1e6),
+                    ..TraceLine::default()
+                })
             }
             TraceForm::RocksDbBlocks => {
                 let fields: Vec<&str> = line.split(',').collect();
@@ -135,8 +182,8 @@ impl TraceForm {
                     op,
                     key,
                     key_len,
-                    value_len: 0,
                     seconds: Some(micros as f64 / 1e6),
+                    ..TraceLine::default()
                 })
             }
             TraceForm::Ycsb => {
@@ -162,13 +209,25 @@ impl TraceForm {
                     .map(|(name, _)| name.len() + 2)
                     .sum();
                 let value_len = (values.len() + 1).saturating_sub(names.max(1)) as u64;
-                Some(TraceLine { op, key_len: key.len(), key, value_len, seconds: None })
+                Some(TraceLine { op, key_len: key.len(), key, value_len, ..TraceLine::default() })
             }
         }
     }
 }
 
-/// Reads a trace; `-` is standard input.
+/// Returns the kind of an operation by its name in CSV files.
+fn operation(name: &str) -> TraceOp {
+    match name.to_lowercase().as_str() {
+        "put" | "insert" | "update" | "merge" | "set" | "set_lease" | "add" | "replace" | "cas"
+        | "append" | "prepend" | "incr" | "decr" => TraceOp::Put,
+        "delete" | "remove" | "del" => TraceOp::Delete,
+        "get" | "gets" | "get_lease" | "read" | "lookup" => TraceOp::Read,
+        "scan" | "seek" => TraceOp::Scan,
+        _ => TraceOp::Other,
+    }
+}
+
+/// Reads a trace, which may be compressed; `-` is standard input.
 ///
 /// # Errors
 /// A file that cannot be read, that is damaged or has no known form, or that has no operation.
@@ -177,12 +236,15 @@ pub fn read(path: &Path) -> Done<TraceSketch> {
     let mut input = Input::open(path).map_err(file)?;
     let (bar, done) = (Progress::bytes("trace", input.len), input.counter());
     let mut first = vec![];
+    input.by_ref().take(MAGIC_LEN as u64).read_to_end(&mut first).map_err(file)?;
+    let mut input = decompressed(&first.clone(), Cursor::new(first).chain(input));
+    let mut first = vec![];
     input.by_ref().take(rocksdb_trace::FIRST as u64).read_to_end(&mut first).map_err(file)?;
     let is_binary = rocksdb_trace::is_begun_by(&first);
     let mut input = BufReader::with_capacity(1 << 16, Cursor::new(first).chain(input));
     let mut sketcher = Sketcher::default();
     let is_known = if is_binary {
-        rocksdb_trace::read(&mut input, path, &mut sketcher, &mut |bytes| bar.at(bytes))?;
+        rocksdb_trace::read(&mut input, path, &mut sketcher, &mut |_| bar.at(done.get()))?;
         true
     } else {
         read_lines(&mut input, path, &mut sketcher, &mut || bar.at(done.get()))?
@@ -263,11 +325,15 @@ mod tests {
     }
 
     fn sketch(text: &str) -> Done<TraceSketch> {
+        sketch_of(text.as_bytes())
+    }
+
+    fn sketch_of(content: &[u8]) -> Done<TraceSketch> {
         let dir = std::env::temp_dir();
         let thread = std::thread::current().id();
         let name = format!("firn-trace-{}-{thread:?}", std::process::id());
         let path = dir.join(name);
-        firn_tools::io::write(&path, text.as_bytes()).unwrap();
+        firn_tools::io::write(&path, content).unwrap();
         let sketch = read(&path);
         firn_tools::io::remove(&path).unwrap();
         sketch
@@ -436,6 +502,96 @@ mod tests {
             let refused = format!("{:?}", sketch(&text).unwrap_err());
             assert!(refused.contains("line 3 of"), "{wrong}: {refused}");
         }
+    }
+
+    /// Hand-made lines in the format that the repository of the traces documents.
+    const TWITTER: &str = "\
+0,nz:u:eeW511W3dcH3de3d15ec,22,304,4,get,0
+0,q:q:1:8WTfjZU14ee,17,213,4,set,86400
+1,a,b,c,5,10,7,gets,0
+1,a,b,c,5,30,7,cas,3600
+2,k1,2,8,1,incr,0
+2,k1,2,0,1,delete,0
+2,k2,2,50,1,add,600
+3,k3,2,60,1,replace,0
+3,k3,2,5,1,append,0
+4,k3,2,5,1,prepend,0
+9,k3,2,1,1,decr,0
+";
+
+    #[test]
+    fn twitters_cache_traces_are_read() {
+        let s = sketch(TWITTER).unwrap();
+        assert_eq!((s.writes, s.deletes, s.reads, s.others), (9, 1, 2, 0));
+        assert_eq!((s.expiring, s.ttl_secs), (3, (86_400 + 3600 + 600) / 3));
+        assert_eq!((s.seconds, s.written_keys), (Some(9.0), 5.0));
+        assert!(!s.options().contains("ttl-secs"), "fewer than half of the puts expire");
+        // A damaged line, and one of another program, count as nothing.
+        let odd = format!("# cluster 52\n{TWITTER}5,k,1,-2,1,set,0\n5,k,1,2,1,touch,0\n5,k,1,2\n");
+        assert_eq!(sketch(&odd).unwrap(), s);
+    }
+
+    #[test]
+    fn cachelibs_traces_are_read() {
+        // Formats of 202206, 202210 and 202401: the later ones have more columns, in another order.
+        let first = "key,op,size,op_count,key_size\n\
+                     1668757755,SET,82,1,40\n1668757755,GET,82,3,40\n1665497896,GET_LEASE,0,18,78\n\
+                     1665497896,SET_LEASE,169,1,78\n1665497896,DELETE,0,2,78\n";
+        let s = sketch(first).unwrap();
+        assert_eq!((s.writes, s.deletes, s.reads, s.seconds), (4, 2, 21, None));
+        assert_eq!((s.written_keys, s.key_len), (2.0, 72));
+        let second = "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n\
+                      564726470,798057486,83,GET,1,62,1,0\n564726472,798057486,83,SET,1,62,,7200\n\
+                      564726480,5,83,SET,2,64,,3600\n";
+        let s = sketch(second).unwrap();
+        assert_eq!((s.writes, s.reads, s.key_len, s.seconds), (3, 1, 83, Some(10.0)));
+        assert_eq!((s.expiring, s.ttl_secs), (3, 4800));
+        assert!(s.options().ends_with("--ttl-secs 4800"), "{}", s.options());
+        let third =
+            second.replace("ttl\n", "ttl,usecase,sub_usecase\n").replace("00\n", "00,3,4\n");
+        assert_eq!(sketch(&third.replace(",1,0\n", ",1,0,3,4\n")).unwrap(), s);
+    }
+
+    #[test]
+    fn compressed_traces_are_the_same() {
+        use std::io::Write;
+        let plain = sketch(TWITTER).unwrap();
+        let gzip = |text: &str| {
+            let mut w = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
+            w.write_all(text.as_bytes()).unwrap();
+            w.finish().unwrap()
+        };
+        let level = ruzstd::encoding::CompressionLevel::Uncompressed;
+        let zstd = |text: &str| ruzstd::encoding::compress_to_vec(text.as_bytes(), level);
+        let (half, rest) = TWITTER.split_at(TWITTER.len() / 2);
+        for whole in [gzip(TWITTER), zstd(TWITTER)] {
+            assert_eq!(sketch_of(&whole).unwrap(), plain);
+            for len in [5, whole.len() / 2, whole.len() - 1] {
+                assert!(sketch_of(&whole[..len]).is_err(), "{len} of {} bytes", whole.len());
+            }
+        }
+        for parts in [[gzip(half), gzip(rest)], [zstd(half), zstd(rest)]] {
+            assert_eq!(sketch_of(&parts.concat()).unwrap(), plain);
+        }
+    }
+
+    #[test]
+    fn a_trace_becomes_a_workload_of_the_engine() {
+        let load = SimPhase::of(Distribution::Unique, 20_000, 0.0);
+        let all = ops(20_000, vec![load, SimPhase::of(ZIPF, 60_000, 0.1)]);
+        let s = sketch(&forms(&all)[0]).unwrap();
+        let whole = s.description(u64::MAX).unwrap();
+        assert_eq!((whole.keys, whole.steps.as_str()), (20_000, "load, wait, trace"));
+        let written = |d: &firn_workload::WorkloadDescription| {
+            SimWorkload::described(d, vec![]).unwrap().ops() as f64
+        };
+        near(written(&whole), 80_000.0, 100.0, "writes");
+        // Half of the bytes: half of the keys and of the operations.
+        let half = s.description(74_000 * 116 / 2).unwrap();
+        near(half.keys as f64, 10_000.0, 200.0, "keys of a half");
+        near(written(&half), 40_000.0, 800.0, "writes of a half");
+        let s = sketch("key,op\na,get\n").unwrap();
+        assert!(s.description(1).unwrap_err().contains("no write"));
     }
 
     #[test]
