@@ -6,6 +6,11 @@
 use serde::Serialize;
 use serde_json::json;
 
+/// Escapes text for HTML.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 const TEMPLATE: &str = include_str!("page.html");
 
 /// Maximum number of frames.

@@ -38,7 +38,7 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
             let by = |tree: &str, policy: &str| advise::set_policy(dir, tree, policy);
             advise::run(args, args.events.as_deref(), &by, (cli.json, cli.style()), out)
         }
-        SimCommand::Reproduce(args) => reproduce::run(args, cli, out),
+        SimCommand::Reproduce(args) => reproduce::run(args, cli.json, out),
         SimCommand::Metrics => Ok(write!(out, "{}", report::metrics(cli.json, cli.style()))?),
         SimCommand::Completions(args) => install::completions(args, SimCli::command(), out),
         SimCommand::Man(args) => install::man(args, SimCli::command(), out),

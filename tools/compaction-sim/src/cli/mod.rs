@@ -122,7 +122,7 @@ pub enum SimCommand {
     Advise(AdviseArgs),
     /// Compare the claims of papers with the simulator under their set-ups
     #[command(
-        after_help = "Exit code 1: the agreement with a claim differs from the known one.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
+        after_help = "Exit code 1: the agreement with a claim differs from the known one.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json\n  compaction-sim reproduce --csv papers.csv --markdown papers.md --html papers.html"
     )]
     Reproduce(ReproduceArgs),
     /// Print the metrics of simulations: names in JSON and CSV, units, meanings
@@ -419,6 +419,15 @@ pub struct ReproduceArgs {
     /// Papers [default: all]
     #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics", "cidr17", "fast16"])]
     pub papers: Vec<String>,
+    /// Write the table of all claims to this file as CSV
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write it as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write it as an HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Parses a number per second, as `20k` or `20k/s`.

@@ -11,16 +11,17 @@ mod lethe;
 mod monkey;
 mod paper;
 mod spooky;
+mod table;
 mod ucs;
 mod vldb21;
 
 use std::io::Write;
 
 use firn_tools::output::{Done, Failure};
-use serde_json::json;
 
-use crate::cli::{ReproduceArgs, SimCli};
-use paper::{ClaimFinding, Paper, PaperClaim};
+use crate::cli::ReproduceArgs;
+use paper::{ClaimFinding, Paper};
+use table::ClaimRow;
 
 /// The papers that can be reproduced.
 pub const PAPERS: [&Paper; 9] = [
@@ -35,11 +36,11 @@ pub const PAPERS: [&Paper; 9] = [
     &fast16::PAPER,
 ];
 
-/// Runs `reproduce`.
+/// Runs `reproduce`, also for `firn bench papers`.
 ///
 /// # Errors
 /// [`Failure::Found`] if the agreement with a claim differs from the known one.
-pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
+pub fn run(args: &ReproduceArgs, as_json: bool, out: &mut dyn Write) -> Done {
     let wanted =
         |paper: &&Paper| args.papers.is_empty() || args.papers.iter().any(|p| p == paper.name);
     let mut rows = vec![];
@@ -47,20 +48,25 @@ pub fn run(args: &ReproduceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     for paper in PAPERS.into_iter().filter(wanted) {
         let found = paper.reproduce()?;
         good &= found.iter().all(|f| f.known);
-        if cli.json {
-            let claim = |(c, f): (&PaperClaim, &ClaimFinding)| {
-                json!({
-                    "paper": paper.name, "section": c.section, "claim": c.text,
-                    "figure": c.figure, "ours": f.ours, "agrees": f.agrees, "why": c.differs,
-                })
-            };
-            rows.extend(paper.claims.iter().zip(&found).map(claim));
-        } else {
+        if !as_json {
             write!(out, "{}", paper_text(paper, &found))?;
         }
+        let row = |(claim, finding)| ClaimRow::new(paper, claim, finding);
+        rows.extend(paper.claims.iter().zip(&found).map(row));
     }
-    if cli.json {
-        writeln!(out, "{}", json!(rows))?;
+    if as_json {
+        writeln!(out, "{}", table::json(&rows))?;
+    }
+    let files = [
+        (&args.csv, table::csv as fn(&[ClaimRow]) -> Done<String>),
+        (&args.markdown, |rows| Ok(table::markdown(rows))),
+        (&args.html, |rows| Ok(table::html(rows))),
+    ];
+    for (path, text) in files {
+        if let Some(path) = path {
+            firn_tools::io::write(path, text(&rows)?.as_bytes())
+                .map_err(|e| Failure::file("write", path, &e))?;
+        }
     }
     if good { Ok(()) } else { Err(Failure::Found) }
 }
