@@ -51,6 +51,7 @@ pub mod cli;
 pub mod history;
 pub mod model;
 pub mod policy;
+pub mod policy_bench;
 pub mod report;
 #[doc(hidden)]
 pub mod reproduce;

@@ -178,7 +178,7 @@ enum FirnCommand {
     Demo(demo::DemoArgs),
     /// Measure a fresh store under the workloads of db_bench, YCSB and mixgraph
     #[command(after_help = bench::examples())]
-    Bench(Box<bench::ModelBenchArgs>),
+    Bench(Box<bench::BenchCommandArgs>),
     /// Stress a store, kill it repeatedly, and check that no data is lost or wrong
     #[command(after_help = firn_torture::EXAMPLES)]
     Torture(firn_torture::TortureArgs),

@@ -232,7 +232,7 @@ fn cassandra_files() {
 
 #[test]
 fn simulate() {
-    ["docs/simulate.md", "docs/simulate-choose.md", "docs/simulate-replay.md"]
+    ["docs/simulate.md", "docs/simulate-choose.md", "docs/simulate-replay.md", "docs/research.md"]
         .into_iter()
         .for_each(run);
 }
@@ -271,6 +271,7 @@ fn pages_follow_each_other_in_one_folder() {
         "docs/simulate.md",
         "docs/simulate-choose.md",
         "docs/simulate-replay.md",
+        "docs/research.md",
         "docs/operate.md",
         "docs/tuning.md",
         "docs/command-line.md",

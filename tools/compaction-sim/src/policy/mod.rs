@@ -25,7 +25,6 @@
 
 pub mod script;
 
-use std::io::Read;
 use std::path::Path;
 
 use firn_kv::policy::{CustomPolicy, Leveled, Movement, Unified};
@@ -66,7 +65,7 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     let (name, ratio) =
         text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
     if let ("script", Some(path)) = (name, ratio) {
-        let custom = Some(CustomPolicy::new(script(Path::new(path))?));
+        let custom = Some(CustomPolicy::new(ScriptPolicy::of_file(Path::new(path))?));
         return Ok(NamedPolicy {
             name: text.to_owned(),
             policy: of.policy.clone(),
@@ -84,15 +83,6 @@ pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     };
     policy.check().map_err(|e| e.to_string())?;
     Ok(NamedPolicy { name: text.to_owned(), policy, custom: None, ages: name == "tsa" })
-}
-
-fn script(path: &Path) -> Result<ScriptPolicy, String> {
-    let mut text = String::new();
-    let most = script::MAX_SCRIPT_BYTES as u64 + 1;
-    firn_tools::io::Input::open(path)
-        .and_then(|file| file.take(most).read_to_string(&mut text))
-        .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    ScriptPolicy::read(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Returns one of the ten strategies. It uses the table size of the tree. Level 1 has as many

@@ -17,6 +17,8 @@
 //! steps or too much memory is stopped.
 
 use std::fmt;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Mutex;
 
 use firn_kv::policy::{CompactionPolicy, CompactionRequest, LsmShape, RunShape, TableShape};
@@ -34,6 +36,7 @@ pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 pub struct ScriptPolicy {
     engine: Engine,
     script: AST,
+    name: String,
     failure: Mutex<Option<String>>,
 }
 
@@ -85,7 +88,22 @@ impl ScriptPolicy {
         if !has("most_runs", 1) && script.iter_functions().any(|f| f.name == "most_runs") {
             return Err("most_runs takes one argument, most_runs(tree)".to_owned());
         }
-        Ok(ScriptPolicy { engine, script, failure: Mutex::new(None) })
+        Ok(ScriptPolicy { engine, script, name: "script".to_owned(), failure: Mutex::new(None) })
+    }
+
+    /// Parses a script in a file. The policy has the name of the file without its extension.
+    ///
+    /// # Errors
+    /// The file, and the reason why it cannot be read, or the error in it with its position.
+    pub fn of_file(path: &Path) -> Result<ScriptPolicy, String> {
+        let mut text = String::new();
+        let most = MAX_SCRIPT_BYTES as u64 + 1;
+        firn_tools::io::Input::open(path)
+            .and_then(|file| file.take(most).read_to_string(&mut text))
+            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let policy = ScriptPolicy::read(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        let name = path.file_stem().map_or(policy.name, |stem| stem.to_string_lossy().into_owned());
+        Ok(ScriptPolicy { name, ..policy })
     }
 
     fn has_limit(&self) -> bool {
@@ -132,7 +150,7 @@ impl ScriptPolicy {
 
 impl CompactionPolicy for ScriptPolicy {
     fn name(&self) -> &str {
-        "script"
+        &self.name
     }
 
     fn requests(&self, shape: &LsmShape) -> Vec<CompactionRequest> {

@@ -1,6 +1,6 @@
 //! Formats outcomes as tables, CSV and JSON, all from the list of [`METRICS`].
 
-mod drawing;
+pub(crate) mod drawing;
 mod html;
 pub mod metric;
 pub(crate) mod output;

@@ -7,12 +7,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use firn_kv::policy::CustomPolicy;
 use firn_kv::{OsEnv, TreeOptions};
 use firn_tools::output::{Done, Failure, Progress, bytes, print_table, row, table};
 use firn_tools::workload;
 use firn_workload::firn::FirnStore;
-use firn_workload::{Runner, WorkloadDescription, WorkloadStep};
+use firn_workload::{Outcome, RunProgress, Runner, WorkloadDescription, WorkloadStep};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -27,7 +29,7 @@ use crate::report::text::seconds;
 use crate::workload::SimWorkload;
 
 /// Number of simulations of a prediction; their job times vary randomly.
-const SEEDS: usize = 9;
+const SEEDS: u64 = 9;
 
 /// Smaller shares of stalled time count as none: they are noise of the clock and of sleeps.
 const HELD_UP: f64 = 0.02;
@@ -68,6 +70,50 @@ pub struct Measured {
     pub jobs: [u64; 2],
     /// Seconds that the engine's writes took, in the first run.
     pub seconds: f64,
+    /// Bytes of keys and values that the workload puts, and those of one copy of its live data, both
+    /// simulated.
+    pub data: [f64; 2],
+    /// Phases of the engine's first run; none if its event log was stored.
+    pub phases: Vec<Outcome>,
+}
+
+/// Settings of a measurement.
+#[derive(Clone, Debug)]
+pub struct MeasurePlan<'a> {
+    /// Runs of the engine, with different seeds.
+    pub runs: u64,
+    /// Simulations, with different seeds.
+    pub simulations: u64,
+    /// Policy of the tree instead of that of the description.
+    pub custom: Option<&'a CustomPolicy>,
+    /// Directory of stored event logs, if they are stored.
+    pub logs: Option<&'a Path>,
+    /// Whether each phase has a progress bar.
+    pub shows_phases: bool,
+}
+
+impl MeasurePlan<'_> {
+    /// Creates the plan of a comparison: this many runs of the engine, beside nine simulations.
+    pub fn new(runs: u64) -> MeasurePlan<'static> {
+        MeasurePlan { runs, simulations: SEEDS, custom: None, logs: None, shows_phases: true }
+    }
+
+    /// Returns the options of the tree of a description.
+    fn tree_options(&self, d: &WorkloadDescription) -> Done<TreeOptions> {
+        let options = workload::tree_options(&d.store)?;
+        let named = policy::parse(&d.store.policy, &options).map_err(Failure::new)?;
+        let options = named.set_in(options);
+        let custom_policy = self.custom.cloned().or(options.custom_policy);
+        Ok(TreeOptions { custom_policy, ..options })
+    }
+}
+
+/// A run of a description on the engine.
+pub struct EngineRun {
+    /// The store's event log.
+    pub log: Vec<u8>,
+    /// Outcome of each phase.
+    pub phases: Vec<Outcome>,
 }
 
 impl MeasuredFigure {
@@ -117,7 +163,9 @@ pub(super) struct OwnDir(pub(super) PathBuf);
 
 impl OwnDir {
     pub(super) fn new() -> Done<OwnDir> {
-        let name = format!("compaction-sim-{}", std::process::id());
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("compaction-sim-{}-{number}", std::process::id());
         let own = OwnDir(std::env::temp_dir().join(name));
         own.clean()?;
         Ok(own)
@@ -138,34 +186,27 @@ impl Drop for OwnDir {
     }
 }
 
-/// Returns the options of the tree of a description.
-fn tree_options(d: &WorkloadDescription) -> Done<TreeOptions> {
-    let options = workload::tree_options(&d.store)?;
-    let named = policy::parse(&d.store.policy, &options).map_err(Failure::new)?;
-    Ok(named.set_in(options))
-}
-
-/// Runs a description on a new store until all work is done, and returns the store's event log.
+/// Runs a description on a new store until all work is done.
 ///
 /// # Errors
-/// Errors of the engine.
-pub fn run_on_engine(d: &WorkloadDescription) -> Done<Vec<u8>> {
+/// Errors of the engine, and the failure of a custom policy.
+pub fn run_on_engine(d: &WorkloadDescription, plan: &MeasurePlan<'_>) -> Done<EngineRun> {
     let dir = OwnDir::new()?;
     let words = |e: firn_workload::Error| Failure::new(e.to_string());
-    let store = FirnStore::open_with_ttl(
-        &dir.0,
-        workload::db_options(&d.store)?,
-        TREE,
-        tree_options(d)?,
-        d.store.ttl_secs,
-    )
-    .map_err(words)?;
+    let (db, tree) = (workload::db_options(&d.store)?, plan.tree_options(d)?);
+    let custom = tree.custom_policy.clone();
+    let store =
+        FirnStore::open_with_ttl(&dir.0, db, TREE, tree, d.store.ttl_secs).map_err(words)?;
+    let mut phases = vec![];
     let runner = Runner::new(d.config()).map_err(words)?;
     for step in d.steps().map_err(Failure::new)? {
         match step {
             WorkloadStep::Run(phase) => {
-                let bar = Progress::operations(&phase.to_string(), Some(phase.total_ops(d.keys)));
-                runner.run(&store, &phase, |p| bar.at(p.ops)).map_err(words)?;
+                let bar = plan.shows_phases.then(|| {
+                    Progress::operations(&phase.to_string(), Some(phase.total_ops(d.keys)))
+                });
+                let at = |p: &RunProgress| bar.iter().for_each(|bar| bar.at(p.ops));
+                phases.push(runner.run(&store, &phase, at).map_err(words)?);
             }
             WorkloadStep::Flush => store.tree.flush()?,
             WorkloadStep::Compact => store.tree.compact()?,
@@ -174,31 +215,41 @@ pub fn run_on_engine(d: &WorkloadDescription) -> Done<Vec<u8>> {
     }
     store.db.wait_idle()?;
     store.db.close()?;
-    read(&dir.0.join("EVENTS.jsonl"))
+    if let Some((name, reason)) = custom.as_ref().and_then(|c| Some((c.name(), c.failure()?))) {
+        return Err(Failure::new(format!("{name}: {reason}")));
+    }
+    Ok(EngineRun { log: read(&dir.0.join("EVENTS.jsonl"))?, phases })
 }
 
-/// Returns the event log of a run of a description. `logs` is the directory of stored logs, which
-/// need not be made again; `name` is the log's name there.
-fn log_of(d: &WorkloadDescription, logs: Option<&Path>, name: &str) -> Done<RecordedHistory> {
-    let stored = logs.map(|dir| dir.join(format!("{name}.jsonl")));
-    let log = match &stored {
-        Some(path) if firn_tools::io::is_file(path) => read(path)?,
+/// Returns the history of a run of a description, and its phases. Stored logs need not be made
+/// again; `name` is the log's name there.
+fn history_of(
+    d: &WorkloadDescription,
+    plan: &MeasurePlan<'_>,
+    name: &str,
+) -> Done<(RecordedHistory, Vec<Outcome>)> {
+    let stored = plan.logs.map(|dir| dir.join(format!("{name}.jsonl")));
+    let run = match &stored {
+        Some(path) if firn_tools::io::is_file(path) => {
+            EngineRun { log: read(path)?, phases: vec![] }
+        }
         _ => {
-            let log = run_on_engine(d)?;
+            let run = run_on_engine(d, plan)?;
             if let Some(path) = &stored {
-                firn_tools::io::write(path, &log).map_err(|e| Failure::file("write", path, &e))?;
+                firn_tools::io::write(path, &run.log)
+                    .map_err(|e| Failure::file("write", path, &e))?;
             }
-            log
+            run
         }
     };
-    history::parse(&String::from_utf8_lossy(&log), None)
+    Ok((history::parse(&String::from_utf8_lossy(&run.log), None)?, run.phases))
 }
 
 /// Returns the simulation of a description, with the speeds of this machine if they are known.
 ///
 /// # Errors
 /// A description that is not simulated.
-pub fn setup_of(d: &WorkloadDescription, machine: Machine) -> Done<Setup> {
+pub fn setup_of(d: &WorkloadDescription, plan: &MeasurePlan<'_>, machine: Machine) -> Done<Setup> {
     let workload = SimWorkload::described(d, vec![]).map_err(Failure::new)?;
     let rate = d.rate_of_all().map_err(Failure::new)?;
     let machine = Machine {
@@ -208,33 +259,32 @@ pub fn setup_of(d: &WorkloadDescription, machine: Machine) -> Done<Setup> {
         ingest: rate.map_or(0.0, |rate| rate * workload.put_bytes()),
         ..machine
     };
-    Ok(Setup::new(tree_options(d)?, workload, machine))
+    Ok(Setup::new(plan.tree_options(d)?, workload, machine))
 }
 
-/// Runs a description on the engine, `runs` times with different seeds, and predicts it. `logs` is
-/// the directory of stored event logs, if they are stored.
+/// Runs a description on the engine with different seeds, and predicts it. `name` is the name of
+/// stored event logs.
 ///
 /// # Errors
 /// Errors of the engine and of the simulator.
-pub fn measure(
-    d: &WorkloadDescription,
-    name: &str,
-    runs: u64,
-    logs: Option<&Path>,
-) -> Done<Measured> {
+pub fn measure(d: &WorkloadDescription, name: &str, plan: &MeasurePlan<'_>) -> Done<Measured> {
     let cores = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let seeded = |i: u64| WorkloadDescription { seed: d.seed.wrapping_add(i), ..d.clone() };
-    let mut histories = vec![];
-    for i in 0..runs.max(1) {
-        histories.push(log_of(&seeded(i), logs, &format!("{name}-{i}"))?);
+    let (first, phases) = history_of(&seeded(0), plan, &format!("{name}-0"))?;
+    let mut histories = vec![first];
+    for i in 1..plan.runs {
+        histories.push(history_of(&seeded(i), plan, &format!("{name}-{i}"))?.0);
     }
     let first = &histories[0];
-    let (fitted, jitter) = first.fitted_to(setup_of(d, Machine::default())?, cores)?;
+    let (fitted, jitter) = first.fitted_to(setup_of(d, plan, Machine::default())?, cores)?;
     let machine = Machine { jitter, stays_open: f64::INFINITY, ..fitted.machine };
     let mut predicted: [Vec<f64>; FIGURES] = Default::default();
-    for k in 0..SEEDS as u64 {
-        let setup = Setup { machine, ..setup_of(&seeded(k), machine)? };
-        let figures = of_outcome(&sim::run(&setup, &mut |_| ())?)?;
+    let mut data = [0.0; 2];
+    for k in 0..plan.simulations.max(1) {
+        let setup = Setup { machine, ..setup_of(&seeded(k), plan, machine)? };
+        let outcome = sim::run(&setup, &mut |_| ())?;
+        data = [outcome.user_bytes, outcome.live_bytes];
+        let figures = of_outcome(&outcome)?;
         predicted.iter_mut().zip(figures).for_each(|(all, figure)| all.push(figure));
     }
     let mut engine: [Vec<f64>; FIGURES] = Default::default();
@@ -247,6 +297,8 @@ pub fn measure(
         figures,
         jobs: [first.flushes, first.jobs[0]],
         seconds: first.elapsed as f64 / 1e6,
+        data,
+        phases,
     })
 }
 
@@ -264,7 +316,7 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         d.scale_to(bytes).map_err(|why| Failure::with_next(why, "give --keys instead"))?;
     }
     let name = args.workload.workload.clone().unwrap_or_default();
-    let m = measure(&d, &name, args.runs, None)?;
+    let m = measure(&d, &name, &MeasurePlan::new(args.runs))?;
     if cli.json {
         let lines = NAMES.iter().zip(&m.figures).map(|(what, f)| {
             json!({

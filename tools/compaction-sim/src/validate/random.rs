@@ -8,7 +8,7 @@ use firn_tools::output::{Done, Failure, Progress, Style, print_table, row, table
 use firn_workload::rng::Rng;
 use firn_workload::{Distribution, OperationMix, ValueSize, WorkloadDescription};
 
-use crate::validate::measured::{self, AIMS, Measured, NAMES, figure_text};
+use crate::validate::measured::{self, AIMS, MeasurePlan, Measured, NAMES, figure_text};
 
 /// Runs of the engine for each configuration.
 const RUNS: u64 = 3;
@@ -128,6 +128,7 @@ pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<Vec<(String, 
     if let Some(dir) = logs {
         OsEnv::new().create_dir_all(dir)?;
     }
+    let plan = MeasurePlan { logs, ..MeasurePlan::new(RUNS) };
     let bar = Progress::operations("configurations", Some(draws));
     let mut all = vec![];
     for i in 0..draws {
@@ -141,7 +142,7 @@ pub fn results(seed: u64, draws: u64, logs: Option<&Path>) -> Done<Vec<(String, 
             firn_tools::io::write(&path, text.as_bytes())
                 .map_err(|e| Failure::file("write", &path, &e))?;
         }
-        all.push((about, measured::measure(&d, &number.to_string(), RUNS, logs)?));
+        all.push((about, measured::measure(&d, &number.to_string(), &plan)?));
     }
     Ok(all)
 }
@@ -209,7 +210,8 @@ mod tests {
         for number in 0..300 {
             let (about, d) = draw(number).unwrap();
             assert_eq!(about, draw(number).unwrap().0);
-            let setup = measured::setup_of(&d, Machine::default()).unwrap();
+            let setup =
+                measured::setup_of(&d, &MeasurePlan::new(RUNS), Machine::default()).unwrap();
             setup.options.check().unwrap();
             assert!(setup.workload.ops() > 3000, "{about}");
             assert_eq!(d.to_string().parse(), Ok(d.clone()), "{about}");

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use compaction_sim::cli::ReproduceArgs;
+use compaction_sim::policy_bench::{self, PolicyBenchArgs};
 use firn_bench::BenchArgs;
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
@@ -12,6 +14,35 @@ use firn_workload::phase::parse_count;
 use crate::shell::connect::ConnectArgs;
 
 /// Arguments of `firn bench`.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchCommandArgs {
+    #[command(flatten)]
+    pub model: ModelBenchArgs,
+    #[command(subcommand)]
+    pub research: Option<ResearchBench>,
+}
+
+/// Benches of compaction policies, with options of their own.
+#[derive(Subcommand, Clone, Debug)]
+pub enum ResearchBench {
+    /// Compare compaction policies, also your own, in the simulator and on the engine
+    #[command(after_help = policy_bench::EXAMPLES)]
+    Policy(PolicyBenchArgs),
+    /// Compare the claims of papers about compaction with the simulator, as one table
+    #[command(after_help = PAPERS_EXAMPLES)]
+    Papers(ReproduceArgs),
+}
+
+const PAPERS_EXAMPLES: &str = "\
+Exit code 1: the agreement with a claim differs from the known one.
+
+Examples:
+  firn bench papers
+  firn bench papers dostoevsky monkey --json
+  firn bench papers --csv papers.csv --markdown papers.md --html papers.html";
+
+/// Arguments of a bench of the engine or of a model.
 #[derive(Args, Clone, Debug)]
 pub struct ModelBenchArgs {
     #[command(flatten)]

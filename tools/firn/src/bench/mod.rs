@@ -9,22 +9,26 @@ mod wide;
 
 use std::path::Path;
 
+use compaction_sim::{policy_bench, reproduce};
 use firn_bench::{ModelStores, Setting, not_alone, refuse_others};
 use firn_kv::DbOptions;
+use firn_tools::io::stdout;
 use firn_tools::output::Done;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::store::{Global, open_wide};
-use args::BenchModel;
+use args::{BenchModel, ModelBenchArgs, ResearchBench};
 
-pub use args::ModelBenchArgs;
+pub use args::BenchCommandArgs;
 pub use firn_bench::{given, is_of_a_bench};
 
 const MODEL_EXAMPLES: &str = "
   firn bench --model wide --rows 1m                        rows of columns, compared with puts, gets and cursors;
                                                            takes --rows, --columns, --memory-budget and --seed
   firn bench --model cql --rows 1m                         statements, compared with the operations on columns
-  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, compared with a fresh store";
+  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, compared with a fresh store
+  firn bench policy idea.rhai --html report.html           compaction policies, in the simulator and on the engine (firn bench policy --help)
+  firn bench papers                                        the claims of papers about compaction (firn bench papers --help)";
 
 /// Returns the examples of the help text.
 pub fn examples() -> String {
@@ -87,7 +91,18 @@ const MODEL_STORES: ModelStores = ModelStores {
 };
 
 /// Runs `firn bench`. `given` has the names of the options on the command line.
-pub fn run(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
+pub fn run(global: &Global, args: &BenchCommandArgs, given: &[String]) -> Done {
+    let (as_json, style) = (global.store.json, global.store.style());
+    match &args.research {
+        None => run_model(global, &args.model, given),
+        Some(ResearchBench::Policy(args)) => {
+            policy_bench::run(args, &[], as_json, style, &mut stdout())
+        }
+        Some(ResearchBench::Papers(args)) => reproduce::run(args, as_json, &mut stdout()),
+    }
+}
+
+fn run_model(global: &Global, args: &ModelBenchArgs, given: &[String]) -> Done {
     let setting = Setting { store: &global.store, models: Some(MODEL_STORES) };
     let given: Vec<String> = given.iter().filter(|option| *option != "model").cloned().collect();
     let Some(bench) = args.model.bench() else {
