@@ -19,3 +19,7 @@ mod page;
 mod reproduce;
 mod skew;
 mod summary;
+#[path = "../../../examples/policy-template/src/main.rs"]
+#[allow(dead_code, reason = "a program, which `.ci/nightly template` runs")]
+mod template;
+mod template_policies;
