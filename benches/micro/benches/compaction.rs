@@ -67,6 +67,7 @@ fn shape() -> LsmShape {
         read_compaction_bytes: 0,
         runs: runs.into_iter().map(Arc::new).collect(),
         next_run: 200,
+        _non_exhaustive: (),
     }
 }
 
@@ -106,7 +107,7 @@ fn policies(c: &mut Criterion) {
     ];
     for (question, ask) in [
         ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &LsmShape) -> u64),
-        ("debt", debt),
+        ("debt", |p, s| debt(p, s)),
         ("limits", |p, s| run_limits(p, s).0 as u64),
     ] {
         let mut group = c.benchmark_group(format!("compaction/{question}"));

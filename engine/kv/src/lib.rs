@@ -119,4 +119,5 @@ pub mod fs {
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/coming-from.md")]
 #[doc = include_str!("../../../docs/embed.md")]
+#[doc = include_str!("../../../docs/research.md")]
 struct Pages;

@@ -1,6 +1,7 @@
 //! Custom policies on the engine: they decide, they are not stored, and a wrong one costs nothing
 //! but time. The model, the crash runs and the interleavings draw random custom policies.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -143,7 +144,10 @@ fn a_wrong_policy_is_reported_once_and_the_stored_one_goes_on() {
             "request 0: runs 7 to 9 of",
         ),
         (
-            Scripted { requests: |_| vec![CompactionRequest::whole(1..=0)], ..IDLE },
+            Scripted {
+                requests: |_| vec![CompactionRequest::whole(RangeInclusive::new(1, 0))],
+                ..IDLE
+            },
             "request 0: runs 1 to 0 of",
         ),
         (

@@ -593,6 +593,7 @@ fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Ve
                 blob_relocation_bytes: 0,
                 held_back: false,
                 busy: false,
+                _non_exhaustive: (),
             }
         })
         .collect()
@@ -601,6 +602,7 @@ fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Ve
 impl LsmShape {
     /// Sets or clears the busy flag of a job's inputs: `true` when it starts, `false` when it is
     /// aborted.
+    #[doc(hidden)]
     pub fn set_busy(&mut self, job: &CompactionJob, busy: bool) {
         let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
         self.change(|t| ids.contains(&t.id) && t.busy != busy, |t| t.busy = busy);

@@ -23,6 +23,9 @@ pub type TableKeys = (Arc<[u8]>, Arc<[u8]>);
 pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
 
 /// Snapshot of a tree's structure, as far as a compaction policy needs it.
+///
+/// Releases may add fields. A test of a policy writes `..LsmShape::default()` after those that it
+/// sets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LsmShape {
     /// Current time in microseconds since the epoch.
@@ -45,6 +48,8 @@ pub struct LsmShape {
     pub runs: Vec<Arc<RunShape>>,
     /// Number of the next flushed run; higher than every number in use.
     pub next_run: u64,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 /// One sorted run.
@@ -131,6 +136,7 @@ impl LsmShape {
     }
 
     /// Applies `f` to the tables that `meant` selects. Runs without such tables stay shared.
+    #[doc(hidden)]
     pub fn change(
         &mut self,
         meant: impl Fn(&TableShape) -> bool,
@@ -145,6 +151,7 @@ impl LsmShape {
     ///
     /// # Errors
     /// A sentence that describes the first violation.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), String> {
         if let Some(w) = self.runs.windows(2).find(|w| w[0].place() >= w[1].place()) {
             return Err(format!(

@@ -7,7 +7,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
 
-/// One table.
+/// One table. Releases may add fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableShape {
     /// Id, unique in the tree.
@@ -49,6 +49,8 @@ pub struct TableShape {
     pub held_back: bool,
     /// Whether a running job has it as an input.
     pub busy: bool,
+    #[doc(hidden)]
+    pub _non_exhaustive: (),
 }
 
 impl Default for TableShape {
@@ -72,6 +74,7 @@ impl Default for TableShape {
             blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
+            _non_exhaustive: (),
         }
     }
 }

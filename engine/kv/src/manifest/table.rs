@@ -58,6 +58,7 @@ impl TableMeta {
             blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
+            _non_exhaustive: (),
         }
     }
 }

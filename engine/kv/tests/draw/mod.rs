@@ -50,11 +50,11 @@ impl CompactionPolicy for RandomRequests {
     }
 
     fn max_runs(&self, _: &LsmShape) -> Option<usize> {
-        (self.0 % 2 == 0).then_some(16)
+        self.0.is_multiple_of(2).then_some(16)
     }
 
     fn is_time_dependent(&self) -> bool {
-        self.0 % 3 == 0
+        self.0.is_multiple_of(3)
     }
 }
 

@@ -113,6 +113,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             read_compaction_bytes: 0,
             runs: vec![],
             next_run: u64::MAX,
+            _non_exhaustive: (),
         };
         let total = setup.workload.ops();
         let mut meter = SimMeter::new(total, setup.picture, setup.machine);

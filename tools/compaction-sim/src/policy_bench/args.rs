@@ -10,6 +10,7 @@ use firn_kv::policy::CustomPolicy;
 use firn_tools::io::stdout;
 use firn_tools::options::size;
 use firn_tools::output::{Color, Done, Failure, Style, finish};
+use firn_workload::phase::parse_count;
 
 use super::plan::{PolicyBench, scaled_policies};
 use super::{compare_policies, read_script};
@@ -55,6 +56,10 @@ pub struct PolicyBenchArgs {
     /// Background threads, 0 to 64
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=64))]
     background_threads: u8,
+    /// Operations per second of each phase, so that other work on the machine changes little
+    /// [default: as many as possible]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    rate: Option<u64>,
     /// Runs of the engine, with different seeds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: u64,
@@ -85,6 +90,7 @@ impl PolicyBenchArgs {
             },
             compression: self.compression.clone(),
             background_threads: self.background_threads.into(),
+            rate: self.rate,
             runs: self.runs,
             seed: self.seed,
         }

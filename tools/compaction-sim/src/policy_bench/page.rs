@@ -16,8 +16,8 @@ const STYLE: &str = "\
 :root{color-scheme:light}body{font:15px/1.45 system-ui,sans-serif;color:#1e2228;background:#fff;\
 max-width:1180px;margin:2rem auto;padding:0 1rem}h1{font-size:1.6rem}h2{font-size:1.25rem;\
 margin-top:2.5rem;border-top:1px solid #d5d9de;padding-top:1.2rem}p{max-width:52rem}\
-.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1rem 0}\
-th,td{padding:.25rem .6rem;text-align:right;white-space:nowrap}th{font-weight:600}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1rem 0;\
+font-size:.84rem}th,td{padding:.22rem .42rem;text-align:right;white-space:nowrap}th{font-weight:600}\
 thead th{border-bottom:1px solid #8a929c;vertical-align:bottom}thead tr:first-child th{border-bottom:0}\
 th:first-child,td:first-child{text-align:left}tbody tr:nth-child(even){background:#f4f6f8}\
 tr.own td{font-weight:700}td.part{border-left:1px solid #d5d9de}td.off{color:#b03a00}\
@@ -137,13 +137,16 @@ fn section(i: usize, w: &BenchedWorkload) -> Done<String> {
     let cannot = |e: DrawError| Failure::new(format!("cannot draw {}: {e}", w.name));
     text += &trade_off(&w.policies).map_err(cannot)?;
     text += "<p>Marker: measured. The line ends at the simulated value. The broad line joins the \
-             measured front of the two figures.</p>";
+             measured front of the two figures. In the table, sim. is the simulated value, and diff. \
+             its difference from the measured one.</p>";
     text += "<div class=\"wide\"><table><thead><tr><th rowspan=\"2\">policy</th>";
-    for figure in &BENCH_FIGURES {
-        let _ = write!(text, "<th colspan=\"3\">{}</th>", figure.words);
+    for (k, figure) in BENCH_FIGURES.iter().enumerate() {
+        let columns = if k < TRADED { 3 } else { 2 };
+        let _ = write!(text, "<th colspan=\"{columns}\">{}</th>", figure.words);
     }
     text += "<th rowspan=\"2\">ops/s</th><th rowspan=\"2\">p99</th><th rowspan=\"2\">front</th></tr><tr>";
-    text += &"<th>measured</th><th>simulated</th><th>differs</th>".repeat(BENCH_FIGURES.len());
+    text += &"<th>measured</th><th>sim.</th><th>diff.</th>".repeat(TRADED);
+    text += "<th>measured</th><th>sim.</th>";
     text += "</tr></thead><tbody>";
     let fastest = w.policies.iter().map(|p| p.ops_per_second).fold(0.0, f64::max);
     for p in &w.policies {
@@ -153,13 +156,12 @@ fn section(i: usize, w: &BenchedWorkload) -> Done<String> {
             let [measured, simulated] = sides(f);
             let most = w.policies.iter().map(|p| sides(&p.figures[k])[0]).fold(0.0, f64::max);
             text += &bar_cell(measured / most.max(1e-9), &unit.text(measured));
-            // A short stall has no meaningful ratio.
-            let is_known = k < TRADED || measured.min(simulated) >= 0.1;
-            let difference =
-                if is_known { format!("{:+.0} %", f.percent()) } else { String::new() };
-            let off = is_known && f.percent().abs() > SMALL_DIFFERENCE;
-            let off = if off { " class=\"off\"" } else { "" };
-            let _ = write!(text, "<td>{}</td><td{off}>{difference}</td>", unit.text(simulated));
+            let _ = write!(text, "<td>{}</td>", unit.text(simulated));
+            if k < TRADED {
+                let off = f.percent().abs() > SMALL_DIFFERENCE;
+                let off = if off { " class=\"off\"" } else { "" };
+                let _ = write!(text, "<td{off}>{:+.0} %</td>", f.percent());
+            }
         }
         text += &bar_cell(p.ops_per_second / fastest.max(1e-9), &rate(p.ops_per_second));
         let _ = write!(

@@ -46,6 +46,9 @@ pub struct PolicyBench {
     pub compression: String,
     /// Background threads. Default 2.
     pub background_threads: usize,
+    /// Operations per second of each phase; `None` (the default) for the maximum. A bounded rate
+    /// makes figures independent of other work on the machine.
+    pub rate: Option<u64>,
     /// Runs of the engine, with different seeds. Default 1.
     pub runs: u64,
     /// Random seed. Default 1.
@@ -63,6 +66,7 @@ impl Default for PolicyBench {
             policies: scaled_policies(memtable_size),
             compression: "none".to_owned(),
             background_threads: 2,
+            rate: None,
             runs: 1,
             seed: 1,
         }
@@ -151,9 +155,12 @@ impl PolicyBench {
             background_threads: self.background_threads,
             // A quarter of the data, so that reads also miss the cache.
             memory_budget: (self.data / 4).max(8 * self.memtable_size).max(8 << 20),
+            // The shape is that of the policy. The simulator has no read-triggered compactions.
+            read_compaction_percent: 0,
             ..d.store
         };
-        WorkloadDescription { seed: self.seed, store, ..d }
+        let rate = self.rate.map(|rate| rate as f64).or(d.rate);
+        WorkloadDescription { seed: self.seed, rate, store, ..d }
     }
 }
 
@@ -168,7 +175,12 @@ fn named(name: &str) -> Done<WorkloadDescription> {
         });
     }
     let args = WorkloadArgs { workload: Some(name.to_owned()), ..WorkloadArgs::default() };
-    args.description(&WorkloadDescription::default())
+    args.description(&WorkloadDescription::default()).map_err(|failure| match failure {
+        Failure::Failed { what, next: Some(next) } => {
+            Failure::with_next(what, format!("{next}, or one of ycsb-a to ycsb-f"))
+        }
+        other => other,
+    })
 }
 
 #[cfg(test)]

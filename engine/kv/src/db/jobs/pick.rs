@@ -38,6 +38,7 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         read_compaction_bytes: view.read_debt.allowance(db.options.read_compaction_percent),
         runs: version.shapes.clone(),
         next_run: u64::MAX,
+        _non_exhaustive: (),
     };
     if !files.busy.is_empty() {
         shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);

@@ -177,6 +177,7 @@ impl SummaryTables {
             blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
+            _non_exhaustive: (),
         };
         self.by_id.insert(id, parts);
         Some(shape)
