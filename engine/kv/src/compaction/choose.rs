@@ -62,14 +62,15 @@ fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
 /// If the policy has no job, this may return a read-triggered compaction. It is not part of any
 /// [`debt`] and does not slow writers.
 pub fn pick<'a>(policy: impl Into<ActivePolicy<'a>>, shape: &LsmShape) -> Option<CompactionJob> {
+    policy.into().decide(|policy| pick_by(policy, shape))
+}
+
+fn pick_by(policy: &dyn Strategy, shape: &LsmShape) -> Option<CompactionJob> {
     let view = PickContext::new(shape, true);
-    policy.into().decide(|policy| {
-        let read_triggered =
-            || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
-        let mut job = pick_in(policy, &view).or_else(read_triggered)?;
-        cut(policy, shape, &mut job);
-        Some(job)
-    })
+    let read_triggered = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
+    let mut job = pick_in(policy, &view).or_else(read_triggered)?;
+    cut(policy, shape, &mut job);
+    Some(job)
 }
 
 /// Estimates the bytes of input that must be rewritten until no compaction is due, including

@@ -311,8 +311,18 @@ impl<'a> ActivePolicy<'a> {
 
     /// Returns the decision of the custom policy, or of the stored one if there is no custom policy
     /// or it fails.
+    #[inline]
     pub(super) fn decide<R>(self, decision: impl Fn(&dyn Strategy) -> R) -> R {
-        if let Some(custom) = self.custom.filter(|custom| custom.failure().is_none()) {
+        // Without a custom policy this is one branch.
+        match self.custom {
+            None => decision(self.stored.strategy()),
+            Some(custom) => self.decide_by(custom, decision),
+        }
+    }
+
+    #[cold]
+    fn decide_by<R>(self, custom: &CustomPolicy, decision: impl Fn(&dyn Strategy) -> R) -> R {
+        if custom.failure().is_none() {
             let decided = decision(custom);
             if custom.failure().is_none() {
                 return decided;

@@ -165,11 +165,15 @@ impl Claimed {
 /// Claims the most urgent job of a tree and marks its tables busy. Also returns `None` when the
 /// job has to wait for space until another is done.
 pub fn claim(db: &DbInner, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
+    let mut is_custom = false;
     let claimed = claim_by(db, tree, Holder::Background, |options, shape, merging| {
+        is_custom = options.custom_policy.is_some();
         Ok(pick::pick_compaction(&db.versions, options, shape)
             .filter(|job| fits(options.active_policy(), shape, merging, job)))
     });
-    pick::report_policy(&db.observer, tree);
+    if is_custom {
+        pick::report_policy(&db.observer, tree);
+    }
     claimed
 }
 
