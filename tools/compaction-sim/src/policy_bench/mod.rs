@@ -288,6 +288,8 @@ mod tests {
             memtable_size: 128 << 10,
             workloads: vec!["ycsb-a".to_owned(), "insert".to_owned()],
             policies: vec!["tiered:4".to_owned()],
+            // The writer compacts, so that figures do not depend on the speed of the machine.
+            background_threads: 0,
             ..PolicyBench::default()
         };
         let compared = compare_policies(&bench, &[own]).unwrap();
@@ -299,10 +301,10 @@ mod tests {
             assert_eq!((tiered.policy.as_str(), tiered.custom), ("tiered:4", false));
             assert!(own.ops_per_second > 0.0 && tiered.on_front[0] | own.on_front[0]);
             let [writes, space, runs] = [0, 1, 2].map(|i| own.figures[i]);
-            // Merges of all data at four runs; a busy machine may flush more meanwhile.
+            // Merges of all data at four runs.
             assert!(writes.engine[1] > 1.2 && space.engine[1] >= 0.9, "{own:?}");
-            assert!((1.0..9.0).contains(&runs.engine[1]), "{own:?}");
-            assert!(writes.percent().abs() < 150.0, "{writes:?}");
+            assert!((1.0..=4.0).contains(&runs.engine[1]), "{own:?}");
+            assert!(writes.percent().abs() < 20.0, "{writes:?}");
         }
         let page = compared.html().unwrap();
         assert!(
