@@ -296,3 +296,38 @@ fn a_definition_that_is_stopped_leaves_no_index() {
     assert!(session.execute(find, ()).is_err() && session.execute("TRUNCATE ks.a", ()).is_err());
     assert_eq!(open(&env).execute(find, ()).unwrap().len(), 50);
 }
+
+#[test]
+fn pages_with_one_view_read_one_state() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.a (k int, c int, s int STATIC, v int, PRIMARY KEY (k, c))",
+        "CREATE INDEX ON ks.a (v)",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    for k in 0..20 {
+        let text = "INSERT INTO ks.a (k, c, s, v) VALUES (?, 1, 2, ?) USING TTL 1000";
+        session.execute(text, (k, k)).unwrap();
+    }
+    let second = session.engine().store().now();
+    let view = session.engine().store().as_of(second).view();
+    session.execute("TRUNCATE ks.a", ()).unwrap();
+    session.execute("INSERT INTO ks.a (k, c, v) VALUES (1, 1, 100)", ()).unwrap();
+    let how = RunOptions { page_size: Some(3), view: Some(view), ..RunOptions::default() };
+    let of = |text: &str| -> Vec<i32> {
+        let rows = session.query_with(text, (), &how).unwrap().typed::<(i32,)>();
+        let mut all: Vec<i32> = rows.map(|row| row.unwrap().0).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(of("SELECT v FROM ks.a"), (0..20).collect::<Vec<_>>());
+    assert_eq!(of("SELECT v FROM ks.a WHERE k IN (1, 2, 100)"), [1, 2]);
+    assert_eq!(of("SELECT v FROM ks.a WHERE k = 1 AND c = 1"), [1]);
+    assert_eq!(of("SELECT s FROM ks.a WHERE k = 1"), [2]);
+    assert_eq!(session.execute("SELECT v FROM ks.a", ()).unwrap().len(), 1);
+    let refused = session.query_with("SELECT v FROM ks.a WHERE v = 1", (), &how).unwrap_err();
+    assert!(refused.to_string().contains("cannot use an index"), "{refused}");
+}

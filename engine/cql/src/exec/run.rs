@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use firn_wide::internals::store::StoreView;
+
 use super::change::BatchLimits;
 use super::result_budget::ResultBudget;
 use super::rows::PagingState;
@@ -42,6 +44,10 @@ pub struct RunOptions {
     /// builds an index ends with it at its next cell, without effect. Other statements, `TRUNCATE`
     /// included, take a time that does not depend on the data. The setter resets the flag.
     pub stop: Option<Arc<AtomicBool>>,
+    /// State that a `SELECT` without an index reads, expiration included: all pages of several
+    /// statements can read one state. Definitions are always the newest. `None`: the newest state.
+    #[doc(hidden)]
+    pub view: Option<StoreView>,
     #[doc(hidden)]
     pub _non_exhaustive: (),
 }

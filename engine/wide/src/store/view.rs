@@ -21,7 +21,12 @@ pub struct StoreView {
 impl CellStore {
     /// Returns a snapshot of the current state of all families.
     pub fn view(&self) -> StoreView {
-        StoreView { store: self.clone(), snapshot: Some(self.0.db.snapshot()) }
+        self.view_of(self.0.db.snapshot())
+    }
+
+    /// Returns the state of all families in a snapshot of the store's engine.
+    pub fn view_of(&self, snapshot: Snapshot) -> StoreView {
+        StoreView { store: self.clone(), snapshot: Some(snapshot) }
     }
 
     /// Returns the state of all families in a snapshot of the store's engine.

@@ -75,7 +75,7 @@ impl SelectPlan {
     ) -> Result<Option<Rows>> {
         // After a page of one row, the result has a paging state.
         let is_paged = request.run.paging.is_some() || request.run.page_size.is_some_and(|n| n < 2);
-        if is_paged || request.run.is_stopped() {
+        if is_paged || request.run.view.is_some() || request.run.is_stopped() {
             return Ok(None);
         }
         // The terms of the key need no time.

@@ -3,7 +3,7 @@
 use super::plan::SelectPlan;
 use super::read::{Execution, SelectInput};
 use super::tombstones::TombstoneTally;
-use crate::error::{Result, unauthorized};
+use crate::error::{Result, bail, unauthorized};
 use crate::exec::access::of_table;
 use crate::exec::engine::Engine;
 use crate::exec::plan::Request;
@@ -48,8 +48,15 @@ impl SelectPlan {
         let reads = keys.as_ref().map_or(1, Vec::len) * intervals.len()
             + usize::from(self.shape.wants_statics());
         let is_single = indexes.is_empty() && self.nearest.is_none() && reads <= 1;
-        let store = request.store(engine, env.now);
-        let view = if is_single { store.latest() } else { store.view() };
+        let view = match &request.run.view {
+            // The index may be newer than the state.
+            Some(_) if !indexes.is_empty() || self.nearest.is_some() => {
+                bail!("A SELECT of an earlier state cannot use an index; restrict the key instead")
+            }
+            Some(view) => view.clone(),
+            None if is_single => request.store(engine, env.now).latest(),
+            None => request.store(engine, env.now).view(),
+        };
         let mut run = Execution {
             plan: self,
             view,
