@@ -126,6 +126,7 @@ fn is_uuid(field: &Field) -> bool {
 ///
 /// # Errors
 /// The reason if the array is malformed.
+#[cfg(feature = "parquet")]
 pub fn flat(array: &ArrayRef) -> Result<ArrayRef, String> {
     match array.as_any_dictionary_opt() {
         Some(dictionary) => {
