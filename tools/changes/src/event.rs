@@ -166,6 +166,16 @@ impl ChangeEvent {
         }
     }
 
+    /// Returns the columns of the primary key, or the key, as an object of JSON.
+    pub fn key_json(&self) -> String {
+        object(&self.key)
+    }
+
+    /// Returns the changed columns, or the value, as an object of JSON.
+    pub fn columns_json(&self) -> String {
+        object(&self.columns)
+    }
+
     fn line(&self) -> String {
         let mut fields = vec![("position".to_owned(), quoted(&self.position.to_string()))];
         fields.extend(self.source_fields());

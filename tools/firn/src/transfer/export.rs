@@ -119,6 +119,7 @@ fn sink(
         header: args.header.map_or(!is_tsv_tree, |h| h == YesNo::Yes),
         decimal_scale: args.decimal_scale,
         compression: target.compression,
+        ..ExportSettings::default()
     };
     export::create(file, format, columns, &settings).map(Some)
 }

@@ -11,6 +11,7 @@ use arrow_schema::{Schema, SchemaRef};
 use firn_tools::output::{Done, Failure};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use super::sink::{
@@ -46,8 +47,11 @@ pub fn create(
     let out: Box<dyn Write + Send> = Box::new(file.create()?);
     let writer = match is_parquet {
         true => {
+            let entry =
+                |(name, value): &(String, String)| KeyValue::new(name.clone(), Some(value.clone()));
             let properties = WriterProperties::builder()
                 .set_compression(parquet_compression(settings.compression)?)
+                .set_key_value_metadata(Some(settings.metadata.iter().map(entry).collect()))
                 .build();
             let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties));
             BatchWriter::Parquet(Box::new(writer.map_err(|e| Failure::new(e.to_string()))?))

@@ -33,6 +33,8 @@ pub struct ExportSettings {
     pub decimal_scale: Option<i8>,
     /// Compression of Parquet and Arrow files; `None`: the default of the format.
     pub compression: Option<ExportCompression>,
+    /// Names and values in the metadata of Parquet files.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// A column of an export.
