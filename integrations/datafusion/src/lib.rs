@@ -41,6 +41,11 @@ mod snapshots;
 mod table;
 mod tree;
 
+/// Runs the example of the page as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/analytics.md")]
+struct Page;
+
 pub use catalog::{FirnCatalog, FirnSchema};
 pub use exec::FirnScanExec;
 pub use firn_transfer::form::ByteForm;
