@@ -42,15 +42,15 @@ fn churn(db: &Db, mut random: u64) -> Done {
     let mut next = last.map_or(0, |n| n + 1);
     loop {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let mut batch = Batch::new();
+        let (mut batch, thousands) = (Batch::new(), next / 1000);
         for _ in 0..1 + (random >> 33) % 5 {
             batch.put(&tree, next.to_be_bytes(), format!("{next}"))?;
             next += 1;
-            if next % 1000 == 0 {
-                writeln!(std::io::stdout(), "{next}")?;
-            }
         }
         db.write(batch)?;
+        if next / 1000 > thousands {
+            writeln!(std::io::stdout(), "{}", next / 1000 * 1000)?;
+        }
         if random >> 54 == 0 {
             tree.flush()?;
         }

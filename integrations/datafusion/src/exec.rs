@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -161,6 +161,9 @@ impl ExecutionPlan for FirnScanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        if partition >= self.source.partitions() {
+            return internal_err!("the scan has no partition {partition}");
+        }
         let reader = self.source.open(partition, context.session_config().batch_size())?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let stop = Arc::new(AtomicBool::new(false));

@@ -2,6 +2,10 @@
 
 use firn_transfer::arrow::ArrowForms;
 
+/// Upper limit of the bytes of a batch: offsets of Arrow's text have 31 bits, and a value of a tree
+/// has up to 256 MiB.
+const MAX_BATCH_BYTES: usize = 1 << 30;
+
 /// Options of the scans of a catalog's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,7 +15,7 @@ pub struct SqlScanOptions {
     /// which is exact.
     pub decimal_scale: Option<i8>,
     /// Maximum bytes of a batch. A batch ends at a quarter of it, so this bounds the bytes of a row
-    /// as well. The default is 64 MiB.
+    /// as well. The default is 64 MiB, and the upper limit 1 GiB.
     pub max_batch_bytes: usize,
     /// Minimum bytes of files for a further partition of a scan, which DataFusion scans in parallel,
     /// up to its `target_partitions`. The default is 1 MiB.
@@ -32,6 +36,11 @@ impl SqlScanOptions {
     /// Returns the Arrow types of CQL's types without a single counterpart.
     pub(crate) fn forms(&self) -> ArrowForms {
         ArrowForms { decimal_scale: self.decimal_scale, text_durations: false }
+    }
+
+    /// Returns the maximum bytes of a batch.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.max_batch_bytes.min(MAX_BATCH_BYTES)
     }
 
     /// Returns the number of partitions for a scan of this many bytes.

@@ -32,8 +32,6 @@ use crate::predicate::{KeyComparison, KeyPredicate, PredicateReader};
 use crate::snapshots::QueryState;
 use crate::{QuerySnapshots, SqlScanOptions};
 
-/// Maximum bytes of a batch: offsets of Arrow's text have 31 bits.
-const MAX_BATCH_BYTES: usize = 1 << 30;
 /// Maximum number of partitions of a table that a query names.
 const MAX_KEYS: usize = 1000;
 
@@ -210,7 +208,7 @@ fn merge(of: &Type, comparisons: &[&KeyComparison]) -> Vec<KeyComparison> {
             KeyComparison::Below(value, or_equal) => upper.push((value, *or_equal)),
         }
     }
-    // Of two bounds with one value, the one that excludes it is stricter.
+    // If two bounds have one value, the one that excludes it is stricter.
     let lower = lower.into_iter().max_by(|x, y| of.compare(x.0, y.0).then(y.1.cmp(&x.1)));
     let upper = upper.into_iter().min_by(|x, y| of.compare(x.0, y.0).then(x.1.cmp(&y.1)));
     let lower = lower.map(|(value, or_equal)| KeyComparison::Above(value.clone(), or_equal));
@@ -378,7 +376,7 @@ impl ScanSource for TableScan {
         let prepared = prepared.map_err(|e| failure(&self.table.name(), e))?;
         let how = RunOptions {
             page_size: Some(batch_rows.max(1)),
-            max_result_bytes: Some(self.table.options.max_batch_bytes.min(MAX_BATCH_BYTES)),
+            max_result_bytes: Some(self.table.options.batch_bytes()),
             view: self.view.clone(),
             ..RunOptions::default()
         };

@@ -160,7 +160,7 @@ fn is_within(key: &[u8], (from, until): &KeyInterval) -> bool {
 
 /// Returns the keys in both intervals.
 fn intersect(a: KeyInterval, b: KeyInterval) -> KeyInterval {
-    // Of two bounds with one key, the excluding one is stricter.
+    // If two bounds have one key, the excluding one is stricter.
     let rank = |bound: &Bound<Vec<u8>>, excluded: u8| match bound {
         Bound::Included(key) => Some((key.clone(), 1)),
         Bound::Excluded(key) => Some((key.clone(), excluded)),
@@ -338,7 +338,7 @@ impl BatchReader for TreeReader {
         let new = |i: &usize| Column::new(&table.types[*i], table.options.forms());
         let mut columns: Vec<Column> = self.scan.columns.iter().map(new).collect();
         let (mut rows, mut bytes) = (0, 0);
-        while rows < self.batch_rows.min(self.left) && bytes < table.options.max_batch_bytes / 4 {
+        while rows < self.batch_rows.min(self.left) && bytes < table.options.batch_bytes() / 4 {
             if rows % CHECK == 0 && stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }

@@ -11,7 +11,7 @@ use firn_full_text::TextIndex;
 use firn_kv::{Db, TreeOptions};
 
 /// Number of kills.
-const KILLS: u64 = 12;
+const KILLS: u64 = 24;
 
 /// A directory that is removed at the end of a test.
 struct TestDir(PathBuf);
