@@ -79,7 +79,9 @@ impl TextIndex {
             // Read first: then the last call of `next` sees all earlier writes.
             let is_last = is_over.load(Ordering::Acquire);
             match changes.next(WAIT) {
-                Ok(Some(change)) if change.is_loaded() => self.copy(&mut changes, tree)?,
+                Ok(Some(change)) if change.is_loaded() || change.is_drop() => {
+                    self.copy(&mut changes, tree)?;
+                }
                 Ok(Some(change)) => {
                     self.apply(&change, tree)?;
                     self.position = Some(changes.position());
