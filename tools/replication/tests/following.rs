@@ -1,7 +1,7 @@
 //! A replica that follows its primary has each state of it, also across restarts of both.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_kv::{Batch, Env, ErrorKind, OsEnv, TreeOptions};
@@ -77,10 +77,16 @@ fn readers_of_a_replica_see_whole_batches_in_order() {
     let copy = replica(&away, &serving);
     let seen = copy.wait_for_copy(Duration::from_secs(60)).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
+    // Largest number that the reader has seen.
+    let reached = Arc::new(AtomicU64::new(0));
     let writing = {
-        let (db, is_over) = (db.clone(), is_over.clone());
+        let (db, is_over, reached) = (db.clone(), is_over.clone(), reached.clone());
         let work = move || {
             for n in 0u64..20_000 {
+                if n > 0 && n % 4000 == 0 {
+                    // A state of the last part must be seen before the next.
+                    wait("a reader", || reached.load(Ordering::SeqCst) > n - 4000);
+                }
                 let mut batch = Batch::new();
                 batch.put(&a, "n", n.to_be_bytes()).unwrap();
                 batch.put(&b, n.to_be_bytes(), n.to_be_bytes()).unwrap();
@@ -105,6 +111,7 @@ fn readers_of_a_replica_see_whole_batches_in_order() {
         states += usize::from(n > Some(last));
         assert!(n.unwrap_or(0) >= last);
         last = n.unwrap_or(0);
+        reached.store(last, Ordering::SeqCst);
         if is_last {
             break;
         }
