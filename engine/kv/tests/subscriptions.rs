@@ -149,6 +149,37 @@ fn each_change_takes_effect_once_across_power_cuts() {
     assert!(resumed * 10 > images * 8, "{resumed} of {images}");
 }
 
+/// A crash amid a close may leave its mark in the middle of a segment.
+#[test]
+fn a_close_that_is_cut_off_does_not_lag_a_subscription() {
+    for seed in 0..4 {
+        let mem = CrashEnv::new(seed);
+        let env: Arc<dyn Env> = Arc::new(mem.clone());
+        let db = open(&env, 0);
+        let mut rng = Rng::new(seed);
+        (0..20).for_each(|_| change(&db, &mut rng));
+        let mut consumer = Consumer::default();
+        let changes = consumer.catch_up(&db, MANY).unwrap();
+        drop(changes);
+        mem.start_journal();
+        let at_close = mem.journal_len();
+        drop(db);
+        for at in at_close..=mem.journal_len() {
+            for cut in [Cut::Process, Cut::PowerRandom(at as u64)] {
+                let image: Arc<dyn Env> = Arc::new(mem.crash_image(at, &cut));
+                let db = open(&image, 0);
+                let mut consumer = Consumer { copies: 0, ..consumer.clone() };
+                let mut changes = consumer.catch_up(&db, MANY).unwrap();
+                for _ in 0..3 {
+                    change(&db, &mut rng);
+                    consumer.drain(&db, &mut changes).unwrap();
+                }
+                assert!(consumer.replica.is_as(&db) && consumer.copies == 0, "operation {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_unacknowledged_change_is_reported_again() {
     let env: Arc<dyn Env> = Arc::new(MemEnv::plain());

@@ -155,7 +155,8 @@ impl LogFollower {
         &mut self,
         log: impl Fn() -> Result<(Vec<SegmentPlace>, Lsn)>,
     ) -> Result<Option<FollowedRecord>> {
-        let mut is_fresh = false;
+        // Position for which a segment was opened.
+        let mut opened_for = None;
         loop {
             if let Some(record) = self.here()? {
                 return Ok(Some(record));
@@ -165,7 +166,7 @@ impl LogFollower {
                 return Ok(None);
             }
             // The segment just opened for this position has nothing there.
-            if is_fresh {
+            if opened_for == Some(self.at) {
                 return Err(self.damaged());
             }
             let Some(n) = segments.iter().rposition(|s| s.base <= self.at) else {
@@ -174,7 +175,7 @@ impl LogFollower {
             let reader = SegmentReader::open(&*self.env, &self.dir, segments[n].number)?;
             let until = segments.get(n + 1).map(|next| next.base);
             self.segment = Some(FollowedSegment { base: segments[n].base, until, reader });
-            is_fresh = true;
+            opened_for = Some(self.at);
         }
     }
 
@@ -190,8 +191,15 @@ impl LogFollower {
         for _ in 0..2 {
             reader.seek(SEGMENT_HEADER + (self.at - *base));
             match reader.here()? {
-                // A mark ends the file and occupies no position in the log (W7).
-                Ok(record) if record.mark => return Ok(None),
+                // A mark ends the file and occupies no position in the log (W7), unless a crash
+                // came before the file was truncated: then the next segment begins behind it.
+                Ok(record) if record.mark => {
+                    if *until == Some(self.at + record.size) {
+                        self.at += record.size;
+                        self.hold.move_to(self.at);
+                    }
+                    return Ok(None);
+                }
                 Ok(record) => {
                     let begin = self.at;
                     self.at += record.size;
