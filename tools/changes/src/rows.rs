@@ -88,7 +88,7 @@ impl ChangedTable {
     /// Those of [`new`](ChangedTable::new).
     pub fn at(&self, engine: &Engine, snapshot: &Snapshot) -> Done<ChangedTable> {
         let (schema, family) = (self.schema.clone(), self.live.family().clone());
-        ChangedTable::in_view(engine, schema, family, engine.store().view_at(snapshot.clone()))
+        ChangedTable::in_view(engine, schema, family, engine.store().view_of(snapshot.clone()))
     }
 
     fn in_view(

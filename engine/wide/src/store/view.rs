@@ -29,11 +29,6 @@ impl CellStore {
         StoreView { store: self.clone(), snapshot: Some(snapshot) }
     }
 
-    /// Returns the state of all families in a snapshot of the store's engine.
-    pub fn view_at(&self, snapshot: Snapshot) -> StoreView {
-        StoreView { store: self.clone(), snapshot: Some(snapshot) }
-    }
-
     /// Returns the newest state of all families at each read: two reads may see different states.
     pub fn latest(&self) -> StoreView {
         StoreView { store: self.clone(), snapshot: None }
