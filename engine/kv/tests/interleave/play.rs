@@ -10,7 +10,7 @@ use firn_crash::{CrashEnv, Cut};
 use firn_interleave::{Plan, Report};
 use firn_kv::{
     Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, MergeOperator, MergeResult,
-    OpenFiles, Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
+    OpenFiles, Range, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{
     CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, LinearRead, RecoveredState,
@@ -54,7 +54,7 @@ pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Playe
     let record = Record::default();
     // Use a separate limit of open files: one schedule must not depend on another's files.
     let mut fresh = Program::clone(program);
-    fresh.db.open_files = fresh.db.open_files.map(|f| OpenFiles::new(f.most()));
+    fresh.db.open_files = fresh.db.open_files.map(|f| OpenFiles::new(f.limit()));
     let (mine, p) = (record.clone(), Arc::new(fresh));
     let report =
         firn_interleave::run(Plan::of(plan_seed, MAX_STEPS), move || everything(&p, &mine));
@@ -877,7 +877,7 @@ impl Caller {
                 let n = self.record.0.lock().calls.len();
                 let mut done = Ok(());
                 let call = self.note(op, CallKind::Nothing, false, || {
-                    done = self.db.checkpoint(format!("/copy-{n}"));
+                    done = self.db.checkpoint(format!("/copy-{n}")).map(drop);
                     CallKind::Read(vec![])
                 });
                 assert_eq!(call, n);
@@ -1023,7 +1023,7 @@ fn walk(mut c: Cursor, forward: bool) -> Result<LinearPairs> {
     } else {
         c.last()?
     }
-    while c.valid() {
+    while c.is_valid() {
         pairs.push((key_of(c.key()), pieces_of(c.value())));
         if forward { c.next()? } else { c.prev()? }
     }
