@@ -54,11 +54,19 @@ pub struct ConsoleArgs {
     write: bool,
 }
 
-/// Returns the login with the password in this file: its first line.
+/// Returns the login with the password in this file.
+///
+/// # Errors
+/// Those of [`read_password`].
+pub fn password_login(file: &Path) -> Done<HttpLogin> {
+    read_password(file).map(HttpLogin::Password)
+}
+
+/// Returns the password in this file: its first line.
 ///
 /// # Errors
 /// A file that cannot be read, and an empty password.
-pub fn password_login(file: &Path) -> Done<HttpLogin> {
+pub fn read_password(file: &Path) -> Done<String> {
     let bytes = OsEnv::new().read_all(file, MAX_PASSWORD)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::new(format!("{} is not UTF-8", file.display())))?;
@@ -69,7 +77,7 @@ pub fn password_login(file: &Path) -> Done<HttpLogin> {
             "write the password into its first line",
         ));
     }
-    Ok(HttpLogin::Password(password.to_owned()))
+    Ok(password.to_owned())
 }
 
 /// Returns an address as users open it in a browser.

@@ -10,7 +10,7 @@ use clap::Args;
 use firn_cql::{Session, with_scripts};
 use firn_kv::MemEnv;
 use firn_kv::fs::FileTerms;
-use firn_kv::internals::manifest::{CURRENT, Manifest};
+use firn_kv::internals::manifest::{CURRENT, Manifest, ManifestState};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, OsEnv, Tree};
 use firn_replication::STATE_TREE;
 use firn_tools::io;
@@ -180,23 +180,26 @@ impl Global {
 
     /// Returns the type of content of the directory, from its manifest alone.
     pub fn holding(&self) -> Done<StoreContent> {
-        let env = OsEnv::new();
-        let is_there =
-            env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
-        match if is_there { Manifest::load(&*env, &self.store.db)? } else { None } {
+        match self.manifest()? {
             None => Ok(StoreContent::Nothing),
-            Some((state, _)) if state.tree_named(SCHEMA_TREE).is_some() => Ok(StoreContent::Model),
-            Some((state, _)) if state.trees.is_empty() => Ok(StoreContent::Nothing),
+            Some(state) if state.tree_named(SCHEMA_TREE).is_some() => Ok(StoreContent::Model),
+            Some(state) if state.trees.is_empty() => Ok(StoreContent::Nothing),
             Some(_) => Ok(StoreContent::Keys),
         }
     }
 
+    /// Returns the state in the manifest; `None` if there is no store.
+    fn manifest(&self) -> Done<Option<ManifestState>> {
+        let env = OsEnv::new();
+        let is_there =
+            env.list(&self.store.db).is_ok_and(|names| names.iter().any(|n| n == CURRENT));
+        let found = if is_there { Manifest::load(&*env, &self.store.db)? } else { None };
+        Ok(found.map(|(state, _)| state))
+    }
+
     /// Reports whether the store is a replica of another one.
     pub fn is_replica(&self) -> Done<bool> {
-        let env = OsEnv::new();
-        let is_there = env.list(&self.store.db).is_ok_and(|n| n.iter().any(|n| n == CURRENT));
-        let found = if is_there { Manifest::load(&*env, &self.store.db)? } else { None };
-        Ok(found.is_some_and(|(state, _)| state.tree_named(STATE_TREE).is_some()))
+        Ok(self.manifest()?.is_some_and(|state| state.tree_named(STATE_TREE).is_some()))
     }
 
     /// Refuses to write to a replica: it would no longer be a copy of its primary.

@@ -5,11 +5,11 @@ mod promote;
 mod replicate;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::{Db, DbOptions, OsEnv};
+use firn_kv::{Db, DbOptions};
 use firn_replication::{Primary, PrimaryOptions, Replica, ReplicaOptions};
 use firn_tools::options;
 use firn_tools::output::{Done, Failure};
@@ -19,11 +19,10 @@ pub use handles::ReplicaHandles;
 pub use promote::{EXAMPLES as PROMOTE_EXAMPLES, PromoteArgs, promote};
 pub use replicate::{EXAMPLES as REPLICATE_EXAMPLES, ReplicateArgs, replicate};
 
+use crate::console::read_password;
 use crate::listen::listen_address;
 use crate::store::Global;
 
-/// Maximum length of a file with a password.
-const MAX_PASSWORD: u64 = 4 << 10;
 /// File descriptors of a primary or a replica: its port and connections.
 pub const REPLICATION_DESCRIPTORS: u64 = 70;
 
@@ -54,17 +53,9 @@ pub struct ReplicaIdentityArgs {
     replication_password: Option<PathBuf>,
 }
 
-fn password(file: Option<&Path>) -> Done<Option<String>> {
-    let Some(file) = file else { return Ok(None) };
-    let bytes = OsEnv::new().read_all(file, MAX_PASSWORD)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::new(format!("{} is not UTF-8", file.display())))?;
-    match text.lines().next().filter(|line| !line.is_empty()) {
-        Some(line) => Ok(Some(line.to_owned())),
-        None => Err(Failure::with_next(
-            format!("{} has no password", file.display()),
-            "write the password into its first line",
-        )),
+impl ReplicaIdentityArgs {
+    fn password(&self) -> Done<Option<String>> {
+        self.replication_password.as_deref().map(read_password).transpose()
     }
 }
 
@@ -85,7 +76,7 @@ impl ServeReplicationArgs {
     pub fn start_primary(&self, global: &Global, db: &Db) -> Done<Option<Primary>> {
         let Some(address) = self.replicas else { return Ok(None) };
         let mut options = PrimaryOptions::at(address);
-        options.password = password(self.identity.replication_password.as_deref())?;
+        options.password = self.identity.password()?;
         options.max_log_bytes = self.replicas_log;
         Ok(Some(Primary::start_in(global.env(), db, options)?))
     }
@@ -115,7 +106,7 @@ fn start_replica(
         Err(_) => primary.to_owned(),
     };
     let mut options = ReplicaOptions::of(primary, identity.replica_name.clone());
-    options.password = password(identity.replication_password.as_deref())?;
+    options.password = identity.password()?;
     options.store = store;
     options.listener = Some(handles.clone());
     options.reopen_on = Some(Arc::new(is_remembered));
