@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use firn_kv::{ChangePosition, Env, Error, ErrorKind, Result};
 
-use crate::message::{LONG_FRAME, Message, receive, unexpected};
+use crate::message::{DATA_FRAME, Message, receive, unexpected};
 
 const INCOMING: &str = ".incoming";
 const CURRENT: &str = "CURRENT";
@@ -155,7 +155,7 @@ pub fn receive_copy(
     let mut received = 0;
     let mut has_current = false;
     loop {
-        let (len, name) = match receive(from, LONG_FRAME)? {
+        let (len, name) = match receive(from, DATA_FRAME)? {
             Message::File { len, name } => (len, name),
             Message::Copied { seq } if has_current => {
                 let mut file = env.create(&incoming.join(POSITION))?;
@@ -176,7 +176,7 @@ pub fn receive_copy(
         let path: PathBuf = incoming.join(if has_current { PART } else { &name });
         let mut file = env.create(&path)?;
         while file.len() < len {
-            match receive(from, LONG_FRAME)? {
+            match receive(from, DATA_FRAME)? {
                 Message::Data { bytes } if bytes.len() as u64 <= len - file.len() => {
                     file.append(&bytes)?;
                     received += bytes.len() as u64;

@@ -41,6 +41,9 @@ pub const LONG_FRAME: usize = firn_kv::MAX_BATCH_LEN + 64;
 /// Bytes of a file in one message.
 pub const DATA_LEN: usize = 256 << 10;
 
+/// Limit of a frame of a copy.
+pub const DATA_FRAME: usize = DATA_LEN + 64;
+
 const MAGIC: &[u8; 8] = b"FIRNREPL";
 const HEAD: usize = 8;
 
