@@ -45,6 +45,13 @@ pub fn open(env: &Arc<dyn Env>) -> Db {
     Db::open_in(env.clone(), DIR, db_options()).unwrap()
 }
 
+/// Opens a store with the tree `t`, in which `k` is `v`.
+pub fn open_with_key(env: &Arc<dyn Env>) -> Db {
+    let db = open(env);
+    db.tree("t", small()).unwrap().put("k", "v").unwrap();
+    db
+}
+
 pub fn small() -> TreeOptions {
     TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }
 }

@@ -9,8 +9,8 @@ use firn_replication::{Primary, Replica, ReplicaListener};
 use firn_testkit::rng::Rng;
 
 use crate::common::{
-    DIR, assert_equal, catch_up, change, mem, open, primary, primary_options, replica,
-    replica_options, small, wait,
+    DIR, assert_equal, catch_up, change, mem, open, open_with_key, primary, primary_options,
+    replica, replica_options, small, wait,
 };
 
 /// Counts calls, and holds the open store.
@@ -115,8 +115,7 @@ fn handles_are_reopened_around_the_writes_that_the_rule_names() {
 #[test]
 fn a_replica_without_its_primary_can_be_read() {
     let (home, away) = (mem(), mem());
-    let db = open(&home);
-    db.tree("t", small()).unwrap().put("k", "v").unwrap();
+    let db = open_with_key(&home);
     let serving = primary(&home, &db);
     let copy = replica(&away, &serving);
     catch_up(&db, &copy);
