@@ -49,7 +49,7 @@ impl TextIndex {
         let text = schema.add_text_field("text", TEXT | STORED);
         let index = Index::open_or_create(MmapDirectory::open(dir)?, schema.build())?;
         let writer = index.writer_with_num_threads(1, WRITER_BYTES)?;
-        // A commit that a kill interrupted has left files, whose names the next commit may need.
+        // An interrupted commit has left files with names that the next commit may need.
         writer.garbage_collect_files().wait()?;
         let payload = index.load_metas()?.payload;
         let position = payload.map(|text| text.parse()).transpose()?;
