@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Without a login, the `Host` of a request is an address or `localhost`. A page of another site
-//!   whose name resolves to this machine has another host.
+//!   has the name of that site as its host, even if the name resolves to this machine.
 //! - Passwords are compared in constant time. Checks of roles run one at a time.
 
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::{HttpRequest, HttpResponse};
 
-/// Number of logins whose check is remembered.
+/// Maximum number of remembered successful logins.
 const MAX_LOGINS: usize = 16;
 /// Delay after a failed login.
 const FAILED_LOGIN_DELAY: Duration = Duration::from_millis(200);

@@ -3,7 +3,7 @@
 //! are answered.
 //!
 //! Invariants: at most [`HttpLimits::clients`] connections are served at once, each by its own
-//! thread. A new connection replaces the oldest one whose request has not arrived, so silent clients
+//! thread. A new connection replaces the oldest one without a complete request, so silent clients
 //! delay nobody. The head of a request has at most 8 KiB, its body has the caller's limit, and both
 //! must arrive within a fixed time. The port stores nothing that a client sends. A stream buffers
 //! one chunk.
@@ -526,7 +526,8 @@ impl HttpShared {
         socket.set_write_timeout(Some(self.limits.write_timeout))?;
         #[cfg(target_os = "linux")]
         {
-            // A client whose machine is gone ends as soon. Ignore the error: it ends later then.
+            // A connection to a machine that is gone ends after this time, too. Ignore the error:
+            // the connection then ends later.
             let millis = u32::try_from(self.limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
             let _ = rustix::net::sockopt::set_tcp_user_timeout(socket, millis);
         }
