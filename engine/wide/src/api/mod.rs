@@ -135,7 +135,7 @@ impl Wide {
         Wide::of_store(store, &options)
     }
 
-    /// Opens the database in an open engine, whose environment is `env`. If `db` only
+    /// Opens the database in an open engine of the environment `env`. If `db` only
     /// [reads](firn_kv::Db::reader), so does the database. `options.store.db` is ignored. Closing the
     /// database closes `db`.
     ///

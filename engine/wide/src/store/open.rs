@@ -63,8 +63,8 @@ impl CellStore {
         CellStore::in_db(env, db, options.clock)
     }
 
-    /// Opens the store in an open engine, whose environment is `env`. `clock` is the clock; `None`
-    /// for that of the environment.
+    /// Opens the store in an open engine of the environment `env`. Without a `clock` it uses that of
+    /// the environment.
     ///
     /// # Errors
     /// Those of [`Db::tree`].
