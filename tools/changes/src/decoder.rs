@@ -34,7 +34,7 @@ struct DecodedTables {
     by_tree: BTreeMap<String, ChangedTable>,
     /// Names of the known trees.
     trees: BTreeSet<String>,
-    /// Number of known trees that were dropped, and whose change is not reported yet.
+    /// Number of dropped trees that no change has reported yet.
     dropped: u64,
 }
 

@@ -51,7 +51,7 @@ pub struct ChangeServerOptions {
     pub address: SocketAddr,
     /// The logins that it requires. An address that other machines reach needs some.
     pub login: HttpLogin,
-    /// Sites whose pages may read the changes, such as `https://app.example.org`.
+    /// Sites with pages that may read the changes, such as `https://app.example.org`.
     pub origins: Vec<String>,
 }
 
